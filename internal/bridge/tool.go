@@ -1,0 +1,165 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// ToolSpec declares a tool that the caller runs itself.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Schema      map[string]any
+}
+
+// ToolCall is one use of a tool by the model.
+type ToolCall struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Args   any    `json:"args,omitempty"`   // as decoded by encoding/json
+	Server string `json:"server,omitempty"` // the MCP server, if it has one
+	Parent string `json:"parent,omitempty"` // the call that started this sub-agent
+}
+
+// ToolResult answers a parked call.
+type ToolResult struct {
+	Text string
+	// Failed tells the model that the tool did not succeed.
+	Failed bool
+}
+
+// PermissionKind is what a permission request is about.
+type PermissionKind string
+
+// The kinds that the runtime is known to ask about. Anything else arrives as
+// PermissionUnknown with its name in PermissionRequest.Native.
+const (
+	PermissionShell   PermissionKind = "shell"
+	PermissionWrite   PermissionKind = "write"
+	PermissionRead    PermissionKind = "read"
+	PermissionMCP     PermissionKind = "mcp"
+	PermissionURL     PermissionKind = "url"
+	PermissionMemory  PermissionKind = "memory"
+	PermissionCustom  PermissionKind = "custom-tool"
+	PermissionHook    PermissionKind = "hook"
+	PermissionUnknown PermissionKind = "unknown"
+)
+
+// PermissionRequest is the runtime asking whether it may go on. Which fields
+// are set depends on Kind.
+type PermissionRequest struct {
+	ID        string         `json:"id,omitempty"`
+	Kind      PermissionKind `json:"kind"`
+	Native    string         `json:"native,omitempty"` // the runtime's own name of the kind
+	CallID    string         `json:"call_id,omitempty"`
+	Tool      string         `json:"tool,omitempty"`
+	Server    string         `json:"server,omitempty"`
+	Intention string         `json:"intention,omitempty"`
+	Command   string         `json:"command,omitempty"`  // shell
+	Segments  []string       `json:"segments,omitempty"` // shell: what the runtime saw in it
+	Paths     []string       `json:"paths,omitempty"`    // read, write, shell
+	URLs      []string       `json:"urls,omitempty"`     // url, shell
+	Diff      string         `json:"diff,omitempty"`     // write
+	Args      any            `json:"args,omitempty"`     // mcp, custom-tool, hook
+	ReadOnly  bool           `json:"read_only,omitempty"`
+}
+
+// Verdict is the short form of a decision. The zero value denies.
+type Verdict int
+
+const (
+	Deny Verdict = iota
+	Allow
+)
+
+// String returns "allow" or "deny".
+func (v Verdict) String() string {
+	if v == Allow {
+		return "allow"
+	}
+	return "deny"
+}
+
+// MarshalText makes verdicts readable in JSON.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText accepts only "allow" as permission; anything else denies.
+func (v *Verdict) UnmarshalText(b []byte) error {
+	*v = Deny
+	if string(b) == "allow" {
+		*v = Allow
+	}
+	return nil
+}
+
+// Decision is a verdict and why. The zero value denies without a reason.
+type Decision struct {
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"`
+}
+
+// Recovery is what to do about an error inside a turn.
+type Recovery string
+
+// The recoveries. RecoverDefault leaves it to the runtime.
+const (
+	RecoverDefault Recovery = ""
+	RecoverRetry   Recovery = "retry"
+	RecoverSkip    Recovery = "skip"
+	RecoverAbort   Recovery = "abort"
+)
+
+// Gate decides what a session may do. Agents call it; the guard implements
+// it. Its methods are called concurrently, for sub-agents too, and a panic or
+// a cancelled context counts as a denial.
+type Gate interface {
+	// Prompt sees the user's text before the model does and may rewrite it.
+	Prompt(ctx context.Context, text string) (string, error)
+	// Before sees every tool call before anything happens. To allow here is
+	// only to raise no objection: Permit may still be asked.
+	Before(ctx context.Context, call ToolCall) Decision
+	// Permit answers the runtime's own permission request.
+	Permit(ctx context.Context, req PermissionRequest) Decision
+	// After sees a tool's result (as decoded by encoding/json) before the
+	// model does, and returns what the model gets instead.
+	After(ctx context.Context, call ToolCall, result any) (any, error)
+	// Failed hears of a tool call that ended in an error.
+	Failed(ctx context.Context, call ToolCall, message string)
+	// Recover classifies an error that the runtime reports.
+	Recover(ctx context.Context, message string, recoverable bool) Recovery
+}
+
+// Person is somebody who can answer the agent's questions.
+type Person interface {
+	Ask(ctx context.Context, q Question) (Answer, error)
+	Elicit(ctx context.Context, e Elicitation) (ElicitationAnswer, error)
+}
+
+// Question is free text with optional choices.
+type Question struct {
+	Text     string   `json:"text"`
+	Choices  []string `json:"choices,omitempty"`
+	Freeform bool     `json:"freeform"`
+}
+
+// Answer is a person's reply to a Question.
+type Answer struct {
+	Text     string `json:"text"`
+	Freeform bool   `json:"freeform"`
+}
+
+// Elicitation asks for structured input described by a JSON schema, or, with
+// a URL, for something to be done in a browser.
+type Elicitation struct {
+	Message string          `json:"message"`
+	Source  string          `json:"source,omitempty"`
+	Schema  json.RawMessage `json:"schema,omitempty"`
+	URL     string          `json:"url,omitempty"`
+}
+
+// ElicitationAnswer is a person's reply: "accept" with content, "decline", or
+// "cancel".
+type ElicitationAnswer struct {
+	Action  string         `json:"action"`
+	Content map[string]any `json:"content,omitempty"`
+}
