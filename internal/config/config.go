@@ -1,0 +1,238 @@
+// Package config turns flags, the environment, a .env file and config.yaml
+// into one validated Config that knows where each value came from. It does not
+// look at the file system beyond those two files, start anything, or define
+// flags; the command line calls Load once and hands the result down.
+//
+// Precedence, highest first: flags, environment, .env in the working
+// directory, config.yaml in the bridge's home (~/.copilot-bridge unless
+// COPILOT_BRIDGE_HOME says otherwise), defaults. An empty value counts as
+// unset in every one of them.
+//
+// A .env file often arrives with code that nobody has vetted, so it has less
+// power than the other sources. Settings that name programs to run, places to
+// write or send to, or standing permissions are refused there, and those that
+// decide where a key is sent are taken only together with that key: a strange
+// .env must not be able to send the user's key elsewhere. Keys says which
+// settings these are. Values in it are literal ($NAME is not expanded), it
+// never changes the process's environment, and a file that mentions none of
+// the bridge's variables is not even parsed.
+//
+// A relative path is relative to the working directory or, in config.yaml, to
+// the directory of that file.
+package config
+
+import (
+	"log/slog"
+	"path/filepath"
+	"time"
+)
+
+// Config is every setting in force. It does not change after Load, so it may
+// be shared between goroutines.
+type Config struct {
+	Home            string // absolute; where the bridge keeps its own files
+	GitHubToken     Secret
+	CLIPath         string // absolute, or a bare name to look up on PATH; "" for none
+	Model           string // used when a caller names no model; "" leaves the choice to the runtime
+	ReasoningEffort string // "" leaves the choice to the model
+	LogLevel        LogLevel
+	AuditLogDir     string // absolute
+	ProjectContext  string // added to every prompt
+	MaxRetries      int
+
+	BYOK             BYOK
+	OpenClaw         OpenClaw
+	ABP              ABP
+	Engine           Engine
+	Telemetry        Telemetry
+	InfiniteSessions InfiniteSessions
+
+	origins map[string]Origin
+}
+
+// BYOK is a model provider of the user's own. It is in use if Provider is set;
+// then Model and BaseURL are set too.
+type BYOK struct {
+	Provider        Provider
+	APIKey          Secret
+	BaseURL         string // without a trailing slash
+	Model           string
+	WireAPI         string // "completions", "responses", or "" for the provider's default
+	AzureAPIVersion string // "" for Azure's versionless route
+}
+
+// Provider is a kind of model provider.
+type Provider string
+
+// The providers.
+const (
+	ProviderOpenAI    Provider = "openai" // and everything that speaks its API
+	ProviderAzure     Provider = "azure"
+	ProviderAnthropic Provider = "anthropic"
+	ProviderOllama    Provider = "ollama"
+)
+
+// OpenClaw says how to reach OpenClaw's gateway.
+type OpenClaw struct {
+	Host         string // a name or an address, IPv6 without brackets
+	Port         int
+	GatewayToken Secret
+}
+
+// ABP configures the Agent Backplane sidecar.
+type ABP struct {
+	Transport            Transport // Protocol is already taken into account
+	Protocol             string    // the old name of Transport: "acp", "legacy" or ""
+	Runner               string    // absolute, or a bare name to look up on PATH
+	Cmd                  string    // likewise
+	Args                 []string  // nil if unset, which is not the same as empty
+	ACPURL               string    // tcp://host:port
+	ACPPort              int       // 0 if unset
+	ACPArgs              []string  // nil if unset
+	AllowAlwaysTools     []string
+	MaxInlineOutputBytes int
+}
+
+// Transport is the way in which the sidecar reaches Copilot.
+type Transport string
+
+// The transports. Auto tries the others in this order.
+const (
+	TransportAuto   Transport = "auto"
+	TransportSDK    Transport = "sdk"
+	TransportACP    Transport = "acp"
+	TransportLegacy Transport = "legacy"
+)
+
+// Engine holds the bounds that the engine works within.
+type Engine struct {
+	IdleTimeout     time.Duration
+	TotalTimeout    time.Duration // 0 for none
+	ApprovalTimeout time.Duration
+	MaxConcurrent   int
+	QueueLimit      int // 0: nobody waits
+}
+
+// Telemetry is passed on to the runtime. It is in use if ExporterType is set.
+type Telemetry struct {
+	OTLPEndpoint   string
+	FilePath       string // absolute
+	ExporterType   Exporter
+	SourceName     string
+	CaptureContent bool
+}
+
+// Exporter is a way to export telemetry.
+type Exporter string
+
+// The exporters.
+const (
+	ExporterOTLP Exporter = "otlp-http"
+	ExporterFile Exporter = "file"
+)
+
+// InfiniteSessions says when the runtime compacts a session's context. A nil
+// or zero field leaves the runtime's default.
+type InfiniteSessions struct {
+	Enabled             *bool
+	BackgroundThreshold float64
+	BufferThreshold     float64
+}
+
+// LogLevel is how much the bridge logs.
+type LogLevel string
+
+// The log levels.
+const (
+	LogDebug   LogLevel = "debug"
+	LogInfo    LogLevel = "info"
+	LogWarning LogLevel = "warning"
+	LogError   LogLevel = "error"
+	LogNone    LogLevel = "none"
+	LogAll     LogLevel = "all"
+)
+
+// Slog returns the lowest level to log, and whether to log at all.
+func (l LogLevel) Slog() (level slog.Level, enabled bool) {
+	switch l {
+	case LogAll:
+		return slog.LevelDebug - 4, true
+	case LogDebug:
+		return slog.LevelDebug, true
+	case LogInfo:
+		return slog.LevelInfo, true
+	case LogWarning:
+		return slog.LevelWarn, true
+	case LogError:
+		return slog.LevelError, true
+	case LogNone:
+		return slog.LevelError + 4, false
+	default: // the zero Config
+		return slog.LevelInfo, true
+	}
+}
+
+// Path joins elem onto the bridge's home.
+func (c *Config) Path(elem ...string) string {
+	return filepath.Join(append([]string{c.Home}, elem...)...)
+}
+
+// Source is a kind of place that values come from.
+type Source string
+
+// The sources, weakest first.
+const (
+	SourceDefault     Source = "default"
+	SourceFile        Source = "file"
+	SourceDotEnv      Source = "dotenv"
+	SourceEnvironment Source = "environment"
+	SourceFlag        Source = "flag"
+)
+
+// Origin is where a value came from. Where is a position ("config.yaml:3",
+// ".env:2"), the variable's name, the flag's key, or "" for a default.
+type Origin struct {
+	Source Source `json:"source"`
+	Where  string `json:"where,omitempty"`
+}
+
+// Origin returns where the setting called key got its value; the zero Origin
+// if there is no such setting.
+func (c *Config) Origin(key string) Origin { return c.origins[key] }
+
+// Setting is one setting in force, fit to be shown: a secret's value is
+// replaced by a mark that does not even tell its length.
+type Setting struct {
+	Key         string `json:"key"`
+	Env         string `json:"env"`
+	Value       string `json:"value"`
+	Secret      bool   `json:"secret,omitempty"`
+	Origin      Origin `json:"origin"`
+	Description string `json:"description"`
+}
+
+// Show returns every setting, in the order of Keys.
+func (c *Config) Show() []Setting {
+	var all []Setting
+	for _, s := range settings() {
+		all = append(all, Setting{
+			Key: s.key, Env: s.env, Value: s.text(c), Secret: s.secret(),
+			Origin: c.Origin(s.key), Description: s.about,
+		})
+	}
+	return all
+}
+
+// Secrets returns every secret value in force, for whoever scrubs logs.
+func (c *Config) Secrets() []string {
+	var all []string
+	for _, s := range settings() {
+		if !s.secret() {
+			continue
+		}
+		if value := s.reveal(c); value != "" {
+			all = append(all, value)
+		}
+	}
+	return all
+}

@@ -1,0 +1,284 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Options is everything that Load looks at.
+type Options struct {
+	Flags   map[string]string // by setting key; only those that the user gave
+	Environ []string          // as os.Environ returns it
+	Dir     string            // working directory, where .env is looked for; "" for the process's own
+	HomeDir string            // the user's home; "" if it has none
+}
+
+const (
+	fileName   = "config.yaml"
+	dotenvName = ".env"
+	homeName   = ".copilot-bridge"
+	maxFile    = 64 << 10
+)
+
+// given is a value and where it was found.
+type given struct {
+	value  string
+	origin Origin
+}
+
+// loader is the state of one Load.
+type loader struct {
+	opts     Options
+	table    []setting
+	cfg      *Config
+	layers   []map[string]given // strongest first; by setting key
+	problems []problem
+	bad      map[string]bool // settings whose value is unusable: no use checking them against others
+
+	incomplete bool // a source could not be read
+}
+
+// Load reads, validates and combines all sources. What is wrong is reported
+// all at once, in one *bridge.Error with a line for each problem; no Config is
+// returned then.
+func Load(opts Options) (*Config, error) {
+	var err error
+	if opts.Dir, err = filepath.Abs(opts.Dir); err == nil && opts.HomeDir != "" {
+		opts.HomeDir, err = filepath.Abs(opts.HomeDir)
+	}
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory cannot be found", Cause: err}
+	}
+	l := &loader{
+		opts: opts, table: settings(), bad: map[string]bool{},
+		cfg: &Config{origins: map[string]Origin{}},
+	}
+	l.readFlags()
+	l.readEnviron()
+	l.readDotEnv()
+	for _, s := range l.table {
+		l.apply(&s)
+		if s.key == "home" {
+			// Only now is it known where the file is.
+			l.settleHome()
+			l.readFile()
+		}
+	}
+	l.check()
+	if len(l.problems) > 0 {
+		return nil, l.failure()
+	}
+	return l.cfg, nil
+}
+
+func (l *loader) add(layer map[string]given) { l.layers = append(l.layers, layer) }
+
+func (l *loader) readFlags() {
+	layer := map[string]given{}
+	for _, key := range slices.Sorted(maps.Keys(l.opts.Flags)) {
+		if find(l.table, key) == nil {
+			l.problems = append(l.problems, problem{source: SourceFlag, subject: key, text: "is no setting" + didYouMean(l.table, key)})
+			continue
+		}
+		layer[key] = given{l.opts.Flags[key], Origin{SourceFlag, key}}
+	}
+	l.add(layer)
+}
+
+func (l *loader) readEnviron() {
+	values := map[string]string{}
+	for _, entry := range l.opts.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if runtime.GOOS == "windows" { // where the case of names does not count; untried
+			name = strings.ToUpper(name)
+		}
+		values[name] = value
+	}
+	layer := map[string]given{}
+	for _, s := range l.table {
+		if value, ok := values[s.env]; ok {
+			layer[s.key] = given{value, Origin{SourceEnvironment, s.env}}
+		}
+	}
+	l.add(layer)
+}
+
+func (l *loader) readDotEnv() {
+	layer := map[string]given{}
+	l.add(layer)
+	file := filepath.Join(l.opts.Dir, dotenvName)
+	// Not a regular file: a virtual environment of that name, or a pipe that a
+	// password manager serves and that could block for ever.
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return
+	}
+	data, err := readLimited(file)
+	if err != nil {
+		l.problems = append(l.problems, problem{source: SourceDotEnv, subject: file, text: err.Error()})
+		l.incomplete = true
+		return
+	}
+	if !mentionsAny(data, l.table) {
+		return
+	}
+	values, badLine := parseDotEnv(data)
+	if badLine > 0 {
+		l.incomplete = true
+		// The parser's own text quotes the line, which may hold a secret.
+		l.problems = append(l.problems, problem{
+			source: SourceDotEnv, subject: fmt.Sprintf("%s:%d", file, badLine),
+			text: "is not of the form NAME=value, or has a quote that is not closed",
+		})
+	}
+	for _, s := range l.table {
+		if v, ok := values[s.env]; ok {
+			layer[s.key] = given{v.value, Origin{SourceDotEnv, fmt.Sprintf("%s:%d", dotenvName, v.line)}}
+		}
+	}
+}
+
+func (l *loader) readFile() {
+	layer := map[string]given{}
+	l.add(layer)
+	if l.cfg.Home == "" {
+		l.incomplete = true
+		return
+	}
+	file := l.cfg.Path(fileName)
+	data, err := readLimited(file)
+	if err != nil {
+		l.problems = append(l.problems, problem{source: SourceFile, subject: file, text: err.Error()})
+		l.incomplete = true
+		return
+	}
+	values, faults := parseYAML(data, l.table)
+	l.incomplete = l.incomplete || values == nil
+	for _, f := range faults {
+		l.problems = append(l.problems, problem{source: SourceFile, subject: fmt.Sprintf("%s:%d", file, f.line), text: f.text})
+	}
+	for key, v := range values {
+		layer[key] = given{v.value, Origin{SourceFile, fmt.Sprintf("%s:%d", fileName, v.line)}}
+	}
+}
+
+// located is a value of a file and the line it begins on.
+type located struct {
+	value string
+	line  int
+}
+
+// readLimited returns nothing for a file that does not exist. Its errors do
+// not name the file.
+func readLimited(file string) (data []byte, err error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+		err = errors.Join(err, f.Close())
+	}
+	var pathErr *fs.PathError
+	switch {
+	case errors.As(err, &pathErr):
+		return nil, fmt.Errorf("cannot be read: %w", pathErr.Err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	case len(data) > maxFile:
+		return nil, fmt.Errorf("is larger than %d KiB", maxFile>>10)
+	}
+	return data, nil
+}
+
+// lookup returns the value in force. An empty one counts as unset.
+func (l *loader) lookup(key string) (given, bool) {
+	for _, layer := range l.layers {
+		if g := layer[key]; strings.TrimSpace(g.value) != "" {
+			return g, true
+		}
+	}
+	return given{origin: Origin{Source: SourceDefault}}, false
+}
+
+func (l *loader) apply(s *setting) {
+	g, ok := l.lookup(s.key)
+	l.cfg.origins[s.key] = g.origin
+	if !ok {
+		if s.fallback == "" {
+			return
+		}
+		g.value = s.fallback
+	}
+	if text := l.dotenvObjection(s, g.origin); text != "" {
+		l.reject(s, text)
+		return
+	}
+	where := place{dir: l.opts.Dir, home: l.opts.HomeDir}
+	if g.origin.Source == SourceFile {
+		where.dir = l.cfg.Home
+	}
+	err := s.set(l.cfg, g.value, where)
+	if err == nil {
+		return
+	}
+	var r *refusal
+	if !errors.As(err, &r) {
+		r = &refusal{}
+	}
+	text := r.text
+	if text == "" {
+		text = "must be " + s.allowed
+	}
+	l.rejectValue(s, text, r.hide)
+}
+
+// dotenvObjection says why a .env file may not give this setting, or "".
+func (l *loader) dotenvObjection(s *setting, o Origin) string {
+	if o.Source != SourceDotEnv || s.dotenv == "" {
+		return ""
+	}
+	elsewhere := "; set it in the environment or in " + fileName
+	if s.noFile {
+		elsewhere = "; set it in the environment"
+	}
+	if s.dotenv == never {
+		return "is not taken from a .env file, which may have come with untrusted code" + elsewhere
+	}
+	with := find(l.table, string(s.dotenv))
+	if g, ok := l.lookup(with.key); ok && g.origin.Source == SourceDotEnv {
+		return ""
+	}
+	return "is taken from a .env file only together with " + with.env +
+		", because it decides where your key would be sent" + elsewhere
+}
+
+// settleHome makes the default out of the user's home, if nothing else is set.
+func (l *loader) settleHome() {
+	if l.cfg.Home != "" || l.bad["home"] {
+		return
+	}
+	if l.opts.HomeDir == "" {
+		l.missing("home", "must be set, because your home directory is not known")
+		return
+	}
+	l.cfg.Home = filepath.Join(l.opts.HomeDir, homeName)
+}
+
+func find(table []setting, key string) *setting {
+	for i := range table {
+		if table[i].key == key {
+			return &table[i]
+		}
+	}
+	return nil
+}

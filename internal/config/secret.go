@@ -1,0 +1,32 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Secret is a value that must not be seen. Whatever prints, logs or encodes it
+// gets a mark instead; string(s) gives the value to those who need it.
+type Secret string
+
+const mark = "••••••"
+
+func (s Secret) masked() string {
+	if s == "" {
+		return ""
+	}
+	return mark
+}
+
+// Format implements fmt.Formatter, so that no verb shows the value.
+func (s Secret) Format(f fmt.State, _ rune) {
+	// Printing has nobody to report a failed write to; fmt reports it itself.
+	_, _ = io.WriteString(f, s.masked())
+}
+
+// MarshalText implements encoding.TextMarshaler, which JSON and YAML use too.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.masked()), nil }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.masked()) }
