@@ -1,0 +1,184 @@
+package supervise
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Verb is the hidden sub-command that runs the supervisor.
+const Verb = "__supervise"
+
+const (
+	envTree   = "COPILOT_BRIDGE_TREE"   // in every process of a tree
+	envRecord = "COPILOT_BRIDGE_RECORD" // for the supervisor only
+)
+
+// Tree is one supervised program and all that it starts.
+type Tree struct {
+	id     string
+	record string
+	self   string
+}
+
+// record is what the supervisor leaves on disk while its tree lives. A start
+// time goes with each pid, because pids are used again.
+type record struct {
+	ID              string `json:"id"`
+	Bridge          int    `json:"bridge"`
+	BridgeStart     uint64 `json:"bridge_start"`
+	Supervisor      int    `json:"supervisor"`
+	SupervisorStart uint64 `json:"supervisor_start"`
+	Program         int    `json:"program"`
+	Path            string `json:"path"`
+}
+
+// NewTree prepares a tree whose record lives in dir. self is the executable
+// that answers to Verb.
+func NewTree(dir, self string) (*Tree, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("process records: %w", err)
+	}
+	var b [12]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return nil, fmt.Errorf("tree id: %w", err)
+	}
+	id := hex.EncodeToString(b[:])
+	return &Tree{id: id, record: filepath.Join(dir, id+".json"), self: self}, nil
+}
+
+// Command returns how to start program under supervision: the path to
+// execute, the arguments that go before the program's own, and what to add to
+// the environment.
+func (t *Tree) Command(program string) (path string, args, env []string) {
+	return t.self, []string{Verb, program}, []string{
+		envTree + "=" + t.id,
+		envRecord + "=" + t.record,
+	}
+}
+
+// ProgramPID returns the pid of the supervised program, or 0 if it is not
+// known (yet, or any more).
+func (t *Tree) ProgramPID() int {
+	rec, err := readRecord(t.record)
+	if err != nil {
+		return 0
+	}
+	return rec.Program
+}
+
+// Stop ends the whole tree and returns when none of it is left, or when ctx
+// ends or the time that killing may take has passed.
+func (t *Tree) Stop(ctx context.Context) error {
+	rec, err := readRecord(t.record)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && alive(rec.Supervisor, rec.SupervisorStart) {
+		if err := terminate(rec.Supervisor); err == nil {
+			waitGone(ctx, rec.Supervisor, rec.SupervisorStart, 2*grace+time.Second)
+		}
+	}
+	return t.Sweep()
+}
+
+// Sweep kills whatever is left of the tree at once and forgets it.
+func (t *Tree) Sweep() error {
+	_, err := sweep(t.id)
+	if rmErr := os.Remove(t.record); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	return err
+}
+
+// Reap ends the trees in dir that a dead bridge left behind and returns how
+// many processes it killed. Trees of living bridges are left alone, so any
+// process may call it at any time.
+func Reap(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("process records: %w", err)
+	}
+	var killed int
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		rec, err := readRecord(path)
+		if err != nil || alive(rec.Bridge, rec.BridgeStart) {
+			continue // unreadable: being written, or not ours to judge
+		}
+		n, err := sweep(rec.ID)
+		killed += n
+		errs = append(errs, err)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return killed, errors.Join(errs...)
+}
+
+// write replaces the file in one step. It is not synced: after a power cut
+// there are no processes to find.
+func (r record) write(path string) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return fmt.Errorf("process record: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("process record: %w", err)
+	}
+	return nil
+}
+
+func readRecord(path string) (record, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return record{}, err
+	}
+	return decodeRecord(b)
+}
+
+func decodeRecord(b []byte) (record, error) {
+	var rec record
+	if err := json.Unmarshal(b, &rec); err != nil {
+		return record{}, fmt.Errorf("process record: %w", err)
+	}
+	// A short id would match, and kill, more than its own tree.
+	if len(rec.ID) != 24 || strings.Trim(rec.ID, "0123456789abcdef") != "" || rec.Bridge <= 1 || rec.Supervisor <= 1 {
+		return record{}, errors.New("process record: not one of ours")
+	}
+	return rec, nil
+}
+
+// waitGone polls, because the process need not be a child of ours.
+func waitGone(ctx context.Context, pid int, start uint64, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for alive(pid, start) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
