@@ -1,0 +1,237 @@
+// Package agenttest is the contract of engine.Agent as a test suite. Every
+// agent runs it against the real program that it drives, and the Scripted
+// agent in this package, which tests of the engine use, runs it too.
+//
+// What the model says is scripted in the prompts themselves, by the
+// "rehearsal:" directives of package rehearsal, so an agent takes part as soon
+// as its model is the rehearsal model.
+package agenttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+)
+
+// Harness says how to make the agent under test.
+type Harness struct {
+	// New returns a fresh agent; the suite closes it.
+	New func(t *testing.T) engine.Agent
+	// CreateTool is the tool that creates a file from path and file_text; ""
+	// if the agent has no tools of its own.
+	CreateTool string
+	// ClientTools says that the caller's own tools are supported.
+	ClientTools bool
+	// Lists says that the agent is an engine.Lister.
+	Lists bool
+}
+
+// Patience bounds every wait of the suite.
+const Patience = 30 * time.Second
+
+// Run runs the whole suite.
+func Run(t *testing.T, h Harness) {
+	t.Run("Turn", h.turn)
+	t.Run("Cancel", h.cancel)
+	t.Run("Resume", h.resume)
+	t.Run("Close", h.closing)
+	if h.CreateTool != "" {
+		t.Run("Gate", h.gate)
+	}
+	if h.ClientTools {
+		t.Run("ClientTools", h.clientTools)
+	}
+}
+
+// Say is a prompt that makes the model answer with this text.
+func Say(text string) bridge.Prompt { return Script("text " + text) }
+
+// Script is a prompt of directives, one a line.
+func Script(directives ...string) bridge.Prompt {
+	return bridge.Prompt{Text: "rehearsal: " + strings.Join(directives, "\nrehearsal: ")}
+}
+
+// Tool is the directive for a tool call.
+func Tool(name string, args map[string]any) string {
+	b, err := json.Marshal(args)
+	if err != nil {
+		panic(err) // a test's own literal
+	}
+	return fmt.Sprintf("tool %s %s", name, b)
+}
+
+func (h Harness) agent(t *testing.T) (context.Context, engine.Agent) {
+	t.Helper()
+	a := h.New(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		if err := a.Close(ctx); err != nil {
+			t.Errorf("closing the agent: %v", err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return ctx, a
+}
+
+func (h Harness) open(t *testing.T, spec bridge.SessionSpec) (context.Context, engine.Agent, bridge.Session) {
+	t.Helper()
+	ctx, a := h.agent(t)
+	if spec.Profile == "" {
+		spec.Profile = bridge.ProfileAgent
+	}
+	if spec.WorkingDir == "" {
+		spec.WorkingDir = t.TempDir()
+	}
+	s, err := a.Open(ctx, spec)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return ctx, a, s
+}
+
+// Outcome is a turn that has been read to its end.
+type Outcome struct {
+	Events []bridge.Event
+	Err    error
+}
+
+// Collect reads a whole turn.
+func Collect(ctx context.Context, s bridge.Session, p bridge.Prompt) Outcome {
+	var o Outcome
+	for ev, err := range s.Send(ctx, p) {
+		if err != nil {
+			o.Err = err
+			continue
+		}
+		o.Events = append(o.Events, ev)
+	}
+	return o
+}
+
+// Find returns the events of one type.
+func Find[T bridge.Event](o Outcome) []T {
+	var out []T
+	for _, ev := range o.Events {
+		if e, ok := ev.(T); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Text is the last whole message.
+func (o Outcome) Text() string {
+	m := Find[bridge.MessageDone](o)
+	if len(m) == 0 {
+		return ""
+	}
+	return m[len(m)-1].Text
+}
+
+// Deltas are the pieces of text, joined.
+func (o Outcome) Deltas() string {
+	var b strings.Builder
+	for _, d := range Find[bridge.TextDelta](o) {
+		b.WriteString(d.Text)
+	}
+	return b.String()
+}
+
+func (o Outcome) reason() bridge.EndReason {
+	if len(o.Events) == 0 {
+		return ""
+	}
+	end, ok := o.Events[len(o.Events)-1].(bridge.TurnEnded)
+	if !ok {
+		return ""
+	}
+	return end.Reason
+}
+
+// Gate records what it is asked and answers with fixed decisions.
+type Gate struct {
+	BeforeFunc func(bridge.ToolCall) bridge.Decision
+	PermitFunc func(bridge.PermissionRequest) bridge.Decision
+	AfterFunc  func(bridge.ToolCall, any) (any, error)
+	PromptFunc func(string) (string, error)
+
+	mu        sync.Mutex
+	befores   []bridge.ToolCall
+	requests  []bridge.PermissionRequest
+	afters    []bridge.ToolCall
+	failures  []string
+	recovered []string
+}
+
+// AllowAll is a gate that allows everything.
+func AllowAll() *Gate { return &Gate{} }
+
+// Befores, Requests, Afters and Failures are what the gate was asked so far.
+func (g *Gate) Befores() []bridge.ToolCall           { return locked(&g.mu, &g.befores) }
+func (g *Gate) Requests() []bridge.PermissionRequest { return locked(&g.mu, &g.requests) }
+func (g *Gate) Afters() []bridge.ToolCall            { return locked(&g.mu, &g.afters) }
+func (g *Gate) Failures() []string                   { return locked(&g.mu, &g.failures) }
+func locked[T any](mu *sync.Mutex, s *[]T) (copied []T) {
+	mu.Lock()
+	defer mu.Unlock()
+	return append(copied, *s...)
+}
+
+func note[T any](mu *sync.Mutex, s *[]T, v T) {
+	mu.Lock()
+	defer mu.Unlock()
+	*s = append(*s, v)
+}
+
+// Prompt implements bridge.Gate, as do the methods below.
+func (g *Gate) Prompt(_ context.Context, text string) (string, error) {
+	if g.PromptFunc != nil {
+		return g.PromptFunc(text)
+	}
+	return text, nil
+}
+
+func (g *Gate) Before(_ context.Context, c bridge.ToolCall) bridge.Decision {
+	note(&g.mu, &g.befores, c)
+	if g.BeforeFunc != nil {
+		return g.BeforeFunc(c)
+	}
+	return bridge.Decision{Verdict: bridge.Allow}
+}
+
+func (g *Gate) Permit(_ context.Context, r bridge.PermissionRequest) bridge.Decision {
+	note(&g.mu, &g.requests, r)
+	if g.PermitFunc != nil {
+		return g.PermitFunc(r)
+	}
+	return bridge.Decision{Verdict: bridge.Allow}
+}
+
+func (g *Gate) After(_ context.Context, c bridge.ToolCall, result any) (any, error) {
+	note(&g.mu, &g.afters, c)
+	if g.AfterFunc != nil {
+		return g.AfterFunc(c, result)
+	}
+	return result, nil
+}
+
+func (g *Gate) Failed(_ context.Context, _ bridge.ToolCall, message string) {
+	note(&g.mu, &g.failures, message)
+}
+
+func (g *Gate) Recover(_ context.Context, message string, _ bool) bridge.Recovery {
+	note(&g.mu, &g.recovered, message)
+	return bridge.RecoverDefault
+}
+
+func join(dir, name string) string { return filepath.Join(dir, name) }

@@ -1,0 +1,218 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Scripted is an agent without any program behind it. It follows the same
+// directives as the rehearsal model (text, chunks, usage, tool, next, delay,
+// silence, status) and adds `crash`, which ends its imagined runtime. All its
+// waiting is on timers and contexts, so it works in a synctest bubble.
+type Scripted struct {
+	mu      sync.Mutex
+	closed  bool
+	last    int
+	stored  map[string][]bridge.Event
+	opened  int
+	resumed int
+}
+
+// NewScripted returns an agent without sessions.
+func NewScripted() *Scripted { return &Scripted{stored: map[string][]bridge.Event{}} }
+
+// Name is "scripted".
+func (a *Scripted) Name() string { return "scripted" }
+
+// Counts says how many sessions were opened and resumed.
+func (a *Scripted) Counts() (opened, resumed int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opened, a.resumed
+}
+
+// Open makes a session.
+func (a *Scripted) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the agent is closed"}
+	}
+	a.opened++
+	a.last++
+	id := spec.ID
+	if id == "" {
+		id = fmt.Sprintf("scripted-%d", a.last)
+	}
+	a.stored[id] = nil
+	return newScriptedSession(a, id, spec), nil
+}
+
+// Resume goes on with a session.
+func (a *Scripted) Resume(_ context.Context, id string, spec bridge.SessionSpec) (bridge.Session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.stored[id]; !ok {
+		return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "no session " + id}
+	}
+	a.resumed++
+	return newScriptedSession(a, id, spec), nil
+}
+
+// List returns the sessions.
+func (a *Scripted) List(context.Context) ([]bridge.SessionInfo, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []bridge.SessionInfo
+	for id := range a.stored {
+		out = append(out, bridge.SessionInfo{ID: id})
+	}
+	return out, nil
+}
+
+// Delete removes a session.
+func (a *Scripted) Delete(_ context.Context, id string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.stored[id]; !ok {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "no session " + id}
+	}
+	delete(a.stored, id)
+	return nil
+}
+
+// Close refuses whatever comes later.
+func (a *Scripted) Close(context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	return nil
+}
+
+func (a *Scripted) store(id string, ev bridge.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stored[id] = append(a.stored[id], ev)
+}
+
+type scriptedSession struct {
+	agent *Scripted
+	id    string
+	spec  bridge.SessionSpec
+
+	mu     sync.Mutex
+	closed bool
+	dead   bool
+	abort  context.CancelCauseFunc // of the running turn
+	parked map[string]chan bridge.ToolResult
+	calls  int
+}
+
+func newScriptedSession(a *Scripted, id string, spec bridge.SessionSpec) *scriptedSession {
+	return &scriptedSession{agent: a, id: id, spec: spec, parked: map[string]chan bridge.ToolResult{}}
+}
+
+func (s *scriptedSession) ID() string { return s.id }
+
+var errAborted = errors.New("aborted")
+
+func (s *scriptedSession) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		if err := s.turn(ctx, p, func(ev bridge.Event) bool { return yield(ev, nil) }); err != nil && !errors.Is(err, errLeft) {
+			yield(nil, err)
+		}
+	}
+}
+
+var errLeft = errors.New("the reader left")
+
+func (s *scriptedSession) turn(ctx context.Context, p bridge.Prompt, yield func(bridge.Event) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	text := p.Text
+	if s.spec.Gate != nil {
+		var err error
+		if text, err = s.spec.Gate.Prompt(ctx, text); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	switch {
+	case s.closed, s.abort != nil:
+		s.mu.Unlock()
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "the session is closed or busy"}
+	case s.dead:
+		s.mu.Unlock()
+		return crashed()
+	}
+	s.abort = cancel
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.abort = nil
+		s.mu.Unlock()
+	}()
+	r := &scriptedTurn{session: s, ctx: ctx, yield: yield, began: time.Now()}
+	err := r.run(strings.Split(text, "\n"))
+	end := bridge.TurnEnded{Reason: bridge.EndDone, Usage: r.usage, Duration: time.Since(r.began)}
+	switch {
+	case errors.Is(context.Cause(ctx), errAborted):
+		end.Reason = bridge.EndAborted
+	case err != nil:
+		return err
+	}
+	return r.emit(end)
+}
+
+func crashed() error {
+	return &bridge.Error{Code: bridge.CodeCrashed, Message: "the scripted runtime exited"}
+}
+
+func (s *scriptedSession) Resolve(_ context.Context, id string, r bridge.ToolResult) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch, ok := s.parked[id]
+	if !ok {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "no tool call is waiting under " + id}
+	}
+	delete(s.parked, id)
+	ch <- r
+	return nil
+}
+
+func (s *scriptedSession) Abort(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.abort != nil {
+		s.abort(errAborted)
+	}
+	return nil
+}
+
+func (s *scriptedSession) SetModel(context.Context, string, string) error { return nil }
+
+func (s *scriptedSession) History(context.Context) ([]bridge.Event, error) {
+	s.agent.mu.Lock()
+	defer s.agent.mu.Unlock()
+	return append([]bridge.Event(nil), s.agent.stored[s.id]...), nil
+}
+
+func (s *scriptedSession) Close(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.abort != nil {
+		s.abort(errAborted)
+	}
+	return nil
+}

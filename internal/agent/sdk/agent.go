@@ -1,0 +1,279 @@
+// Package sdk reaches Copilot through the official Go SDK and the native
+// runtime that it spawns. It is an engine.Agent: it knows bridge's types and
+// the SDK's, and translates between them. It decides nothing about what a
+// tool may do; that is asked of the session's Gate.
+//
+// An Agent owns at most two runtime processes, one a profile, because the
+// SDK's mode belongs to the process. Each is started when it is first needed
+// and replaced, after a pause that grows, when it dies.
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Options say which runtime to run, and as whom.
+type Options struct {
+	Runtime string // path of the runtime's executable
+	Home    string // the runtime's state directory
+	Records string // directory of process records, see supervise
+	Self    string // executable that answers to supervise.Verb
+	// Token is a GitHub token; UseLogin looks for the user's own login, which
+	// costs time with every session.
+	Token    string
+	UseLogin bool
+	// Provider and Model answer instead of GitHub's models.
+	Provider  *bridge.Provider
+	Model     string
+	LogLevel  string
+	Telemetry *Telemetry
+	Version   string   // of the bridge, for the User-Agent
+	Env       []string // the runtime's environment
+	Logger    *slog.Logger
+}
+
+// Telemetry configures the runtime's OpenTelemetry export.
+type Telemetry struct {
+	OTLPEndpoint   string
+	FilePath       string
+	ExporterType   string
+	SourceName     string
+	CaptureContent bool
+}
+
+// Agent is the native runtime. Its methods may be called concurrently.
+type Agent struct {
+	opts Options
+
+	mu     sync.Mutex
+	hosts  map[bridge.Profile]*host
+	closed bool
+}
+
+// New returns an agent; nothing is started yet.
+func New(opts Options) *Agent {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Agent{opts: opts, hosts: map[bridge.Profile]*host{}}
+}
+
+// Name is "sdk".
+func (a *Agent) Name() string { return "sdk" }
+
+// host returns the host of a profile with its process, started if need be.
+func (a *Agent) host(ctx context.Context, p bridge.Profile) (*host, *process, error) {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return nil, nil, errClosed()
+	}
+	h := a.hosts[p]
+	if h == nil {
+		h = newHost(&a.opts, p)
+		a.hosts[p] = h
+	}
+	a.mu.Unlock()
+	proc, err := h.ensure(ctx)
+	return h, proc, err
+}
+
+// Open makes a new session.
+func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
+	h, proc, err := a.host(ctx, spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(h, proc, spec)
+	if err := s.create(ctx); err != nil {
+		return nil, h.explain(err, "open a session")
+	}
+	return s, nil
+}
+
+// Resume goes on with a stored session.
+func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) (bridge.Session, error) {
+	h, proc, err := a.host(ctx, spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(h, proc, spec)
+	if err := s.resume(ctx, id); err != nil {
+		if strings.Contains(strings.ToLower(err.Error()), "not found") {
+			return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id,
+				Remedy: "list what there is with `copilot-bridge sessions list`", Cause: err}
+		}
+		return nil, h.explain(err, "resume session "+id)
+	}
+	return s, nil
+}
+
+// List returns the stored sessions, the one changed last first.
+func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
+	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	if err != nil {
+		return nil, err
+	}
+	list, err := proc.client.ListSessions(ctx, nil)
+	if err != nil {
+		return nil, h.explain(err, "list sessions")
+	}
+	out := make([]bridge.SessionInfo, 0, len(list))
+	for _, m := range list {
+		info := bridge.SessionInfo{ID: m.SessionID, Started: m.StartTime, Modified: m.ModifiedTime}
+		if m.Summary != nil {
+			info.Title = *m.Summary
+		}
+		if m.Context != nil {
+			info.WorkingDir = m.Context.WorkingDirectory
+		}
+		out = append(out, info)
+	}
+	slices.SortStableFunc(out, func(x, y bridge.SessionInfo) int { return y.Modified.Compare(x.Modified) })
+	return out, nil
+}
+
+// Delete removes a stored session for good.
+func (a *Agent) Delete(ctx context.Context, id string) error {
+	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	if err != nil {
+		return err
+	}
+	if err := proc.client.DeleteSession(ctx, id); err != nil {
+		if strings.Contains(strings.ToLower(err.Error()), "not found") {
+			return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
+		}
+		return h.explain(err, "delete session "+id)
+	}
+	return nil
+}
+
+// Models lists what can answer: the provider's models if one is configured,
+// else GitHub's.
+func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
+	if a.opts.Provider != nil {
+		return providerModels(ctx, a.opts.Provider, a.opts.Model)
+	}
+	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	if err != nil {
+		return nil, err
+	}
+	list, err := proc.client.ListModels(ctx)
+	if err != nil {
+		return nil, h.explain(err, "list models")
+	}
+	out := make([]bridge.Model, 0, len(list))
+	for _, m := range list {
+		out = append(out, modelOf(m))
+	}
+	return out, nil
+}
+
+func modelOf(m copilot.ModelInfo) bridge.Model {
+	out := bridge.Model{ID: m.ID, Name: m.Name, Vision: m.Capabilities.Supports.Vision,
+		ReasoningEfforts: m.SupportedReasoningEfforts, DefaultEffort: m.DefaultReasoningEffort}
+	if n := m.Capabilities.Limits.MaxContextWindowTokens; n != nil {
+		out.ContextTokens = *n
+	}
+	if n := m.Capabilities.Limits.MaxPromptTokens; n != nil {
+		out.PromptTokens = *n
+	}
+	return out
+}
+
+// Status says which runtime runs and who is logged in. With a provider of its
+// own the agent needs no login and counts as authenticated.
+func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
+	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	if err != nil {
+		return bridge.AgentStatus{}, err
+	}
+	out := bridge.AgentStatus{Agent: a.Name()}
+	st, err := proc.client.GetStatus(ctx)
+	if err != nil {
+		return out, h.explain(err, "ask for the runtime's status")
+	}
+	out.RuntimeVersion, out.ProtocolVersion = st.Version, st.ProtocolVersion
+	if a.opts.Provider != nil {
+		out.Authenticated, out.AuthType, out.Host = true, "provider", a.opts.Provider.BaseURL
+		return out, nil
+	}
+	au, err := proc.client.GetAuthStatus(ctx)
+	if err != nil {
+		return out, h.explain(err, "ask for the login")
+	}
+	out.Authenticated = au.IsAuthenticated
+	for _, f := range []struct {
+		dst *string
+		src *string
+	}{{&out.AuthType, au.AuthType}, {&out.Host, au.Host}, {&out.Login, au.Login}, {&out.Message, au.StatusMessage}} {
+		if f.src != nil {
+			*f.dst = *f.src
+		}
+	}
+	return out, nil
+}
+
+// Ping asks the runtime for a sign of life, starting it if need be.
+func (a *Agent) Ping(ctx context.Context) error {
+	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	if err != nil {
+		return err
+	}
+	if _, err := proc.client.Ping(ctx, "ping"); err != nil {
+		return h.explain(err, "ping the runtime")
+	}
+	return nil
+}
+
+// Warm starts the runtime of a profile and runs one turn on the given
+// provider, so that the first real turn does not pay for it. The provider is
+// meant to be a local one: a turn on GitHub's models would cost money.
+func (a *Agent) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
+	s, err := a.Open(ctx, bridge.SessionSpec{Profile: p, Provider: &provider, Model: model})
+	if err != nil {
+		return err
+	}
+	var turnErr error
+	for _, err := range s.Send(ctx, bridge.Prompt{Text: "warm-up"}) {
+		turnErr = err
+	}
+	id := s.ID()
+	err = errors.Join(turnErr, s.Close(ctx))
+	if _, proc, herr := a.host(ctx, p); herr == nil {
+		err = errors.Join(err, proc.client.DeleteSession(ctx, id))
+	}
+	if err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	return nil
+}
+
+// Close ends the runtimes and everything they started.
+func (a *Agent) Close(ctx context.Context) error {
+	a.mu.Lock()
+	a.closed = true
+	hosts := slices.Collect(maps.Values(a.hosts))
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, len(hosts))
+	for i, h := range hosts {
+		wg.Go(func() { errs[i] = h.close(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,250 @@
+package sdk
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+	"github.com/github/copilot-sdk/go/rpc"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+const clientName = "copilot-bridge"
+
+// create opens a new session in the runtime. The two configurations of the
+// SDK share no type, so a new field has to be added here and in resume; a
+// test compares what both of them set.
+func (s *session) create(ctx context.Context) error {
+	c, err := s.config()
+	if err != nil {
+		return err
+	}
+	return s.attached(s.proc.client.CreateSession(ctx, c))
+}
+
+func (s *session) attached(sdk *copilot.Session, err error) error {
+	if err == nil {
+		s.sdk = sdk
+		s.proc.attach(sdk)
+	}
+	return err
+}
+
+// resume attaches to a stored session under the same configuration.
+func (s *session) resume(ctx context.Context, id string) error {
+	c, err := s.config()
+	if err != nil {
+		return err
+	}
+	return s.attached(s.proc.client.ResumeSession(ctx, id, &copilot.ResumeSessionConfig{
+		ClientName:           c.ClientName,
+		Model:                c.Model,
+		ReasoningEffort:      c.ReasoningEffort,
+		Streaming:            c.Streaming,
+		WorkingDirectory:     c.WorkingDirectory,
+		Tools:                c.Tools,
+		AvailableTools:       c.AvailableTools,
+		ExcludedTools:        c.ExcludedTools,
+		SystemMessage:        c.SystemMessage,
+		Provider:             c.Provider,
+		MCPServers:           c.MCPServers,
+		InfiniteSessions:     c.InfiniteSessions,
+		SessionLimits:        c.SessionLimits,
+		OnPermissionRequest:  c.OnPermissionRequest,
+		Hooks:                c.Hooks,
+		OnEvent:              c.OnEvent,
+		OnUserInputRequest:   c.OnUserInputRequest,
+		OnElicitationRequest: c.OnElicitationRequest,
+	}))
+}
+
+func (s *session) config() (*copilot.SessionConfig, error) {
+	spec := s.spec
+	c := &copilot.SessionConfig{
+		SessionID:           spec.ID,
+		ClientName:          clientName,
+		Model:               spec.Model,
+		ReasoningEffort:     spec.ReasoningEffort,
+		Streaming:           copilot.Bool(true),
+		WorkingDirectory:    spec.WorkingDir,
+		AvailableTools:      spec.AvailableTools,
+		ExcludedTools:       spec.ExcludedTools,
+		OnPermissionRequest: s.permit,
+		Hooks:               s.hooks(),
+		OnEvent:             s.onEvent,
+	}
+	if spec.Profile == bridge.ProfileChat && c.AvailableTools == nil {
+		c.AvailableTools = []string{}
+		if len(spec.Tools) > 0 {
+			c.AvailableTools = []string{"custom:*"}
+		}
+	}
+	for _, t := range spec.Tools {
+		// Without a handler the call is parked until Resolve; it runs in the
+		// caller, so the permission is the caller's business too.
+		c.Tools = append(c.Tools, copilot.Tool{Name: t.Name, Description: t.Description, Parameters: t.Schema, SkipPermission: true})
+	}
+	switch {
+	case spec.System.Replace:
+		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "replace", Content: spec.System.Text}
+	case spec.System.Text != "":
+		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "append", Content: spec.System.Text}
+	}
+	if err := s.provide(c); err != nil {
+		return nil, err
+	}
+	c.MCPServers = mcpServers(spec.MCPServers)
+	if i := spec.Infinite; i != nil {
+		c.InfiniteSessions = &copilot.InfiniteSessionConfig{Enabled: &i.Enabled,
+			BackgroundCompactionThreshold: positive(i.BackgroundThreshold), BufferExhaustionThreshold: positive(i.BufferThreshold)}
+	}
+	if spec.MaxAICredits > 0 {
+		c.SessionLimits = &rpc.SessionLimitsConfig{MaxAiCredits: &spec.MaxAICredits}
+	}
+	if p := spec.Person; p != nil {
+		c.OnUserInputRequest = s.ask
+		c.OnElicitationRequest = s.elicit
+	}
+	return c, nil
+}
+
+// provide sets who answers: the session's provider, the agent's, or GitHub.
+func (s *session) provide(c *copilot.SessionConfig) error {
+	p := s.spec.Provider
+	if p == nil {
+		p = s.host.opts.Provider
+		if c.Model == "" {
+			c.Model = s.host.opts.Model
+		}
+	}
+	if p == nil {
+		return nil
+	}
+	if c.Model == "" {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a provider needs a model", Remedy: "set COPILOT_BYOK_MODEL or pass --model"}
+	}
+	c.Provider = &copilot.ProviderConfig{Type: providerType(p.Kind), BaseURL: p.BaseURL, APIKey: p.APIKey, WireAPI: p.WireAPI, Headers: p.Headers}
+	if p.AzureAPIVersion != "" {
+		c.Provider.Azure = &copilot.AzureProviderOptions{APIVersion: p.AzureAPIVersion}
+	}
+	return nil
+}
+
+// providerType: Ollama speaks OpenAI's protocol.
+func providerType(kind string) string {
+	if kind == "ollama" {
+		return "openai"
+	}
+	return kind
+}
+
+func mcpServers(servers map[string]bridge.MCPServer) map[string]copilot.MCPServerConfig {
+	if len(servers) == 0 {
+		return nil
+	}
+	out := make(map[string]copilot.MCPServerConfig, len(servers))
+	for name, m := range servers {
+		tools := m.Tools
+		if tools == nil {
+			tools = []string{"*"}
+		}
+		if m.URL != "" {
+			out[name] = copilot.MCPHTTPServerConfig{URL: m.URL, Headers: m.Headers, Tools: tools, Timeout: int(m.Timeout / time.Millisecond)}
+			continue
+		}
+		out[name] = copilot.MCPStdioServerConfig{Command: m.Command, Args: m.Args, Env: m.Env, WorkingDirectory: m.Dir,
+			Tools: tools, Timeout: int(m.Timeout / time.Millisecond)}
+	}
+	return out
+}
+
+func sendRequest(p bridge.Prompt) (*rpc.SendRequest, error) {
+	wait := true
+	req := &rpc.SendRequest{Prompt: p.Text, RequestHeaders: p.Headers, Wait: &wait}
+	if p.Mode != "" {
+		mode := rpc.SendAgentMode(p.Mode)
+		req.AgentMode = &mode
+	}
+	for _, a := range p.Attachments {
+		att, err := attachment(a)
+		if err != nil {
+			return nil, err
+		}
+		req.Attachments = append(req.Attachments, att)
+	}
+	if f := p.ResponseFormat; f != nil {
+		var schema map[string]any
+		if err := json.Unmarshal(f.Schema, &schema); err != nil {
+			return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the response format's schema is not a JSON object", Cause: err}
+		}
+		req.ResponseFormat = &rpc.ResponseFormat{Type: rpc.ResponseFormatTypeJSONSchema,
+			JSONSchema: rpc.JSONSchemaResponseFormat{Name: f.Name, Schema: schema, Strict: &f.Strict}}
+		if f.Description != "" {
+			req.ResponseFormat.JSONSchema.Description = &f.Description
+		}
+	}
+	return req, nil
+}
+
+func attachment(a bridge.Attachment) (rpc.Attachment, error) {
+	name := a.Name
+	switch {
+	case len(a.Data) > 0 && a.Path == "":
+		data := base64.StdEncoding.EncodeToString(a.Data)
+		return &rpc.AttachmentBlob{Data: &data, MIMEType: a.MIME, DisplayName: opt(name)}, nil
+	case a.Path == "":
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "an attachment needs a path or data"}
+	}
+	if name == "" {
+		name = filepath.Base(a.Path)
+	}
+	if a.Directory {
+		return &rpc.AttachmentDirectory{Path: a.Path, DisplayName: name}, nil
+	}
+	return &rpc.AttachmentFile{Path: a.Path, DisplayName: name}, nil
+}
+
+func (s *session) ask(r copilot.UserInputRequest, _ copilot.UserInputInvocation) (copilot.UserInputResponse, error) {
+	a, err := s.spec.Person.Ask(s.gateContext(), bridge.Question{Text: r.Question, Choices: r.Choices,
+		Freeform: r.AllowFreeform == nil || *r.AllowFreeform})
+	return copilot.UserInputResponse{Answer: a.Text, WasFreeform: a.Freeform}, err
+}
+
+func (s *session) elicit(r copilot.ElicitationContext) (copilot.ElicitationResult, error) {
+	e := bridge.Elicitation{Message: r.Message, Source: str(r.ElicitationSource), URL: str(r.URL)}
+	if r.RequestedSchema != nil {
+		schema := map[string]any{"type": "object", "properties": r.RequestedSchema.Properties}
+		if len(r.RequestedSchema.Required) > 0 {
+			schema["required"] = r.RequestedSchema.Required
+		}
+		raw, err := json.Marshal(schema)
+		if err != nil {
+			return copilot.ElicitationResult{}, err
+		}
+		e.Schema = raw
+	}
+	a, err := s.spec.Person.Elicit(s.gateContext(), e)
+	if err != nil {
+		return copilot.ElicitationResult{}, err
+	}
+	return copilot.ElicitationResult{Action: copilot.ElicitationAction(a.Action), Content: maps.Clone(a.Content)}, nil
+}
+
+func opt(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func positive(f float64) *float64 {
+	if f <= 0 {
+		return nil
+	}
+	return &f
+}

@@ -1,0 +1,258 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+)
+
+// process is one run of the runtime.
+type process struct {
+	client *copilot.Client
+	tree   *supervise.Tree
+
+	mu       sync.Mutex
+	sessions map[*copilot.Session]struct{} // not disconnected yet
+}
+
+func (p *process) attach(s *copilot.Session) {
+	p.mu.Lock()
+	p.sessions[s] = struct{}{}
+	p.mu.Unlock()
+}
+
+func (p *process) detach(s *copilot.Session) {
+	p.mu.Lock()
+	delete(p.sessions, s)
+	p.mu.Unlock()
+}
+
+// disconnect ends the SDK's goroutine of every session that is left. The
+// process is dead by then, so each call only fails quickly.
+func (p *process) disconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := range p.sessions {
+		_ = s.Disconnect() // says that the process is gone
+	}
+	clear(p.sessions)
+}
+
+// host keeps one process running: it starts the first and the successors of
+// those that died. Its methods serialise on mu.
+type host struct {
+	opts    *Options
+	profile bridge.Profile
+
+	mu       sync.Mutex
+	proc     *process  // nil before the first start
+	dead     bool      // proc must be replaced
+	crashes  int       // in a row, without a turn that worked between
+	notUntil time.Time // when the next start may be tried
+	closed   bool
+}
+
+func newHost(opts *Options, p bridge.Profile) *host { return &host{opts: opts, profile: p} }
+
+// ensure returns a process that was alive a moment ago.
+func (h *host) ensure(ctx context.Context) (*process, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errClosed()
+	}
+	if h.proc != nil && !h.dead {
+		return h.proc, nil
+	}
+	if h.proc != nil {
+		if err := h.discard(ctx); err != nil {
+			h.opts.Logger.Warn("ending a dead runtime", "error", err)
+		}
+	}
+	if wait := time.Until(h.notUntil); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting to restart the runtime: %w", ctx.Err())
+		}
+	}
+	proc, err := h.start(ctx)
+	if err != nil {
+		h.backOff()
+		return nil, err
+	}
+	h.proc, h.dead = proc, false
+	return proc, nil
+}
+
+func errClosed() error {
+	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the agent is closed"}
+}
+
+func (h *host) start(ctx context.Context) (*process, error) {
+	began := time.Now()
+	tree, err := supervise.NewTree(h.opts.Records, h.opts.Self)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot keep process records", Cause: err,
+			Remedy: "make sure that the directory " + h.opts.Records + " can be written"}
+	}
+	path, args, env := tree.Command(h.opts.Runtime)
+	opts := copilot.ClientOptions{
+		Connection:      copilot.StdioConnection{Path: path, Args: args},
+		BaseDirectory:   h.opts.Home,
+		LogLevel:        runtimeLogLevel(h.opts.LogLevel),
+		Env:             slices.Concat(h.environment(), env),
+		GitHubToken:     h.opts.Token,
+		UseLoggedInUser: copilot.Bool(h.opts.UseLogin && h.opts.Token == ""),
+		ClientInfo:      &copilot.ClientInfo{ApplicationName: "copilot-bridge", ApplicationVersion: h.opts.Version},
+		Mode:            copilot.ModeCopilotCli,
+	}
+	if h.profile == bridge.ProfileChat {
+		opts.Mode = copilot.ModeEmpty
+	}
+	if t := h.opts.Telemetry; t != nil {
+		opts.Telemetry = &copilot.TelemetryConfig{OTLPEndpoint: t.OTLPEndpoint, FilePath: t.FilePath,
+			ExporterType: t.ExporterType, SourceName: t.SourceName, CaptureContent: &t.CaptureContent}
+	}
+	client := copilot.NewClient(&opts)
+	startCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if err := startClient(startCtx, client); err != nil {
+		client.ForceStop()
+		return nil, h.explainStart(errors.Join(err, tree.Stop(context.WithoutCancel(ctx))))
+	}
+	h.opts.Logger.Debug("runtime started", "profile", h.profile, "pid", tree.ProgramPID(), "took", time.Since(began))
+	return &process{client: client, tree: tree, sessions: map[*copilot.Session]struct{}{}}, nil
+}
+
+// startClient bounds Start by ctx, which the SDK's handshake does not do in
+// every phase.
+func startClient(ctx context.Context, c *copilot.Client) error {
+	done := make(chan error, 1)
+	go func() { done <- c.Start(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		c.ForceStop() // makes Start return
+		<-done
+		return ctx.Err()
+	}
+}
+
+// environment is the runtime's: without the bridge's own secrets, which the
+// runtime would hand on to every shell, and without what the user may have
+// set for another runtime.
+func (h *host) environment() []string {
+	env := slices.DeleteFunc(slices.Clone(h.opts.Env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		if name == "GH_TOKEN" || name == "GITHUB_TOKEN" {
+			return !h.opts.UseLogin // they are one way to be logged in
+		}
+		return slices.Contains(hidden, name) || strings.HasPrefix(name, "COPILOT_BYOK_") || strings.HasPrefix(name, "COPILOT_PROVIDER_")
+	})
+	if p := h.opts.Provider; p != nil && h.opts.Token == "" && !h.opts.UseLogin {
+		// The real key goes with each session, not through the environment.
+		env = append(env, "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE="+providerType(p.Kind),
+			"COPILOT_PROVIDER_BASE_URL="+p.BaseURL, "COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+h.opts.Model)
+	}
+	return env
+}
+
+var hidden = []string{"COPILOT_GITHUB_TOKEN", "OPENCLAW_GATEWAY_TOKEN",
+	"COPILOT_OFFLINE", "COPILOT_MODEL", "COPILOT_CLI_PATH", "COPILOT_SDK_AUTH_TOKEN"}
+
+// backOff sets how long the next start has to wait.
+func (h *host) backOff() {
+	h.crashes++
+	pause := min(5*time.Second, 100*time.Millisecond<<min(h.crashes-1, 8))
+	if h.crashes == 1 {
+		pause = 0 // one crash may be chance
+	}
+	h.notUntil = time.Now().Add(pause)
+}
+
+// crashed is called with the process that was seen dying or hanging; the
+// first caller has its tree ended, and the next ensure starts anew.
+func (h *host) crashed(p *process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.proc != p || h.dead {
+		return
+	}
+	h.dead = true
+	h.backOff()
+	if err := p.tree.Stop(context.Background()); err != nil {
+		h.opts.Logger.Warn("sweeping after a crash", "error", err)
+	}
+}
+
+// worked is called after a turn that ended well.
+func (h *host) worked() {
+	h.mu.Lock()
+	h.crashes = 0
+	h.mu.Unlock()
+}
+
+// discard ends the current process at once. mu is held.
+func (h *host) discard(ctx context.Context) error {
+	p := h.proc
+	h.proc = nil
+	err := p.tree.Stop(ctx)
+	p.disconnect()
+	p.client.ForceStop()
+	return err
+}
+
+// close ends the process in good order: it may write what it holds, then its
+// tree is ended.
+func (h *host) close(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.proc == nil {
+		return nil
+	}
+	if !h.dead {
+		shutdown, cancel := context.WithTimeout(ctx, 2*time.Second)
+		_, err := h.proc.client.RPC.Runtime.Shutdown(shutdown)
+		cancel()
+		if err != nil {
+			h.opts.Logger.Debug("runtime shutdown", "error", err)
+		}
+	}
+	return h.discard(ctx)
+}
+
+// ProgramPID is the pid of the runtime itself, for tests that kill it.
+func (a *Agent) ProgramPID(p bridge.Profile) int {
+	a.mu.Lock()
+	h := a.hosts[p]
+	a.mu.Unlock()
+	if h == nil {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.proc == nil {
+		return 0
+	}
+	return h.proc.tree.ProgramPID()
+}
+
+// runtimeLogLevel: the runtime's logs go to its own files; ours says how much.
+func runtimeLogLevel(l string) string {
+	if l == "" {
+		return "error"
+	}
+	return l
+}

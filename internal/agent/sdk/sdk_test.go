@@ -1,0 +1,60 @@
+package sdk_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+)
+
+// The test binary is also the supervisor of the runtimes that it starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
+		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// model starts a rehearsal model for one test.
+func model(t testing.TB) *rehearsal.Server {
+	t.Helper()
+	m := rehearsal.New()
+	if err := m.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Errorf("closing the model: %v", err)
+		}
+	})
+	return m
+}
+
+func options(t testing.TB, m *rehearsal.Server) sdk.Options {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sdk.Options{
+		Runtime: runtimetest.Path(t), Home: t.TempDir(), Records: t.TempDir(), Self: self,
+		Provider: &bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, Model: m.Model(),
+		Env: os.Environ(), Version: "test",
+	}
+}
+
+func TestContract(t *testing.T) {
+	agenttest.Run(t, agenttest.Harness{
+		New:        func(t *testing.T) engine.Agent { return sdk.New(options(t, model(t))) },
+		CreateTool: "create", ClientTools: true, Lists: true,
+	})
+}

@@ -1,0 +1,315 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+	"github.com/github/copilot-sdk/go/rpc"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+const (
+	// abortWithin is how long the runtime may take to end an aborted turn
+	// before it is taken for hung and killed.
+	abortWithin = 2 * time.Second
+	// idleWithin bounds the wait for the last event after the runtime has said
+	// that the turn is over.
+	idleWithin = 2 * time.Second
+)
+
+// session is a bridge.Session on one process of a host. When that process
+// dies the session is dead too; Agent.Resume makes a new one.
+type session struct {
+	host *host
+	proc *process
+	spec bridge.SessionSpec
+	sdk  *copilot.Session
+	tr   *translator
+
+	ctx  context.Context // ends with Close: gates and persons stop waiting
+	stop context.CancelFunc
+
+	mu    sync.Mutex
+	turn  *turn           // nil between turns
+	turnC context.Context // the running turn's
+	first string          // event id of the first user message, for Reset
+}
+
+func newSession(h *host, p *process, spec bridge.SessionSpec) *session {
+	ctx, stop := context.WithCancel(context.Background())
+	return &session{host: h, proc: p, spec: spec, tr: newTranslator(h), ctx: ctx, stop: stop}
+}
+
+func (s *session) ID() string { return s.sdk.SessionID }
+
+// onEvent runs on the SDK's event goroutine, one event at a time.
+func (s *session) onEvent(e copilot.SessionEvent) {
+	s.mu.Lock()
+	t := s.turn
+	if _, ok := e.Data.(*rpc.UserMessageData); ok && s.first == "" && e.AgentID == nil {
+		s.first = e.ID
+	}
+	s.mu.Unlock()
+	if t == nil {
+		return // between turns: what matters of it is in the history
+	}
+	switch d := e.Data.(type) {
+	case *rpc.SessionErrorData:
+		if e.AgentID == nil {
+			t.fail(s.host.sessionError(d))
+			return
+		}
+	case *rpc.SessionIdleData:
+		if e.AgentID == nil {
+			t.end(d.Aborted != nil && *d.Aborted, nil)
+			return
+		}
+	}
+	s.tr.translate(e, t.push)
+}
+
+// gateContext is what gates and persons run under: the turn, if there is one.
+func (s *session) gateContext() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turnC != nil {
+		return s.turnC
+	}
+	return s.ctx
+}
+
+func (s *session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		if err := s.send(ctx, p, func(e bridge.Event) bool { return yield(e, nil) }); err != nil && !errors.Is(err, errReaderLeft) {
+			yield(nil, err)
+		}
+	}
+}
+
+// errReaderLeft says that the range loop was left early: there is nobody to
+// tell anything any more.
+var errReaderLeft = errors.New("the reader left")
+
+func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.Event) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.spec.Gate != nil {
+		text, err := s.spec.Gate.Prompt(ctx, p.Text)
+		if err != nil {
+			return err
+		}
+		p.Text = text
+	}
+	req, err := sendRequest(p)
+	if err != nil {
+		return err
+	}
+	turnC, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t, err := s.begin(turnC)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	sendC, cancelSend := context.WithCancel(context.WithoutCancel(ctx))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		// The answer comes when the turn is over, and at once if the runtime
+		// dies: this is how a crash is noticed.
+		_, err := s.sdk.RPC.Send(sendC, req)
+		s.sent(t, err)
+	}()
+	defer func() {
+		s.finish()
+		cancelSend()
+		<-sent
+	}()
+
+	total := bridge.Usage{}
+	for {
+		events, ended, aborted, failure := t.take()
+		for _, ev := range events {
+			if u, ok := ev.(bridge.UsageReported); ok {
+				total = total.Add(u.Usage)
+			}
+			if !yield(ev) {
+				s.abortTurn(t)
+				return errReaderLeft
+			}
+		}
+		if ended {
+			if failure != nil {
+				return failure
+			}
+			end := bridge.TurnEnded{Reason: bridge.EndDone, Usage: total, Duration: time.Since(began)}
+			if aborted {
+				end.Reason = bridge.EndAborted
+			} else {
+				s.host.worked()
+			}
+			if !yield(end) {
+				return errReaderLeft
+			}
+			return nil
+		}
+		select {
+		case <-t.wake:
+		case <-ctx.Done():
+			s.abortTurn(t)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *session) begin(turnC context.Context) (*turn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "the session is closed"}
+	}
+	if s.turn != nil {
+		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "a turn is already running in this session",
+			Remedy: "wait for it or abort it"}
+	}
+	s.turn, s.turnC = newTurn(), turnC
+	s.tr.reset()
+	return s.turn, nil
+}
+
+func (s *session) finish() {
+	s.mu.Lock()
+	s.turn, s.turnC = nil, nil
+	s.mu.Unlock()
+}
+
+// sent handles the end of the send request.
+func (s *session) sent(t *turn, err error) {
+	switch {
+	case err == nil:
+		// The idle event normally came just before; if it got lost the turn
+		// must not hang for it.
+		lost := time.AfterFunc(idleWithin, func() { t.end(false, nil) })
+		context.AfterFunc(s.gateContext(), func() { lost.Stop() })
+	case errors.Is(err, context.Canceled):
+		t.end(true, nil)
+	default:
+		e := s.host.explain(err, "finish the turn")
+		if bridge.CodeOf(e) == bridge.CodeCrashed {
+			s.host.crashed(s.proc)
+		}
+		t.end(false, e)
+	}
+}
+
+// abortTurn ends the turn in the runtime and waits until it is over there
+// too; a runtime that does not react is killed.
+func (s *session) abortTurn(t *turn) {
+	ctx, cancel := context.WithTimeout(context.Background(), abortWithin)
+	defer cancel()
+	err := s.sdk.Abort(ctx)
+	for err == nil {
+		if _, ended, _, _ := t.take(); ended {
+			return
+		}
+		select {
+		case <-t.wake:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if bridge.CodeOf(s.host.explain(err, "abort the turn")) != bridge.CodeCrashed {
+		s.host.opts.Logger.Warn("the runtime did not end an aborted turn and is restarted", "session", s.ID(), "error", err)
+	}
+	s.host.crashed(s.proc)
+}
+
+func (s *session) Abort(ctx context.Context) error {
+	s.mu.Lock()
+	running := s.turn != nil
+	s.mu.Unlock()
+	if !running {
+		return nil
+	}
+	return s.host.explain(s.sdk.Abort(ctx), "abort the turn")
+}
+
+func (s *session) Resolve(ctx context.Context, requestID string, result bridge.ToolResult) error {
+	req := &rpc.HandlePendingToolCallRequest{RequestID: requestID, Result: rpc.ExternalToolStringResult(result.Text)}
+	if result.Failed {
+		kind := "failure"
+		req.Result = &rpc.ExternalToolTextResultForLlm{TextResultForLlm: result.Text, ResultType: &kind, Error: &result.Text}
+	}
+	res, err := s.sdk.RPC.Tools.HandlePendingToolCall(ctx, req)
+	if err != nil {
+		return s.host.explain(err, "hand over a tool's result")
+	}
+	if res != nil && !res.Success {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "no tool call is waiting under " + requestID}
+	}
+	return nil
+}
+
+func (s *session) SetModel(ctx context.Context, model, effort string) error {
+	opts := &copilot.SetModelOptions{}
+	if effort != "" {
+		opts.ReasoningEffort = &effort
+	}
+	return s.host.explain(s.sdk.SetModel(ctx, model, opts), "switch the model to "+model)
+}
+
+// History replays the stored events through the same translation as a turn.
+func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
+	stored, err := s.sdk.GetEvents(ctx)
+	if err != nil {
+		return nil, s.host.explain(err, "read the session's history")
+	}
+	tr := newTranslator(s.host)
+	var out []bridge.Event
+	for _, e := range stored {
+		tr.translate(e, func(ev bridge.Event) { out = append(out, ev) })
+	}
+	return out, nil
+}
+
+// Reset forgets the conversation but keeps the session, which is much cheaper
+// than a new one. Nothing said before is sent to the model again.
+func (s *session) Reset(ctx context.Context) error {
+	s.mu.Lock()
+	first := s.first
+	s.first = ""
+	s.mu.Unlock()
+	if first == "" {
+		return nil
+	}
+	_, err := s.sdk.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: first})
+	return s.host.explain(err, "reset the session")
+}
+
+func (s *session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	t := s.turn
+	s.mu.Unlock()
+	if t != nil {
+		s.abortTurn(t)
+	}
+	s.stop()
+	s.proc.detach(s.sdk)
+	done := make(chan error, 1)
+	go func() { done <- s.sdk.Disconnect() }() // returns when the process ends at the latest
+	select {
+	case err := <-done:
+		if err = s.host.explain(err, "close the session"); bridge.CodeOf(err) == bridge.CodeCrashed {
+			return nil // there is nothing left to close
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,191 @@
+package sdk
+
+import (
+	"strings"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+	"github.com/github/copilot-sdk/go/rpc"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// translator turns the SDK's events into bridge's. It is used from one
+// goroutine at a time: the SDK's event loop, or a replay of the history.
+type translator struct {
+	host     *host
+	open     map[string]bool     // messages with deltas that are not finished
+	tools    map[string]toolRun  // running tool calls
+	attempts int                 // failed requests to the model since the last that worked
+	thought  map[string]struct{} // reasoning ids that were streamed
+}
+
+type toolRun struct {
+	name    string
+	started time.Time
+	printed string // the output so far, which arrives anew and longer each time
+}
+
+func newTranslator(h *host) *translator {
+	tr := &translator{host: h}
+	tr.reset()
+	return tr
+}
+
+// reset forgets the last turn.
+func (tr *translator) reset() {
+	tr.open, tr.tools, tr.thought = map[string]bool{}, map[string]toolRun{}, map[string]struct{}{}
+	tr.attempts = 0
+}
+
+func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event)) {
+	agent := str(e.AgentID)
+	switch d := e.Data.(type) {
+	case *rpc.AssistantMessageDeltaData:
+		tr.open[d.MessageID] = true
+		push(bridge.TextDelta{Message: d.MessageID, Text: d.DeltaContent, AgentID: agent})
+	case *rpc.AssistantReasoningDeltaData:
+		tr.thought[d.ReasoningID] = struct{}{}
+		push(bridge.ReasoningDelta{ID: d.ReasoningID, Text: d.DeltaContent, AgentID: agent})
+	case *rpc.AssistantReasoningData:
+		if _, streamed := tr.thought[d.ReasoningID]; !streamed && d.Content != "" {
+			push(bridge.ReasoningDelta{ID: d.ReasoningID, Text: d.Content, AgentID: agent})
+		}
+	case *rpc.AssistantMessageData:
+		delete(tr.open, d.MessageID)
+		tr.attempts = 0
+		push(message(d, agent))
+	case *rpc.ModelCallStartData:
+		push(bridge.ModelCalled{Model: str(d.Model)})
+	case *rpc.ModelCallFailureData:
+		tr.attempts++
+		tr.retract(push)
+		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.host.modelFailure(d)})
+	case *rpc.AssistantTurnRetryData:
+		tr.retract(push)
+	case *rpc.AssistantUsageData:
+		push(bridge.UsageReported{Usage: usage(d)})
+	case *rpc.ExternalToolRequestedData:
+		push(bridge.ToolRequested{RequestID: d.RequestID, Call: bridge.ToolCall{ID: d.ToolCallID, Name: d.ToolName, Args: d.Arguments}})
+	case *rpc.ToolExecutionStartData, *rpc.ToolExecutionPartialResultData, *rpc.ToolExecutionProgressData, *rpc.ToolExecutionCompleteData:
+		tr.tool(e, agent, push)
+	case *rpc.PermissionRequestedData, *rpc.PermissionCompletedData, *rpc.UserInputRequestedData, *rpc.UserInputCompletedData,
+		*rpc.ElicitationRequestedData, *rpc.ElicitationCompletedData:
+		tr.question(e, push)
+	case *rpc.SessionPlanChangedData:
+		push(bridge.PlanChanged{Text: string(d.Operation)})
+	case *rpc.SessionWarningData:
+		push(bridge.Notice{Level: "warning", Text: tr.host.scrubText(d.Message)})
+	case *rpc.SessionInfoData:
+		push(bridge.Notice{Level: "info", Text: tr.host.scrubText(d.Message)})
+	case *rpc.SubagentStartedData:
+		push(bridge.Notice{Level: "info", Text: "sub-agent " + d.AgentDisplayName + " started"})
+	case *rpc.SubagentFailedData:
+		push(bridge.Notice{Level: "warning", Text: "sub-agent " + d.AgentDisplayName + " failed: " + d.Error})
+	case *rpc.SessionCompactionStartData:
+		push(bridge.Notice{Level: "info", Text: "the conversation is being compacted"})
+	case *rpc.AssistantStreamingDeltaData:
+		// Only a byte count beside each piece of text.
+	default:
+		push(bridge.Other{Name: string(e.Type()), Data: e.Data})
+	}
+}
+
+// retract voids the messages that a broken stream left unfinished.
+func (tr *translator) retract(push func(bridge.Event)) {
+	for id := range tr.open {
+		push(bridge.MessageRetracted{Message: id})
+	}
+	clear(tr.open)
+}
+
+func (tr *translator) tool(e copilot.SessionEvent, agent string, push func(bridge.Event)) {
+	switch d := e.Data.(type) {
+	case *rpc.ToolExecutionStartData:
+		tr.tools[d.ToolCallID] = toolRun{name: d.ToolName, started: e.Timestamp}
+		push(bridge.ToolStarted{AgentID: agent, Call: bridge.ToolCall{ID: d.ToolCallID, Name: d.ToolName, Args: d.Arguments,
+			Server: str(d.MCPServerName), Parent: str(d.ParentToolCallID)}})
+	case *rpc.ToolExecutionPartialResultData:
+		run := tr.tools[d.ToolCallID]
+		fresh, grew := strings.CutPrefix(d.PartialOutput, run.printed)
+		if !grew {
+			fresh = d.PartialOutput
+		}
+		run.printed = d.PartialOutput
+		tr.tools[d.ToolCallID] = run
+		if fresh != "" {
+			push(bridge.ToolProgress{CallID: d.ToolCallID, Text: fresh})
+		}
+	case *rpc.ToolExecutionProgressData:
+		push(bridge.ToolProgress{CallID: d.ToolCallID, Text: d.ProgressMessage})
+	case *rpc.ToolExecutionCompleteData:
+		run := tr.tools[d.ToolCallID]
+		delete(tr.tools, d.ToolCallID)
+		out := bridge.ToolFinished{CallID: d.ToolCallID, Name: run.name, OK: d.Success, AgentID: agent}
+		if !run.started.IsZero() {
+			out.Duration = e.Timestamp.Sub(run.started)
+		}
+		if d.Result != nil {
+			out.Result = d.Result.Content
+		}
+		if d.Error != nil {
+			out.Error, out.Code = d.Error.Message, str(d.Error.Code)
+		}
+		push(out)
+	}
+}
+
+func (tr *translator) question(e copilot.SessionEvent, push func(bridge.Event)) {
+	switch d := e.Data.(type) {
+	case *rpc.PermissionRequestedData:
+		if d.ResolvedByHook == nil || !*d.ResolvedByHook {
+			req := permission(d.PermissionRequest)
+			req.ID = d.RequestID
+			push(bridge.PermissionAsked{Request: req})
+		}
+	case *rpc.PermissionCompletedData:
+		out := bridge.PermissionDecided{RequestID: d.RequestID, CallID: str(d.ToolCallID)}
+		out.Decision = decided(d.Result)
+		push(out)
+	case *rpc.UserInputRequestedData:
+		push(bridge.InputAsked{RequestID: d.RequestID, Question: bridge.Question{Text: d.Question, Choices: d.Choices,
+			Freeform: d.AllowFreeform == nil || *d.AllowFreeform}})
+	case *rpc.UserInputCompletedData:
+		push(bridge.InputAnswered{RequestID: d.RequestID})
+	case *rpc.ElicitationRequestedData:
+		push(bridge.InputAsked{RequestID: d.RequestID, Question: bridge.Question{Text: d.Message}})
+	case *rpc.ElicitationCompletedData:
+		push(bridge.InputAnswered{RequestID: d.RequestID})
+	}
+}
+
+func message(d *rpc.AssistantMessageData, agent string) bridge.MessageDone {
+	out := bridge.MessageDone{Message: d.MessageID, Text: d.Content, Reasoning: str(d.ReasoningText), Model: str(d.Model), AgentID: agent}
+	for _, c := range d.ToolRequests {
+		out.Calls = append(out.Calls, bridge.ToolCall{ID: c.ToolCallID, Name: c.Name, Args: c.Arguments, Server: str(c.MCPServerName)})
+	}
+	return out
+}
+
+func usage(d *rpc.AssistantUsageData) bridge.Usage {
+	u := bridge.Usage{Model: d.Model, Calls: 1, InputTokens: num(d.InputTokens), OutputTokens: num(d.OutputTokens),
+		ReasoningTokens: num(d.ReasoningTokens), CacheRead: num(d.CacheReadTokens), CacheWrite: num(d.CacheWriteTokens)}
+	if d.Cost != nil {
+		u.Cost = *d.Cost
+	}
+	return u
+}
+
+func str(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func num(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
