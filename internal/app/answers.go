@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// AnswersKind says whose words the model's are.
+type AnswersKind string
+
+// The kinds, in the order of preference.
+const (
+	AnswersProvider  AnswersKind = "provider"  // COPILOT_BYOK_*
+	AnswersGitHub    AnswersKind = "github"    // a token, or the user's login
+	AnswersRehearsal AnswersKind = "rehearsal" // the built-in model
+)
+
+// Answers says who answers, and why.
+type Answers struct {
+	Kind   AnswersKind `json:"kind"`
+	Detail string      `json:"detail"` // for people
+	Notice string      `json:"notice,omitempty"`
+}
+
+// chooseAgent decides who answers: a configured provider, GitHub's models if
+// there is a token or a login, else the rehearsal model, so that the first
+// minute always works.
+func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
+	c := b.opts.Config
+	opts := b.opts.sdkOptions(b.Runtime.Path)
+	switch {
+	case b.opts.Demo:
+		return b.rehearse(ctx, opts, "asked for with --demo")
+	case c.BYOK.Provider != "":
+		opts.Provider = &bridge.Provider{Kind: string(c.BYOK.Provider), BaseURL: c.BYOK.BaseURL, APIKey: string(c.BYOK.APIKey),
+			WireAPI: c.BYOK.WireAPI, AzureAPIVersion: c.BYOK.AzureAPIVersion}
+		opts.Model = c.BYOK.Model
+		b.Answers = Answers{Kind: AnswersProvider, Detail: string(c.BYOK.Provider) + " at " + c.BYOK.BaseURL + ", model " + c.BYOK.Model}
+		return sdk.New(opts), nil
+	case c.GitHubToken != "":
+		opts.Token = string(c.GitHubToken)
+		b.Answers = Answers{Kind: AnswersGitHub, Detail: "GitHub's models, by COPILOT_GITHUB_TOKEN"}
+		return sdk.New(opts), nil
+	}
+	if agent, login := b.loggedIn(ctx, opts); agent != nil {
+		b.Answers = Answers{Kind: AnswersGitHub, Detail: "GitHub's models, as " + login}
+		return agent, nil
+	}
+	return b.rehearse(ctx, opts, "nobody is logged in")
+}
+
+// loggedIn returns an agent with the user's own login, or nil. Looking for a
+// login makes the runtime start other programs, so it is done only if there
+// is a trace of one.
+func (b *Bridge) loggedIn(ctx context.Context, opts sdk.Options) (engine.Agent, string) {
+	home := b.copilotHome()
+	if !b.loginTraces(home) {
+		return nil, ""
+	}
+	opts.Home, opts.UseLogin = home, true // the login lives there
+	agent := sdk.New(opts)
+	status, err := agent.Status(ctx)
+	if err == nil && status.Authenticated {
+		login := status.Login
+		if login == "" {
+			login = status.AuthType
+		}
+		return agent, login
+	}
+	if err := errors.Join(err, agent.Close(ctx)); err != nil {
+		b.opts.Logger.Warn("looking for a login", "error", err)
+	}
+	return nil, ""
+}
+
+func (b *Bridge) env(name string) string {
+	for _, kv := range slices.Backward(b.opts.Environ) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// copilotHome is where Copilot's own CLI keeps its state.
+func (b *Bridge) copilotHome() string {
+	if h := b.env("COPILOT_HOME"); h != "" {
+		return h
+	}
+	return filepath.Join(b.opts.UserDir, ".copilot")
+}
+
+func (b *Bridge) loginTraces(copilotHome string) bool {
+	if b.env("GH_TOKEN") != "" || b.env("GITHUB_TOKEN") != "" {
+		return true
+	}
+	if _, err := os.Stat(copilotHome); err == nil {
+		return true
+	}
+	_, err := exec.LookPath("gh")
+	return err == nil
+}
+
+func (b *Bridge) rehearse(ctx context.Context, opts sdk.Options, why string) (engine.Agent, error) {
+	b.model = rehearsal.New(rehearsal.WithJournal(0), rehearsal.WithLogger(b.opts.Logger))
+	if err := b.model.Start(ctx); err != nil {
+		b.model = nil
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the rehearsal model did not start", Cause: err}
+	}
+	opts.Provider = &bridge.Provider{Kind: "openai", BaseURL: b.model.URL(), APIKey: b.model.Key()}
+	opts.Model = b.model.Model()
+	b.Answers = Answers{Kind: AnswersRehearsal, Detail: "the built-in rehearsal model (" + why + ")", Notice: rehearsal.Notice}
+	return sdk.New(opts), nil
+}

@@ -1,0 +1,134 @@
+// Package app is the composition root: it builds, from a configuration, what
+// a command needs, and takes it down again. It is the one package that sees
+// all the others; it holds no logic of its own beyond who is connected to
+// whom and who answers.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+)
+
+// Options are what a command knows.
+type Options struct {
+	Config  *config.Config
+	Self    string // the executable that answers to supervise.Verb
+	Version string
+	Environ []string
+	UserDir string // the user's home directory
+	Logger  *slog.Logger
+	// Progress hears of a first-run install.
+	Progress copilotruntime.Progress
+	// Demo asks for the rehearsal model by name.
+	Demo bool
+}
+
+// Bridge is a running engine and what belongs to it.
+type Bridge struct {
+	Engine  *engine.Engine
+	Runtime copilotruntime.Runtime
+	Answers Answers
+
+	opts  Options
+	model *rehearsal.Server // nil unless it answers
+}
+
+// Start finds or installs the runtime, decides who answers, and returns an
+// engine that is ready for sessions. The runtime itself starts with the first
+// of them.
+func Start(ctx context.Context, o Options) (*Bridge, error) {
+	rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: o.Config.Home, CLIPath: o.Config.CLIPath}, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := supervise.Reap(o.records()); err != nil {
+		o.Logger.Warn("ending what a killed bridge left behind", "error", err)
+	} else if n > 0 {
+		o.Logger.Info("ended processes that a killed bridge left behind", "count", n)
+	}
+	b := &Bridge{opts: o, Runtime: rt}
+	agent, err := b.chooseAgent(ctx)
+	if err != nil {
+		return nil, errors.Join(err, b.closeModel())
+	}
+	b.Engine = engine.New(engine.Options{
+		Agent: agent, Store: Store(o.Config), Logger: o.Logger, Notice: b.Answers.Notice,
+		ProjectContext: o.Config.ProjectContext,
+		Limits: engine.Limits{
+			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
+			ApprovalTimeout: o.Config.Engine.ApprovalTimeout,
+			MaxConcurrent:   o.Config.Engine.MaxConcurrent, QueueLimit: o.Config.Engine.QueueLimit,
+			MaxRetries: o.Config.MaxRetries,
+		},
+	})
+	return b, nil
+}
+
+// Store is the list of sessions of a configuration.
+func Store(c *config.Config) *sessionstore.Store { return sessionstore.Open(c.Path("sessions.json")) }
+
+func (o Options) records() string { return o.Config.Path("run") }
+
+// Close ends all that Start and the sessions have started.
+func (b *Bridge) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	return errors.Join(b.Engine.Close(ctx), b.closeModel())
+}
+
+func (b *Bridge) closeModel() error {
+	if b.model == nil {
+		return nil
+	}
+	return b.model.Close()
+}
+
+// Gate is the guard of a workspace, with asker for what needs consent.
+func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, error) {
+	c := b.opts.Config
+	return guard.New(guard.Options{
+		Workspace: workspace, Protected: []string{c.Home, c.AuditLogDir}, Asker: asker,
+		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries,
+	})
+}
+
+// Spec is a session in a workspace as the configuration has it.
+func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
+	c := b.opts.Config
+	spec := bridge.SessionSpec{Profile: p, WorkingDir: workspace, Model: c.Model, ReasoningEffort: c.ReasoningEffort}
+	if b.Answers.Kind == AnswersRehearsal {
+		spec.Model = "" // it has but one
+	}
+	if i := c.InfiniteSessions; i.Enabled != nil || i.BackgroundThreshold > 0 || i.BufferThreshold > 0 {
+		spec.Infinite = &bridge.InfiniteSession{Enabled: i.Enabled == nil || *i.Enabled,
+			BackgroundThreshold: i.BackgroundThreshold, BufferThreshold: i.BufferThreshold}
+	}
+	return spec
+}
+
+func (o Options) sdkOptions(runtime string) sdk.Options {
+	c := o.Config
+	s := sdk.Options{Runtime: runtime, Home: c.Path("copilot"), Records: o.records(), Self: o.Self,
+		LogLevel: string(c.LogLevel), Version: o.Version, Env: o.Environ, Logger: o.Logger}
+	if c.LogLevel == config.LogInfo {
+		s.LogLevel = "" // the runtime's own files need not repeat what we say
+	}
+	if t := c.Telemetry; t.ExporterType != "" {
+		s.Telemetry = &sdk.Telemetry{OTLPEndpoint: t.OTLPEndpoint, FilePath: t.FilePath, ExporterType: string(t.ExporterType),
+			SourceName: t.SourceName, CaptureContent: t.CaptureContent}
+	}
+	return s
+}
