@@ -13,7 +13,10 @@ type EventType string
 // them arrives as Other, so nothing is lost.
 //
 //sumtype:decl
-type Event interface{ Type() EventType }
+type Event interface {
+	Type() EventType
+	sealed()
+}
 
 type (
 	// SessionOpened comes first in every turn that opened or resumed a session.

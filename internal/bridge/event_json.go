@@ -53,6 +53,28 @@ func (Failed) Type() EventType            { return typeFailed }
 func (TurnEnded) Type() EventType         { return typeTurnEnded }
 func (Other) Type() EventType             { return typeOther }
 
+func (SessionOpened) sealed()     {}
+func (ModelCalled) sealed()       {}
+func (ModelFailed) sealed()       {}
+func (TextDelta) sealed()         {}
+func (ReasoningDelta) sealed()    {}
+func (MessageDone) sealed()       {}
+func (MessageRetracted) sealed()  {}
+func (ToolStarted) sealed()       {}
+func (ToolProgress) sealed()      {}
+func (ToolFinished) sealed()      {}
+func (ToolRequested) sealed()     {}
+func (PermissionAsked) sealed()   {}
+func (PermissionDecided) sealed() {}
+func (InputAsked) sealed()        {}
+func (InputAnswered) sealed()     {}
+func (PlanChanged) sealed()       {}
+func (UsageReported) sealed()     {}
+func (Notice) sealed()            {}
+func (Failed) sealed()            {}
+func (TurnEnded) sealed()         {}
+func (Other) sealed()             {}
+
 // EncodeEvent returns one line of JSON without a line break: the event's
 // fields after a "type".
 func EncodeEvent(e Event) ([]byte, error) {

@@ -26,15 +26,6 @@ type outcome struct {
 	took   time.Duration
 }
 
-func (o outcome) has(ev func(bridge.Event) bool) bool {
-	for _, e := range o.events {
-		if ev(e) {
-			return true
-		}
-	}
-	return false
-}
-
 func turn(ctx context.Context, s *engine.Session, p bridge.Prompt) outcome {
 	began := time.Now()
 	var o outcome
@@ -208,7 +199,7 @@ func (d *deadFirst) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.S
 	if err != nil {
 		return nil, err
 	}
-	for range s.Send(ctx, script("crash")) { //nolint:revive // only its end matters
+	for range s.Send(ctx, script("crash")) { // only its end matters
 	}
 	return s, nil
 }

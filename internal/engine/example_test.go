@@ -25,6 +25,7 @@ func ExampleEngine_Stream() {
 			fmt.Println("text:", ev.Text)
 		case bridge.TurnEnded:
 			fmt.Println("ended:", ev.Reason)
+		default: // a door passes on what its protocol has a place for
 		}
 	}
 	// Output:

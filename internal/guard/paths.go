@@ -16,11 +16,11 @@ func (g *Guard) inside(paths []string, done string) bridge.Decision {
 		return deny("no path was given")
 	}
 	for _, p := range paths {
-		real, err := g.resolve(p)
+		target, err := g.resolve(p)
 		if err != nil {
 			return deny(p + " cannot be resolved: " + err.Error())
 		}
-		if !within(g.root, real) {
+		if !within(g.root, target) {
 			return deny(p + " may not be " + done + ": it is outside the workspace " + g.root)
 		}
 	}
@@ -30,16 +30,16 @@ func (g *Guard) inside(paths []string, done string) bridge.Decision {
 // unprotected denies the few places that nothing may write to.
 func (g *Guard) unprotected(paths []string) bridge.Decision {
 	for _, p := range paths {
-		real, err := g.resolve(p)
+		target, err := g.resolve(p)
 		if err != nil {
 			return deny(p + " cannot be resolved: " + err.Error())
 		}
 		for _, dir := range g.opts.Protected {
-			if d, err := realPath(dir); err == nil && within(d, real) {
+			if d, err := realPath(dir); err == nil && within(d, target) {
 				return deny(p + " may not be written: it belongs to copilot-bridge")
 			}
 		}
-		rel, err := filepath.Rel(g.root, real)
+		rel, err := filepath.Rel(g.root, target)
 		if err != nil {
 			return deny(p + " cannot be resolved: " + err.Error())
 		}
@@ -71,9 +71,9 @@ func realPath(p string) (string, error) {
 	}
 	rest := ""
 	for at := p; ; {
-		real, err := filepath.EvalSymlinks(at)
+		target, err := filepath.EvalSymlinks(at)
 		if err == nil {
-			return filepath.Join(real, rest), nil
+			return filepath.Join(target, rest), nil
 		}
 		parent := filepath.Dir(at)
 		if !errors.Is(err, fs.ErrNotExist) || parent == at {

@@ -107,7 +107,8 @@ func survey(name string, data []byte) error {
 		return &flaw{syntax.Offset, syntax.Error()}
 	}
 	var found int64
-	if err != nil || json.Unmarshal(top["version"], &found) != nil || found <= version {
+	readable := err == nil && json.Unmarshal(top["version"], &found) == nil
+	if !readable || found <= version {
 		return nil
 	}
 	return &bridge.Error{

@@ -113,7 +113,7 @@ func (s *Store) set(r *record, old, e Entry) error {
 // writer may know it.
 func check(old, e Entry) error {
 	isNew := old.ID == ""
-	problem := ""
+	var problem string
 	switch {
 	case e.ID == "":
 		problem = "it has no id"

@@ -74,8 +74,7 @@ func run(args []string) (int, error) {
 	}
 	rec.Program = proc.Pid
 	if err := rec.write(recordPath); err != nil {
-		_, killErr := killTree()
-		return 1, errors.Join(err, killErr)
+		return 1, errors.Join(err, killTree())
 	}
 	// The bridge must see end-of-file when the program goes, not when we do.
 	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
@@ -94,8 +93,7 @@ func run(args []string) (int, error) {
 		select {
 		case <-children:
 			if status, gone := reapChildren(proc.Pid); gone {
-				_, err := killTree()
-				return exitCode(status), err
+				return exitCode(status), killTree()
 			}
 		case <-orphaned:
 			return endTree(proc.Pid)
@@ -121,16 +119,15 @@ func endTree(program int) (int, error) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	_, err := killTree()
-	return code, err
+	return code, killTree()
 }
 
 // killTree ends all that is below this process: SIGTERM, then SIGKILL until
 // nothing is left, since a process may fork while we look.
-func killTree() (int, error) {
+func killTree() error {
 	pids := descendants(os.Getpid())
 	if len(pids) == 0 {
-		return 0, nil
+		return nil
 	}
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGTERM) // may have gone by itself
@@ -139,7 +136,7 @@ func killTree() (int, error) {
 	for time.Now().Before(soon) {
 		reapChildren(0)
 		if len(descendants(os.Getpid())) == 0 {
-			return len(pids), nil
+			return nil
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -147,7 +144,7 @@ func killTree() (int, error) {
 	for time.Now().Before(deadline) {
 		left := descendants(os.Getpid())
 		if len(left) == 0 {
-			return len(pids), nil
+			return nil
 		}
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -155,7 +152,7 @@ func killTree() (int, error) {
 		reapChildren(0)
 		time.Sleep(2 * time.Millisecond)
 	}
-	return len(pids), errors.New("some processes could not be killed")
+	return errors.New("some processes could not be killed")
 }
 
 // reapChildren collects every child that has ended and reports the program's

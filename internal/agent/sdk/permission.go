@@ -126,8 +126,7 @@ func (s *session) hooks() *copilot.SessionHooks {
 			result, err := after(s.gateContext(), gate, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs}, in.ToolResult)
 			if err != nil {
 				// The model must not see what could not be checked.
-				return &copilot.PostToolUseHookOutput{ModifiedResult: map[string]any{
-					"textResultForLlm": "[withheld: " + err.Error() + "]", "resultType": "failure"}}, nil
+				result = map[string]any{"textResultForLlm": "[withheld: " + err.Error() + "]", "resultType": "failure"}
 			}
 			return &copilot.PostToolUseHookOutput{ModifiedResult: result}, nil
 		},

@@ -1,0 +1,57 @@
+# Everything a newcomer needs is `make run` and `make test`; both do their own
+# set-up. What is downloaded is kept outside the repository.
+GO ?= go
+BIN := bin/copilot-bridge
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.version=$(VERSION)
+LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+PACKAGES := ./...
+
+.PHONY: run test race lint bench build cross fuzz clean
+
+## run: build, set up, and let the real runtime create a file under the demo model
+run: build
+	@mkdir -p build
+	@rm -rf build/demo && mkdir build/demo
+	$(BIN) run --demo --cwd build/demo "create hello.txt saying hi"
+	@printf '\nbuild/demo/hello.txt says: ' && cat build/demo/hello.txt && echo
+
+## build: the binary, as bin/copilot-bridge
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/copilot-bridge
+
+## test: all tests that need only Go, Node and git; installs the pinned runtime
+test:
+	$(GO) vet $(PACKAGES)
+	$(GO) test -count=1 -timeout 20m $(PACKAGES)
+
+## race: the same under the race detector
+race:
+	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+
+## lint: golangci-lint, built from the pinned module
+lint:
+	$(LINT) run $(PACKAGES)
+
+## bench: ratios to the bare SDK, measured in one run
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+
+## fuzz: each fuzz target for FUZZTIME (default 30s)
+FUZZTIME ?= 30s
+fuzz:
+	@for p in $$($(GO) list $(PACKAGES)); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+	  done; \
+	done
+
+## cross: builds for the platforms that cannot be run here
+cross:
+	GOOS=darwin GOARCH=arm64 $(GO) vet $(PACKAGES)
+	GOOS=windows GOARCH=amd64 $(GO) vet $(PACKAGES)
+	GOOS=darwin GOARCH=arm64 $(GO) build -o build/cross/darwin-arm64/copilot-bridge ./cmd/copilot-bridge
+	GOOS=windows GOARCH=amd64 $(GO) build -o build/cross/windows-amd64/copilot-bridge.exe ./cmd/copilot-bridge
+
+clean:
+	rm -rf bin build

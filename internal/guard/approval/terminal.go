@@ -1,0 +1,135 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Terminal asks the person who sits at one: an Asker, through Person a
+// bridge.Person, and with Line a reader of plain input, so that a program
+// with one input has one reader of it. Questions that come at the same time
+// are put one after the other. Nobody else may read from In meanwhile.
+//
+// What is shown may have been chosen by a model or by whoever wrote the files
+// it read, so nothing in it can move the cursor or hide a word: see Visible.
+type Terminal struct {
+	In  io.Reader
+	Out io.Writer
+	// Drain, if set, throws away what was typed ahead. It is called before a
+	// question of consent, which nobody can have answered unseen.
+	Drain func()
+
+	once  sync.Once
+	lines *lines
+	turn  chan struct{} // held by whoever talks with the person
+}
+
+func (t *Terminal) init() {
+	t.once.Do(func() {
+		t.lines = newLines(t.In)
+		t.turn = make(chan struct{}, 1)
+	})
+}
+
+// take waits for the person's attention.
+func (t *Terminal) take(ctx context.Context) (release func(), err error) {
+	t.init()
+	select {
+	case t.turn <- struct{}{}:
+		return func() { <-t.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close ends the reading of In. If a read is under way that nothing else can
+// end, it closes In.
+func (t *Terminal) Close() error {
+	t.init()
+	return t.lines.close()
+}
+
+// maxDetail bounds how many lines of a question's detail are shown.
+const maxDetail = 200
+
+// Ask implements Asker. An empty answer is a no, and so is the end of input.
+func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
+	release, err := t.take(ctx)
+	if err != nil {
+		return No, err
+	}
+	defer release()
+	if t.Drain != nil {
+		t.Drain()
+	}
+	t.print("? Copilot wants to " + Visible(q.Summary) + "\n" + detail(q.Detail))
+	for {
+		text, err := t.read(ctx, "  [y]es once / [a]lways this session / [n]o: ")
+		if err != nil {
+			return No, unanswered(err)
+		}
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case "y", "yes":
+			return Once, nil
+		case "a", "always":
+			return Session, nil
+		case "", "n", "no":
+			return No, nil
+		}
+		t.print("  Please type y, a or n.\n")
+	}
+}
+
+func detail(s string) string {
+	if s = strings.TrimRight(s, "\n"); s == "" {
+		return ""
+	}
+	var b strings.Builder
+	all := strings.Split(s, "\n")
+	for _, line := range all[:min(len(all), maxDetail)] {
+		b.WriteString("    " + Visible(line) + "\n")
+	}
+	if more := len(all) - maxDetail; more > 0 {
+		fmt.Fprintf(&b, "    … and %d more lines THAT ARE NOT SHOWN\n", more)
+	}
+	return b.String()
+}
+
+// Line shows a prompt and returns the next line of input, io.EOF at its end.
+func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
+	release, err := t.take(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	return t.read(ctx, prompt)
+}
+
+// read prompts for one line. The caller has the person's attention.
+func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
+	t.print(prompt)
+	text, err := t.lines.next(ctx)
+	if err != nil {
+		t.print("\n") // the prompt's line is not ended by what was typed
+	}
+	return text, err
+}
+
+// print has nobody to report a failure to: a person who cannot see the
+// question does not answer it.
+func (t *Terminal) print(s string) { _, _ = io.WriteString(t.Out, s) }
+
+// unanswered is why there was no answer, in words; a context's error stays
+// what it is, since the guard tells time-outs from the rest.
+func unanswered(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &bridge.Error{Code: bridge.CodeDenied, Message: "nobody answered: the terminal's input has ended", Cause: err}
+}

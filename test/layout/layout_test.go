@@ -1,0 +1,107 @@
+// Package layout holds the import direction of docs/design.md: doors and
+// commands point at the engine, everything points at bridge, nothing points
+// back.
+package layout
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/copilot-bridge/copilot-bridge/"
+
+// allowed lists what the packages of this module may import of it. A package
+// that is not here has not been thought about yet. Tests may import more.
+var allowed = map[string][]string{
+	"cmd/copilot-bridge": {"internal/cli"},
+	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
+		"internal/guard/approval", "internal/sessionstore", "internal/supervise"},
+	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
+		"internal/guard", "internal/guard/approval", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
+	"internal/engine":                     {"internal/bridge", "internal/sessionstore"},
+	"internal/agent/sdk":                  {"internal/bridge", "internal/supervise"},
+	"internal/agent/agenttest":            {"internal/bridge", "internal/engine"},
+	"internal/guard":                      {"internal/bridge", "internal/guard/approval"},
+	"internal/guard/approval":             {"internal/bridge"},
+	"internal/config":                     {"internal/bridge"},
+	"internal/copilotruntime":             {"internal/bridge", "internal/durable"},
+	"internal/copilotruntime/runtimetest": {"internal/bridge", "internal/copilotruntime"},
+	"internal/durable":                    {"internal/bridge"},
+	"internal/rehearsal":                  {"internal/bridge"},
+	"internal/sessionstore":               {"internal/bridge", "internal/durable"},
+	"internal/supervise":                  {},
+	"internal/bridge":                     {},
+	"test/layout":                         {},
+	"test/e2e":                            {},
+	"test/bench":                          {"internal/agent/sdk", "internal/bridge", "internal/copilotruntime", "internal/engine", "internal/rehearsal", "internal/supervise"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+func TestImportDirection(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		may, known := allowed[name]
+		if !known {
+			t.Errorf("%s is not in the table: decide what it may import", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if own, ok := strings.CutPrefix(imp, module); ok && !slices.Contains(may, own) {
+				t.Errorf("%s must not import %s", name, own)
+			}
+		}
+	}
+}
+
+func TestDomainIsStandardLibraryOnly(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.ImportPath != module+"internal/bridge" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.Contains(imp, ".") {
+				t.Errorf("bridge imports %s", imp)
+			}
+		}
+		return
+	}
+	t.Fatal("bridge was not listed")
+}
+
+// Names that say nothing about what a package provides.
+func TestPackageNamesSaySomething(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, part := range strings.Split(strings.TrimPrefix(p.ImportPath, module), "/") {
+			if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "interfaces", "misc"}, part) {
+				t.Errorf("%s: name it for what it provides", p.ImportPath)
+			}
+		}
+	}
+}
