@@ -163,6 +163,16 @@ func (s *Session) History(ctx context.Context) ([]bridge.Event, error) {
 	return inner.History(ctx)
 }
 
+// Reset makes the session forget its conversation, if the agent can do that;
+// otherwise it fails with CodeUnsupported and the session is as it was.
+func (s *Session) Reset(ctx context.Context) error {
+	r, ok := s.current().(Resetter)
+	if !ok {
+		return s.engine.unsupported("reset a session")
+	}
+	return r.Reset(ctx)
+}
+
 // Close lets go of the session. What the agent stored stays.
 func (s *Session) Close(ctx context.Context) error {
 	s.engine.mu.Lock()
