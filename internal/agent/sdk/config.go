@@ -16,15 +16,22 @@ import (
 
 const clientName = "copilot-bridge"
 
-// create opens a new session in the runtime. The two configurations of the
-// SDK share no type, so a new field has to be added here and in resume; a
-// test compares what both of them set.
+// create opens a new session in the runtime.
 func (s *session) create(ctx context.Context) error {
 	c, err := s.config()
 	if err != nil {
 		return err
 	}
 	return s.attached(s.proc.client.CreateSession(ctx, c))
+}
+
+// resume attaches to a stored session under the same configuration.
+func (s *session) resume(ctx context.Context, id string) error {
+	c, err := s.config()
+	if err != nil {
+		return err
+	}
+	return s.attached(s.proc.client.ResumeSession(ctx, id, resumed(c)))
 }
 
 func (s *session) attached(sdk *copilot.Session, err error) error {
@@ -35,13 +42,10 @@ func (s *session) attached(sdk *copilot.Session, err error) error {
 	return err
 }
 
-// resume attaches to a stored session under the same configuration.
-func (s *session) resume(ctx context.Context, id string) error {
-	c, err := s.config()
-	if err != nil {
-		return err
-	}
-	return s.attached(s.proc.client.ResumeSession(ctx, id, &copilot.ResumeSessionConfig{
+// resumed carries over every field that config sets: the SDK's two
+// configurations share no type. A test holds them together.
+func resumed(c *copilot.SessionConfig) *copilot.ResumeSessionConfig {
+	return &copilot.ResumeSessionConfig{
 		ClientName:           c.ClientName,
 		Model:                c.Model,
 		ReasoningEffort:      c.ReasoningEffort,
@@ -60,7 +64,7 @@ func (s *session) resume(ctx context.Context, id string) error {
 		OnEvent:              c.OnEvent,
 		OnUserInputRequest:   c.OnUserInputRequest,
 		OnElicitationRequest: c.OnElicitationRequest,
-	}))
+	}
 }
 
 func (s *session) config() (*copilot.SessionConfig, error) {

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
 		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
 	}
+	if os.Getenv("SDK_TEST_MCP") != "" {
+		os.Exit(mcpMain(os.Stdin, os.Stdout))
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,0 +1,159 @@
+package sdk
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// full is a spec with everything set.
+func full() bridge.SessionSpec {
+	return bridge.SessionSpec{
+		ID: "id", Profile: bridge.ProfileAgent, Model: "m", ReasoningEffort: "high", System: bridge.SystemText{Text: "t"}, WorkingDir: "/w",
+		Tools: []bridge.ToolSpec{{Name: "t"}}, AvailableTools: []string{"builtin:bash"}, ExcludedTools: []string{"builtin:view"},
+		MCPServers: map[string]bridge.MCPServer{"s": {Command: "c", Args: []string{"a"}, Timeout: time.Second}, "h": {URL: "http://127.0.0.1"}},
+		Infinite:   &bridge.InfiniteSession{Enabled: true, BackgroundThreshold: 0.5},
+		Provider:   &bridge.Provider{Kind: "azure", BaseURL: "https://x", APIKey: "k", AzureAPIVersion: "v"}, MaxAICredits: 2,
+		Gate: agenttest.AllowAll(), Person: nobody{},
+	}
+}
+
+type nobody struct{ bridge.Person }
+
+// A session is resumed under the configuration that it was opened with.
+func TestResumeCarriesEverything(t *testing.T) {
+	opts := Options{}
+	s := newSession(newHost(&opts, bridge.ProfileAgent), &process{}, full())
+	defer s.stop()
+	c, err := s.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := reflect.ValueOf(*c), reflect.ValueOf(*resumed(c))
+	for i := range from.NumField() {
+		name := from.Type().Field(i).Name
+		if name == "SessionID" || from.Field(i).IsZero() {
+			continue
+		}
+		f := to.FieldByName(name)
+		switch {
+		case !f.IsValid():
+			t.Errorf("%s cannot be resumed", name)
+		case f.Kind() == reflect.Func:
+			if f.IsNil() {
+				t.Errorf("%s is lost", name)
+			}
+		case !reflect.DeepEqual(f.Interface(), from.Field(i).Interface()):
+			t.Errorf("%s is lost", name)
+		}
+	}
+	if c.Provider.Type != "azure" || c.Provider.Azure == nil || c.SessionLimits == nil || c.OnElicitationRequest == nil || len(c.MCPServers) != 2 {
+		t.Errorf("config %+v", c)
+	}
+}
+
+func TestProviderNeedsAModel(t *testing.T) {
+	spec := full()
+	spec.Model = ""
+	opts := Options{}
+	s := newSession(newHost(&opts, bridge.ProfileAgent), &process{}, spec)
+	defer s.stop()
+	if _, err := s.config(); bridge.CodeOf(err) != bridge.CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAttachmentNeedsSomething(t *testing.T) {
+	if _, err := sendRequest(bridge.Prompt{Attachments: []bridge.Attachment{{Name: "x"}}}); bridge.CodeOf(err) != bridge.CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+// A slow reader costs memory by the byte: pieces of text are joined.
+func TestQueueCoalesces(t *testing.T) {
+	q := newTurn()
+	var want strings.Builder
+	for range 10 * coalesceAbove {
+		q.push(bridge.TextDelta{Message: "m", Text: "x"})
+		want.WriteString("x")
+	}
+	q.push(bridge.TextDelta{Message: "other", Text: "y"})
+	events, _, _, _ := q.take()
+	if len(events) > coalesceAbove+2 {
+		t.Errorf("%d events wait", len(events))
+	}
+	var got strings.Builder
+	for _, ev := range events[:len(events)-1] {
+		d, ok := ev.(bridge.TextDelta)
+		if !ok {
+			t.Fatalf("%#v", ev)
+		}
+		got.WriteString(d.Text)
+	}
+	if got.String() != want.String() {
+		t.Error("text was lost")
+	}
+}
+
+// What the SDK does not know is passed on, not dropped.
+func TestUnknownSDKEventsAreKept(t *testing.T) {
+	var e copilot.SessionEvent
+	line := `{"type":"brand.new","id":"x","parentId":null,"timestamp":"2026-01-01T00:00:00Z","data":{"k":"v"}}`
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		t.Fatal(err)
+	}
+	var got []bridge.Event
+	newTranslator(newHost(&Options{}, bridge.ProfileAgent)).translate(e, func(ev bridge.Event) { got = append(got, ev) })
+	if len(got) != 1 {
+		t.Fatalf("%d events", len(got))
+	}
+	b, err := bridge.EncodeEvent(got[0])
+	if err != nil || !strings.Contains(string(b), "brand.new") || !strings.Contains(string(b), `"k":"v"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func FuzzTranslate(f *testing.F) {
+	for _, kind := range []string{"assistant.message", "assistant.message_delta", "tool.execution_start", "tool.execution_complete",
+		"permission.requested", "permission.completed", "session.error", "model.call_failure", "assistant.usage", "external_tool.requested", "x.y"} {
+		f.Add(`{"type":"` + kind + `","id":"x","parentId":null,"timestamp":"2026-01-01T00:00:00Z","data":{"messageId":"m","toolCallId":"c","content":"t"}}`)
+	}
+	f.Add(`{"type":"permission.requested","id":"x","parentId":null,"timestamp":"2026-01-01T00:00:00Z","data":{"requestId":"r","permissionRequest":{"kind":"shell","fullCommandText":"ls"}}}`)
+	f.Fuzz(func(t *testing.T, line string) {
+		var e copilot.SessionEvent
+		if json.Unmarshal([]byte(line), &e) != nil {
+			return
+		}
+		tr := newTranslator(newHost(&Options{}, bridge.ProfileAgent))
+		for range 2 {
+			tr.translate(e, func(ev bridge.Event) {
+				if b, err := bridge.EncodeEvent(ev); err != nil || !json.Valid(b) {
+					t.Errorf("%s became %s, %v", line, b, err)
+				}
+			})
+		}
+	})
+}
+
+func FuzzProviderTexts(f *testing.F) {
+	f.Add([]byte(`{"message":"m"}`))
+	f.Add([]byte(`{"data":[{"id":"m"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if msg := providerMessage(string(b)); len(msg) > 3*len(b) {
+			t.Errorf("%q became %q", b, msg)
+		}
+		ids, _ := decodeModels(b)
+		for _, id := range ids {
+			if id == "" {
+				t.Error("an empty model id")
+			}
+		}
+	})
+}
