@@ -110,7 +110,12 @@ func waitTree(t *testing.T, id string) {
 	eventually(t, 5*time.Second, "the tree is complete", func() bool { return len(marked(id)) >= 6 })
 }
 
-func TestStopEndsDetachedAndStubborn(t *testing.T) {
+func TestStopEndsDetachedAndStubborn(t *testing.T) { testEnd(t, (*Tree).Stop) }
+
+func TestKillEndsDetachedAndStubborn(t *testing.T) { testEnd(t, (*Tree).Kill) }
+
+func testEnd(t *testing.T, end func(*Tree, context.Context) error) {
+	t.Helper()
 	dir := t.TempDir()
 	cmd, fields, tree, err := startTree(dir)
 	if err != nil {
@@ -122,7 +127,7 @@ func TestStopEndsDetachedAndStubborn(t *testing.T) {
 	want := pidsOf(t, fields)[0]
 	eventually(t, 2*time.Second, "the program's pid is known", func() bool { return tree.ProgramPID() == want })
 	began := time.Now()
-	if err := tree.Stop(context.Background()); err != nil {
+	if err := end(tree, context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if left := marked(tree.id); len(left) > 0 {

@@ -196,3 +196,5 @@ func waitHangup(fd int32) {
 }
 
 func terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
+
+func kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }

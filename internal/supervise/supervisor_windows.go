@@ -65,6 +65,8 @@ func joinJob() error {
 	return nil // the handle stays open until this process ends
 }
 
+func kill(pid int) error { return terminate(pid) }
+
 func terminate(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

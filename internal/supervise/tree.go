@@ -75,14 +75,23 @@ func (t *Tree) ProgramPID() int {
 	return rec.Program
 }
 
-// Stop ends the whole tree and returns when none of it is left, or when ctx
-// ends or the time that killing may take has passed.
-func (t *Tree) Stop(ctx context.Context) error {
+// Stop ends the whole tree: the program is asked to go, then made to. It
+// returns when none of it is left, or when ctx ends or the time that killing
+// may take has passed.
+func (t *Tree) Stop(ctx context.Context) error { return t.end(ctx, false) }
+
+// Kill is Stop for a program that has nothing left to do: it is not asked.
+func (t *Tree) Kill(ctx context.Context) error { return t.end(ctx, true) }
+
+func (t *Tree) end(ctx context.Context, atOnce bool) error {
 	rec, err := readRecord(t.record)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err == nil && alive(rec.Supervisor, rec.SupervisorStart) {
+		if atOnce && rec.Program > 1 {
+			_ = kill(rec.Program) // its supervisor sees to the rest
+		}
 		if err := terminate(rec.Supervisor); err == nil {
 			waitGone(ctx, rec.Supervisor, rec.SupervisorStart, 2*grace+time.Second)
 		}

@@ -74,7 +74,7 @@ func (h *host) ensure(ctx context.Context) (*process, error) {
 		return h.proc, nil
 	}
 	if h.proc != nil {
-		if err := h.discard(ctx); err != nil {
+		if err := h.discard(ctx, h.proc.tree.Stop); err != nil {
 			h.opts.Logger.Warn("ending a dead runtime", "error", err)
 		}
 	}
@@ -204,10 +204,10 @@ func (h *host) worked() {
 }
 
 // discard ends the current process at once. mu is held.
-func (h *host) discard(ctx context.Context) error {
+func (h *host) discard(ctx context.Context, end func(context.Context) error) error {
 	p := h.proc
 	h.proc = nil
-	err := p.tree.Stop(ctx)
+	err := end(ctx)
 	p.disconnect()
 	p.client.ForceStop()
 	return err
@@ -222,15 +222,18 @@ func (h *host) close(ctx context.Context) error {
 	if h.proc == nil {
 		return nil
 	}
+	end := h.proc.tree.Stop
 	if !h.dead {
 		shutdown, cancel := context.WithTimeout(ctx, 2*time.Second)
 		_, err := h.proc.client.RPC.Runtime.Shutdown(shutdown)
 		cancel()
-		if err != nil {
+		if err == nil {
+			end = h.proc.tree.Kill // it has put everything in order and waits for that
+		} else {
 			h.opts.Logger.Debug("runtime shutdown", "error", err)
 		}
 	}
-	return h.discard(ctx)
+	return h.discard(ctx, end)
 }
 
 // ProgramPID is the pid of the runtime itself, for tests that kill it.
