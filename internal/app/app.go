@@ -80,7 +80,10 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 // Store is the list of sessions of a configuration.
 func Store(c *config.Config) *sessionstore.Store { return sessionstore.Open(c.Path("sessions.json")) }
 
-func (o Options) records() string { return o.Config.Path("run") }
+// Records is where the process records of a configuration are, see supervise.
+func Records(c *config.Config) string { return c.Path("run") }
+
+func (o Options) records() string { return Records(o.Config) }
 
 // Close ends all that Start and the sessions have started.
 func (b *Bridge) Close(ctx context.Context) error {

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+)
+
+// directories checks that state can be written.
+func (v *validation) directories(cfg *config.Config) {
+	for _, d := range []struct{ what, path, remedy string }{
+		{"home", cfg.Home, "make it writable, or choose another with COPILOT_BRIDGE_HOME"},
+		{"audit log", cfg.AuditLogDir, "make it writable, or choose another with COPILOT_AUDIT_LOG_DIR"},
+		{"process records", app.Records(cfg), "make it writable"},
+	} {
+		if err := writable(d.path); err != nil {
+			v.fail("state", &bridge.Error{Message: fmt.Sprintf("the directory %s (%s) cannot be written", d.path, d.what), Cause: err, Remedy: d.remedy}, exitFailed)
+			continue
+		}
+		v.ok("state", "%s (%s) can be written", shorten(d.path, "", v.p.env.HomeDir), d.what)
+	}
+}
+
+// writable tries to write to a directory or, if it is not there yet, to where
+// it would be made. Nothing stays.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
+			dir = filepath.Dir(dir)
+			continue
+		case err != nil:
+			return pathCause(err)
+		case !info.IsDir():
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+		f, err := os.CreateTemp(dir, ".copilot-bridge-check-*")
+		if err != nil {
+			return pathCause(err)
+		}
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+}
+
+func (v *validation) sessions(ctx context.Context, cfg *config.Config) {
+	entries, err := app.Store(cfg).List(ctx)
+	if err != nil {
+		v.fail("sessions", err, exitFailed)
+		return
+	}
+	v.ok("sessions", "%s on the list", plural(len(entries), "session"))
+}
+
+// leftovers ends what a killed bridge left behind.
+func (v *validation) leftovers(cfg *config.Config) {
+	n, err := supervise.Reap(app.Records(cfg))
+	switch {
+	case err != nil:
+		v.warn("processes", "what a killed bridge left behind could not be ended: "+err.Error(), "look for processes with COPILOT_BRIDGE_TREE in their environment")
+	case n == 1:
+		v.ok("processes", "1 process that a killed bridge had left was ended")
+	case n > 0:
+		v.ok("processes", "%d processes that a killed bridge had left were ended", n)
+	default:
+		v.ok("processes", "no leftovers of killed bridges")
+	}
+}
+
+// runtime checks the runtime itself, and says whether it can be used.
+func (v *validation) runtime(ctx context.Context, cfg *config.Config) bool {
+	rt, err := copilotruntime.Find(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})
+	v.npm(err == nil)
+	if err != nil {
+		v.fail("runtime", err, exitUnavailable)
+		return false
+	}
+	kind := "native runtime"
+	if !rt.Native {
+		kind = "Copilot CLI, which is slower than the native runtime"
+	}
+	v.ok("runtime", "%s %s, from %s (%s)", rt.Path, rt.Version, rt.Source, kind)
+	status, err := copilotruntime.Check(ctx, rt.Path)
+	if err != nil {
+		v.fail("handshake", err, exitUnavailable)
+		return false
+	}
+	v.ok("handshake", "version %s, protocol %d", status.Version, status.Protocol)
+	return true
+}
+
+// npm is only needed to install.
+func (v *validation) npm(installed bool) {
+	var missing []string
+	for _, name := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	remedy := "install Node.js 20 or newer, which brings npm"
+	switch {
+	case len(missing) == 0:
+		v.ok("npm", "node and npm are there")
+	case installed:
+		v.warn("npm", strings.Join(missing, " and ")+" not found; only needed to install the runtime", remedy)
+	default:
+		v.fail("npm", &bridge.Error{Message: strings.Join(missing, " and ") + " not found, which setup needs", Remedy: remedy}, exitUnavailable)
+	}
+}
+
+// copilot starts the runtime under its supervisor and asks who answers.
+func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validateOptions) {
+	b, err := v.p.start(ctx, cfg, o.demo)
+	if err != nil {
+		v.fail("start", err, exitUnavailable)
+		return
+	}
+	defer func() {
+		if err := b.Close(ctx); err != nil {
+			v.warn("end", err.Error(), "")
+		}
+	}()
+	v.Answers = &b.Answers
+	began := time.Now()
+	status, err := b.Engine.Status(ctx)
+	if err != nil {
+		v.fail("start", err, exitUnavailable)
+		return
+	}
+	v.ok("start", "the runtime runs under its supervisor after %s", duration(time.Since(began)))
+	if b.Answers.Kind == app.AnswersRehearsal {
+		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
+			"log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
+	} else {
+		v.ok("answers", "%s", b.Answers.Detail)
+	}
+	v.login(status)
+	if v.models(ctx, b, cfg) && o.turn {
+		v.turn(ctx, b)
+	}
+}
+
+func (v *validation) login(s bridge.AgentStatus) {
+	if !s.Authenticated {
+		detail := "not logged in"
+		if s.Message != "" {
+			detail += ": " + s.Message
+		}
+		v.fail("login", &bridge.Error{Message: detail, Remedy: "log in with `copilot login` or set a valid COPILOT_GITHUB_TOKEN"}, exitUnavailable)
+		return
+	}
+	detail := "by " + orDash(s.AuthType)
+	if s.Login != "" {
+		detail = "as " + s.Login + ", " + detail
+	}
+	if s.Host != "" {
+		detail += " at " + s.Host
+	}
+	v.ok("login", "%s", detail)
+}
+
+// models asks for the list, which shows too that the provider is there.
+func (v *validation) models(ctx context.Context, b *app.Bridge, cfg *config.Config) bool {
+	models, err := b.Engine.Models(ctx)
+	if err != nil {
+		v.fail("models", err, exitUnavailable)
+		return false
+	}
+	const most = 5
+	var names []string
+	known := cfg.Model == "" || b.Answers.Kind == app.AnswersRehearsal
+	for _, m := range models {
+		known = known || m.ID == cfg.Model
+		if len(names) < most {
+			names = append(names, m.ID)
+		}
+	}
+	if len(models) > most {
+		names = append(names, "…")
+	}
+	if !known {
+		v.warn("models", fmt.Sprintf("the model %s is not among the %d that are listed: %s", cfg.Model, len(models), strings.Join(names, ", ")),
+			"choose another with COPILOT_BRIDGE_MODEL")
+		return true
+	}
+	v.ok("models", "%d: %s", len(models), strings.Join(names, ", "))
+	return true
+}
+
+// turn lets the model answer, and forgets it again.
+func (v *validation) turn(ctx context.Context, b *app.Bridge) {
+	gate, err := b.Gate(v.p.env.Dir, approval.Nobody{})
+	if err != nil {
+		v.fail("turn", err, exitFailed)
+		return
+	}
+	spec := b.Spec(bridge.ProfileAgent, v.p.env.Dir)
+	spec.Gate = gate
+	began, first := time.Now(), time.Duration(0)
+	r, err := b.Engine.RunTask(ctx, engine.Task{Prompt: bridge.Prompt{Text: "Reply with the one word: ok"},
+		Request: engine.Request{Spec: spec, Door: "cli", Keep: true, Title: "validate"}}, func(ev bridge.Event) {
+		if _, ok := ev.(bridge.TextDelta); ok && first == 0 {
+			first = time.Since(began)
+		}
+	})
+	if r.Session != "" {
+		if err := b.Engine.Delete(context.WithoutCancel(ctx), r.Session); err != nil {
+			v.p.log.Warn("the session of the check could not be deleted", "error", err)
+		}
+	}
+	if err != nil {
+		v.fail("turn", err, exitUnavailable)
+		return
+	}
+	v.ok("turn", "answered: first words after %s, all after %s, %s tokens in, %s out",
+		duration(first), duration(time.Since(began)), count(r.Usage.InputTokens), count(r.Usage.OutputTokens))
+}

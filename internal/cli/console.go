@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// console keeps apart what shares a terminal: the answer on standard output,
+// lines on standard error, and below them a live region that is redrawn in
+// place. In a pipe it only writes lines. Its methods may be called
+// concurrently; failed writes are noticed by the streams below.
+type console struct {
+	out, err       io.Writer
+	outTTY, errTTY bool // terminals that understand escape sequences
+	style          style
+	width          func() int
+
+	mu     sync.Mutex
+	live   []liveLine // what the region should show
+	drawn  int        // how many lines of it are on the screen, the cursor in the last
+	inLine bool       // the cursor stands inside a line of the answer
+	pauses int        // questions under way
+	held   []func()   // what waits for them
+}
+
+// liveLine is painted after it was cut to the terminal's width.
+type liveLine struct {
+	text  string
+	paint func(string) string
+}
+
+func newConsole(p *program) *console {
+	e := &p.env
+	smart := e.get("TERM") != "dumb"
+	c := &console{out: p.out, err: p.err, outTTY: smart && e.isTerminal(e.Stdout), errTTY: smart && e.isTerminal(e.Stderr),
+		width: func() int {
+			if e.Width == nil {
+				return 80
+			}
+			return e.Width(e.Stderr)
+		}}
+	if (c.outTTY || c.errTTY) && !enableEscapes(e.Stdout, e.Stderr) {
+		c.outTTY, c.errTTY = false, false
+	}
+	c.style.on = c.errTTY && e.get("NO_COLOR") == ""
+	return c
+}
+
+// do runs f when the terminal is free, with the live region out of the way.
+func (c *console) do(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses > 0 {
+		c.held = append(c.held, f)
+		return
+	}
+	c.erase()
+	f()
+	c.draw()
+}
+
+// answer writes to standard output.
+func (c *console) answer(text string) {
+	if text == "" {
+		return
+	}
+	c.do(func() {
+		_, _ = io.WriteString(c.out, text)
+		c.inLine = c.outTTY && c.errTTY && !strings.HasSuffix(text, "\n")
+	})
+}
+
+// line writes one line to standard error.
+func (c *console) line(text string) { c.lines(text + "\n") }
+
+// lines writes text that ends with a line break to standard error.
+func (c *console) lines(text string) {
+	c.do(func() {
+		c.endLine()
+		_, _ = io.WriteString(c.err, text)
+	})
+}
+
+// Write makes the console the place where logs go, a record at a time.
+func (c *console) Write(b []byte) (int, error) {
+	c.lines(string(b))
+	return len(b), nil
+}
+
+// show sets what the live region shows. Without a terminal there is none.
+func (c *console) show(lines []liveLine) {
+	if !c.errTTY {
+		return
+	}
+	c.mu.Lock()
+	same := slices.EqualFunc(c.live, lines, func(a, b liveLine) bool { return a.text == b.text })
+	c.mu.Unlock()
+	if !same { // drawing it again would only flicker
+		c.do(func() { c.live = lines })
+	}
+}
+
+func (c *console) endLine() {
+	if c.inLine {
+		_, _ = io.WriteString(c.err, "\n")
+		c.inLine = false
+	}
+}
+
+func (c *console) erase() {
+	if c.drawn > 0 {
+		_, _ = io.WriteString(c.err, "\r"+strings.Repeat("\x1b[A", c.drawn-1)+"\x1b[J")
+		c.drawn = 0
+	}
+}
+
+func (c *console) draw() {
+	if !c.errTTY || c.inLine || len(c.live) == 0 {
+		return
+	}
+	width := c.width() - 1 // a full line would wrap on some terminals
+	all := make([]string, len(c.live))
+	for i, l := range c.live {
+		all[i] = fit(l.text, width)
+		if l.paint != nil {
+			all[i] = l.paint(all[i])
+		}
+	}
+	_, _ = io.WriteString(c.err, strings.Join(all, "\n"))
+	c.drawn = len(all)
+}
+
+// pause gives the terminal to a question; what comes meanwhile is kept until
+// resume.
+func (c *console) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	c.endLine()
+	c.pauses++
+}
+
+func (c *console) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses--; c.pauses > 0 {
+		return
+	}
+	for _, f := range c.held {
+		f()
+	}
+	c.held = nil
+	c.draw()
+}

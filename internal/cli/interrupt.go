@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// listen begins to receive the signals that ask the process to end; before,
+// they end it. One that was ignored when the process started, as nohup does,
+// stays ignored.
+func (p *program) listen() {
+	if p.signals != nil {
+		return
+	}
+	c := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	p.signals, p.unlisten = c, func() { signal.Stop(c) }
+}
+
+// interruption is a context that a signal ends.
+type interruption struct {
+	// By is the signal that came, nil if none has. It may be read after stop.
+	by   os.Signal
+	stop func() // must be called, and waits
+}
+
+// interruptible returns a context that the first signal ends; the second ends
+// the process at once. The supervisors notice and end what we started. Only
+// one such context is in use at a time.
+func (p *program) interruptible(ctx context.Context) (context.Context, *interruption) {
+	p.listen()
+	ctx, cancel := context.WithCancelCause(ctx)
+	in := &interruption{}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case s := <-p.signals:
+				if in.by != nil {
+					p.kill()
+					return
+				}
+				in.by = s
+				if s == os.Interrupt {
+					p.console.line(p.console.style.yellow("interrupting… (Ctrl-C again to kill)"))
+				}
+				cancel(errInterrupted())
+			case <-quit:
+				return
+			}
+		}
+	}()
+	in.stop = func() {
+		close(quit)
+		<-done
+		cancel(nil)
+	}
+	return ctx, in
+}
+
+func errInterrupted() error { return &bridge.Error{Code: bridge.CodeCanceled, Message: "interrupted"} }
+
+// kill ends the process without waiting for anything.
+func (p *program) kill() { p.exit(exitInterrupted) }

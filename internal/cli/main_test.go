@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// buffer is a bytes.Buffer that may be used concurrently.
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// world is an Env with a home of its own, and what was written to it.
+type world struct {
+	Env
+	out, err *buffer
+	home     string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{out: &buffer{}, err: &buffer{}, home: t.TempDir()}
+	w.Env = Env{Stdin: strings.NewReader(""), Stdout: w.out, Stderr: w.err, Dir: t.TempDir(), HomeDir: w.home,
+		Executable: os.Args[0], Environ: []string{"PATH=" + os.Getenv("PATH")}}
+	return w
+}
+
+// run calls the program and returns its exit code.
+func (w *world) run(args ...string) int {
+	w.Args = append([]string{"copilot-bridge"}, args...)
+	return Main(w.Env)
+}
+
+// terminals makes the named streams terminals of 60 columns.
+func (w *world) terminals(streams ...any) {
+	w.IsTerminal = func(s any) bool {
+		for _, t := range streams {
+			if s == t {
+				return true
+			}
+		}
+		return false
+	}
+	w.Width = func(any) int { return 60 }
+}
+
+// testConsole is a console on out and err, which may be one.
+func testConsole(t *testing.T, out, err io.Writer, outTTY, errTTY bool) *console {
+	t.Helper()
+	return &console{out: out, err: err, outTTY: outTTY, errTTY: errTTY, width: func() int { return 60 }}
+}

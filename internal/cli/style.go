@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// style paints text, or leaves it as it is.
+type style struct{ on bool }
+
+func (s style) paint(code, text string) string {
+	if !s.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s style) bold(t string) string   { return s.paint("1", t) }
+func (s style) dim(t string) string    { return s.paint("2", t) }
+func (s style) red(t string) string    { return s.paint("31", t) }
+func (s style) green(t string) string  { return s.paint("32", t) }
+func (s style) yellow(t string) string { return s.paint("33", t) }
+func (s style) loud(t string) string   { return s.paint("1;33", t) }
+
+// duration is a time span for people: "12 ms", "3.4 s", "2 min 05 s".
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", math.Floor(d.Seconds()*10)/10)
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// count is a number for people, with thin groups: "17 742".
+func count(n int64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + " " + text[i:]
+	}
+	return text
+}
+
+// plural is "1 file", "2 files".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// fit shortens text to a number of columns.
+func fit(text string, columns int) string {
+	if columns <= 0 {
+		return ""
+	}
+	used := 0
+	for i, r := range text {
+		w := runeWidth(r)
+		if used+w > columns {
+			return cutTo(text[:i], used, columns)
+		}
+		used += w
+	}
+	return text
+}
+
+// cutTo makes room for the ellipsis at the end of text, which takes used
+// columns.
+func cutTo(text string, used, columns int) string {
+	runes := []rune(text)
+	for len(runes) > 0 && used > columns-1 {
+		used -= runeWidth(runes[len(runes)-1])
+		runes = runes[:len(runes)-1]
+	}
+	return string(runes) + "…"
+}
+
+// runeWidth errs on the side of wide: a line that is too short does no harm,
+// one that wraps cannot be erased.
+func runeWidth(r rune) int {
+	switch {
+	case unicode.Is(unicode.Mn, r):
+		return 0
+	case r >= 0x1100 && r != '…' && (r < 0x2010 || r > 0x27bf):
+		return 2
+	}
+	return 1
+}
+
+// shorten names a path as people do: relative to dir if it is inside, else
+// with ~ for home.
+func shorten(path, dir, home string) string {
+	if dir != "" {
+		if rel, err := filepath.Rel(dir, path); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+			return rel
+		}
+	}
+	if home != "" {
+		if rel, err := filepath.Rel(home, path); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+			return filepath.Join("~", rel)
+		}
+	}
+	return path
+}
+
+// harmless keeps a text's lines and tabs and makes everything visible that
+// could control a terminal or reorder what is read.
+func harmless(text string) string {
+	bad := func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' ||
+			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	}
+	if !strings.ContainsFunc(text, bad) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\r':
+		case bad(r) && r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case bad(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

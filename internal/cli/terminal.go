@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+// keyboard is the person at the terminal. While one of their questions is on
+// the screen nothing else is written to it.
+type keyboard struct {
+	c    *console
+	term *approval.Terminal
+	file *os.File // nil if it is not ours to close
+}
+
+// hasKeyboard says whether somebody can be asked.
+func (p *program) hasKeyboard() bool {
+	return p.env.isTerminal(p.env.Stdin) && p.env.isTerminal(p.env.Stderr)
+}
+
+func (p *program) openKeyboard() *keyboard {
+	k := &keyboard{c: p.console, term: &approval.Terminal{In: p.env.Stdin, Out: p.err}}
+	// The terminal opened anew can be read with a deadline, which standard
+	// input cannot.
+	if _, ok := p.env.Stdin.(*os.File); ok {
+		if f, err := os.OpenFile(terminalFile, os.O_RDONLY, 0); err == nil {
+			k.file, k.term.In = f, f
+			k.term.Drain = func() { drain(f) }
+		}
+	}
+	return k
+}
+
+// close ends the reading. What is left of it ends with the process.
+func (k *keyboard) close() {
+	_ = k.term.Close()
+	if k.file != nil {
+		_ = k.file.Close()
+	}
+}
+
+// line reads one line; io.EOF at the end of input.
+func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
+	k.c.pause()
+	defer k.c.resume()
+	return k.term.Line(ctx, prompt)
+}
+
+// asker and person are the keyboard's two faces.
+type (
+	asker  struct{ *keyboard }
+	person struct{ *keyboard }
+)
+
+func (a asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	a.c.pause()
+	defer a.c.resume()
+	return a.term.Ask(ctx, q)
+}
+
+func (p person) Ask(ctx context.Context, q bridge.Question) (bridge.Answer, error) {
+	p.c.pause()
+	defer p.c.resume()
+	return p.term.Person().Ask(ctx, q)
+}
+
+func (p person) Elicit(ctx context.Context, e bridge.Elicitation) (bridge.ElicitationAnswer, error) {
+	p.c.pause()
+	defer p.c.resume()
+	return p.term.Person().Elicit(ctx, e)
+}
+
+// confirm asks a yes-or-no question; the end of input is a no.
+func (k *keyboard) confirm(ctx context.Context, question string) (bool, error) {
+	text, err := k.line(ctx, question+" [y/N] ")
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	text = strings.ToLower(strings.TrimSpace(text))
+	return text == "y" || text == "yes", err
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+)
+
+type validateOptions struct {
+	json bool
+	turn bool
+	demo bool
+}
+
+func (p *program) validateCommand() *cobra.Command {
+	o := &validateOptions{}
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check that Copilot can answer, and say what to do if not",
+		Long: `Check the configuration, the state directories, the Copilot runtime, who answers
+and with which models. Nothing is installed. Exits with 3 if Copilot cannot answer;
+the rehearsal model counts as an answer, but is pointed out.`,
+		Example: `  copilot-bridge validate
+  copilot-bridge validate --turn
+  copilot-bridge validate --json | jq '.checks[] | select(.status!="ok")'`,
+		Args: takes(cobra.NoArgs, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runValidate(cmd.Context(), o) },
+	}
+	cmd.Flags().BoolVar(&o.json, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&o.turn, "turn", false, "let the model answer one short question, too")
+	cmd.Flags().BoolVar(&o.demo, "demo", false, "check with the built-in rehearsal model")
+	return cmd
+}
+
+// checkStatus is how a check went.
+type checkStatus string
+
+const (
+	checkOK      checkStatus = "ok"
+	checkWarning checkStatus = "warning"
+	checkFailed  checkStatus = "failed"
+)
+
+// check is one thing that was looked at.
+type check struct {
+	Name   string      `json:"name"`
+	Status checkStatus `json:"status"`
+	Detail string      `json:"detail"`
+	Remedy string      `json:"remedy,omitempty"`
+	code   int         // to exit with if it failed
+}
+
+// validation is what validate finds.
+type validation struct {
+	OK       bool         `json:"ok"`
+	ExitCode int          `json:"exit_code"`
+	Answers  *app.Answers `json:"answers,omitempty"`
+	Checks   []check      `json:"checks"`
+
+	p    *program
+	json bool
+}
+
+func (v *validation) add(c check) {
+	v.Checks = append(v.Checks, c)
+	if !v.json {
+		v.p.showCheck(c)
+	}
+}
+
+func (v *validation) ok(name, format string, args ...any) {
+	v.add(check{Name: name, Status: checkOK, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (v *validation) warn(name, detail, remedy string) {
+	v.add(check{Name: name, Status: checkWarning, Detail: detail, Remedy: remedy})
+}
+
+// fail reports an error; code is the exit code that it leads to.
+func (v *validation) fail(name string, err error, code int) {
+	v.add(check{Name: name, Status: checkFailed, Detail: strings.TrimSpace(err.Error()), Remedy: bridge.AsError(err).Remedy, code: code})
+}
+
+// verdict is the exit code: a wrong configuration says more than what follows
+// from it, and a Copilot that cannot answer more than a broken list.
+func (v *validation) verdict() int {
+	code := exitDone
+	for _, c := range v.Checks {
+		switch {
+		case c.Status != checkFailed:
+		case c.code == exitUsage || code == exitUsage:
+			code = exitUsage
+		default:
+			code = max(code, c.code)
+		}
+	}
+	return code
+}
+
+func (p *program) runValidate(ctx context.Context, o *validateOptions) error {
+	ctx, in := p.interruptible(ctx)
+	defer in.stop()
+	v := &validation{p: p, json: o.json, Checks: []check{}}
+	v.run(ctx, o)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	v.ExitCode = v.verdict()
+	v.OK = v.ExitCode == exitDone
+	if o.json {
+		for i := range v.Checks {
+			v.Checks[i].Detail = p.scrub.text(v.Checks[i].Detail)
+		}
+		if err := p.printJSON(v); err != nil {
+			return err
+		}
+		return &exitError{code: v.ExitCode}
+	}
+	if !v.OK {
+		return &exitError{code: v.ExitCode}
+	}
+	if v.Answers != nil && v.Answers.Notice != "" {
+		p.console.line(p.console.style.loud("! " + v.Answers.Notice))
+	}
+	return nil
+}
+
+func (p *program) showCheck(c check) {
+	s := p.console.style
+	if !p.console.outTTY {
+		s.on = false // standard output is somewhere else
+	}
+	mark := s.green("✓")
+	switch c.Status {
+	case checkOK:
+	case checkWarning:
+		mark = s.yellow("!")
+	case checkFailed:
+		mark = s.red("✗")
+	}
+	text := fmt.Sprintf("%s %-10s %s\n", mark, c.Name, strings.ReplaceAll(harmless(c.Detail), "\n", "\n             "))
+	if c.Remedy != "" {
+		text += "             → " + harmless(c.Remedy) + "\n"
+	}
+	p.console.answer(text)
+}
+
+// run makes the checks in an order in which each can build on those before.
+func (v *validation) run(ctx context.Context, o *validateOptions) {
+	cfg, err := v.p.load(nil)
+	if err != nil {
+		v.fail("config", err, exitUsage)
+		return
+	}
+	v.config(cfg)
+	v.directories(cfg)
+	v.sessions(ctx, cfg)
+	v.leftovers(cfg)
+	if !v.runtime(ctx, cfg) {
+		return
+	}
+	v.copilot(ctx, cfg, o)
+}
+
+// config says which files are in force.
+func (v *validation) config(cfg *config.Config) {
+	from := map[config.Source]int{}
+	for _, s := range cfg.Show() {
+		from[s.Origin.Source]++
+	}
+	parts := []string{}
+	for _, s := range []struct {
+		source config.Source
+		where  string
+	}{
+		{config.SourceFlag, "flags"}, {config.SourceEnvironment, "the environment"}, {config.SourceDotEnv, ".env"},
+		{config.SourceFile, cfg.Path(configFile)},
+	} {
+		if n := from[s.source]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d from %s", n, s.where))
+		}
+	}
+	if len(parts) == 0 {
+		v.ok("config", "all defaults; %s would be read if it were there", cfg.Path(configFile))
+		return
+	}
+	v.ok("config", "%s", strings.Join(parts, ", "))
+}
