@@ -130,6 +130,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 		s.finish()
 		cancelSend()
 		<-sent
+		t.settle()
 	}()
 
 	total := bridge.Usage{}
@@ -195,8 +196,7 @@ func (s *session) sent(t *turn, err error) {
 	case err == nil:
 		// The idle event normally came just before; if it got lost the turn
 		// must not hang for it.
-		lost := time.AfterFunc(idleWithin, func() { t.end(false, nil) })
-		context.AfterFunc(s.gateContext(), func() { lost.Stop() })
+		t.endWithin(idleWithin)
 	case errors.Is(err, context.Canceled):
 		t.end(true, nil)
 	default:

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"sync"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
@@ -20,6 +21,7 @@ type turn struct {
 	err   error
 	abort bool          // the runtime says that it was aborted
 	wake  chan struct{} // holds at most one token
+	late  *time.Timer   // ends a turn whose last event was lost
 }
 
 func newTurn() *turn { return &turn{wake: make(chan struct{}, 1)} }
@@ -61,6 +63,24 @@ func (t *turn) fail(err error) {
 		t.err = err
 	}
 	t.mu.Unlock()
+}
+
+// endWithin ends the turn after d unless it has ended by then; settle calls
+// that off.
+func (t *turn) endWithin(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.late = time.AfterFunc(d, func() { t.end(false, nil) })
+	}
+}
+
+func (t *turn) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.late != nil {
+		t.late.Stop()
+	}
 }
 
 func (t *turn) signal() {
