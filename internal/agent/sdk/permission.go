@@ -94,6 +94,23 @@ func (s *session) permit(r copilot.PermissionRequest, _ copilot.PermissionInvoca
 	return &rpc.PermissionDecisionApproveOnce{}, nil
 }
 
+// waiting makes a question that a gate asks before the runtime does visible
+// in the turn, so that its silence is understood.
+func (s *session) waiting(r bridge.PermissionRequest) func(bridge.Decision) {
+	s.mu.Lock()
+	t := s.turn
+	s.asked++
+	r.ID = fmt.Sprintf("gate-%d", s.asked)
+	s.mu.Unlock()
+	if t == nil {
+		return func(bridge.Decision) {}
+	}
+	t.push(bridge.PermissionAsked{Request: r})
+	return func(d bridge.Decision) {
+		t.push(bridge.PermissionDecided{RequestID: r.ID, CallID: r.CallID, Decision: d})
+	}
+}
+
 // guarded runs a gate's decision so that it fails closed.
 func guarded(ctx context.Context, f func(context.Context) bridge.Decision) (d bridge.Decision) {
 	defer func() {
@@ -114,7 +131,7 @@ func (s *session) hooks() *copilot.SessionHooks {
 	}
 	return &copilot.SessionHooks{
 		OnPreToolUse: func(in copilot.PreToolUseHookInput, _ copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
-			d := guarded(s.gateContext(), func(ctx context.Context) bridge.Decision {
+			d := guarded(bridge.WithWaiting(s.gateContext(), s.waiting), func(ctx context.Context) bridge.Decision {
 				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs})
 			})
 			if d.Verdict != bridge.Allow {

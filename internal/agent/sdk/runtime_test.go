@@ -423,3 +423,26 @@ func TestWarm(t *testing.T) {
 		t.Errorf("left sessions: %+v, %v", list, err)
 	}
 }
+
+// A gate that waits for a person says so, and the turn shows it.
+func TestGateThatAsksIsVisible(t *testing.T) {
+	ctx, a, _ := start(t, nil)
+	g := &waitingGate{Gate: agenttest.AllowAll()}
+	s := openSession(t, ctx, a, bridge.SessionSpec{Gate: g})
+	o := agenttest.Collect(ctx, s, agenttest.Script(agenttest.Tool("bash", map[string]any{"command": "echo hi", "description": "x"}), "next", "text ok"))
+	if o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	asked, decided := agenttest.Find[bridge.PermissionAsked](o), agenttest.Find[bridge.PermissionDecided](o)
+	if len(asked) == 0 || asked[0].Request.Tool != "bash" || len(decided) != len(asked) || decided[0].RequestID != asked[0].Request.ID {
+		t.Errorf("events %+v %+v", asked, decided)
+	}
+}
+
+type waitingGate struct{ *agenttest.Gate }
+
+func (g *waitingGate) Before(ctx context.Context, c bridge.ToolCall) bridge.Decision {
+	d := bridge.Decision{Verdict: bridge.Allow, Reason: "asked first"}
+	bridge.Waiting(ctx, bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: c.Name})(d)
+	return d
+}

@@ -38,6 +38,7 @@ type session struct {
 	turn  *turn           // nil between turns
 	turnC context.Context // the running turn's
 	first string          // event id of the first user message, for Reset
+	asked int             // questions of the gate, to number them
 }
 
 func newSession(h *host, p *process, spec bridge.SessionSpec) *session {
