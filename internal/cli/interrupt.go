@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -27,7 +28,7 @@ func (p *program) listen() {
 
 // interruption is a context that a signal ends.
 type interruption struct {
-	// By is the signal that came, nil if none has. It may be read after stop.
+	// by is the signal that came, nil if none has. It may be read after stop.
 	by   os.Signal
 	stop func() // must be called, and waits
 }
@@ -39,9 +40,9 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 	p.listen()
 	ctx, cancel := context.WithCancelCause(ctx)
 	in := &interruption{}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	quit := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
 		for {
 			select {
 			case s := <-p.signals:
@@ -50,18 +51,22 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 					return
 				}
 				in.by = s
-				if s == os.Interrupt {
-					p.console.line(p.console.style.yellow("interrupting… (Ctrl-C again to kill)"))
-				}
 				cancel(errInterrupted())
+				if s == os.Interrupt {
+					// Beside this loop: a reader that has stopped reading must
+					// not keep the second signal from being heard.
+					running.Go(func() {
+						p.console.line(p.console.style.yellow("interrupting… (Ctrl-C again to kill)"))
+					})
+				}
 			case <-quit:
 				return
 			}
 		}
-	}()
+	})
 	in.stop = func() {
 		close(quit)
-		<-done
+		running.Wait()
 		cancel(nil)
 	}
 	return ctx, in

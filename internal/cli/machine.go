@@ -24,6 +24,7 @@ func (m *machine) event(ev bridge.Event) {
 		}
 	case bridge.Failed:
 		m.failed = true
+	default:
 	}
 	line, err := bridge.EncodeEvent(ev)
 	if err != nil {

@@ -73,9 +73,9 @@ func (p *program) finish(err error) int {
 func (p *program) report(err error, asJSON bool) {
 	e := bridge.AsError(err)
 	message := strings.TrimSpace(err.Error())
-	text := "copilot-bridge: " + strings.ReplaceAll(message, "\n", "\n  ") + "\n"
+	text := "copilot-bridge: " + strings.ReplaceAll(harmless(message), "\n", "\n  ") + "\n"
 	if e.Remedy != "" {
-		text += "  → " + e.Remedy + "\n"
+		text += "  → " + harmless(e.Remedy) + "\n"
 	}
 	p.console.lines(text)
 	if !asJSON {

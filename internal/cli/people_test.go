@@ -151,10 +151,10 @@ func TestPeopleSayWhatRuns(t *testing.T) {
 			}
 		}
 		step("… waiting for Copilot", 0)
-		step("… waiting for Copilot  2 s", 2500*time.Millisecond)
+		step("… waiting for Copilot  2 s", 2*time.Second)
 		step("… waiting for the model", 0, bridge.ModelCalled{})
 		step("… thinking  3 s", 3*time.Second, bridge.ReasoningDelta{Text: "x"})
-		step("So, ", time.Millisecond, bridge.TextDelta{Message: "m", Text: "So, "})
+		step("So,", 0, bridge.TextDelta{Message: "m", Text: "So, "})
 		step("So, I run it:\n", 0, bridge.TextDelta{Message: "m", Text: "I run it:"}, bridge.MessageDone{Message: "m", Text: "So, I run it:"})
 		running := "So, I run it:\n● bash make\n    b\n    c\n    dddddddddddddddddddddddddddddddddddddddddddddddddddddd…"
 		step(running, 0,

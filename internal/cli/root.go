@@ -30,7 +30,7 @@ func (p *program) root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&p.logLevel, "log-level", "",
-		"how much to log on standard error: "+strings.Join(settingValues("log_level"), ", "))
+		"`HOW` much to log on standard error: "+strings.Join(settingValues("log_level"), ", "))
 	p.must(root.RegisterFlagCompletionFunc("log-level", fixedCompletions(settingValues("log_level"))))
 	root.SetFlagErrorFunc(p.flagError)
 	root.SetArgs(p.env.Args[min(1, len(p.env.Args)):])
@@ -38,7 +38,50 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.out)
 	root.SetErr(p.err)
 	root.AddCommand(p.runCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.configCommand(), p.versionCommand())
+	root.SetHelpCommand(helpCommand())
+	strictCompletion(root)
 	return root
+}
+
+// helpCommand is cobra's, but fails for a command that does not exist.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Explain a command",
+		Example: `  copilot-bridge help
+  copilot-bridge help sessions list`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return noCommand(about, rest)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			if about, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, c := range about.Commands() {
+					if c.IsAvailableCommand() {
+						names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// strictCompletion makes cobra's completion command refuse other shells.
+func strictCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd("completion")
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			c.Example = "  source <(copilot-bridge completion bash)\n  copilot-bridge completion fish > ~/.config/fish/completions/copilot-bridge.fish"
+		}
+	}
 }
 
 // must reports a mistake in the commands themselves, which every test finds.

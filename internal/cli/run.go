@@ -59,12 +59,12 @@ Ctrl-C ends the turn; a second one ends the program at once.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.dir, "cwd", "C", "", "directory to work in (default: the present one, or the session's)")
-	f.StringVarP(&o.model, "model", "m", "", "model to use")
-	f.StringVar(&o.effort, "reasoning-effort", "", "how much the model should think: "+strings.Join(settingValues("reasoning_effort"), ", "))
-	f.StringVar(&o.timeout, "timeout", "", "longest time the task may take, such as 90s or 20m")
-	f.StringVar(&o.resume, "resume", "", "go on with this session")
-	f.StringArrayVar(&o.attach, "attach", nil, "file or directory to send along; may be repeated")
+	f.StringVarP(&o.dir, "cwd", "C", "", "work in this `DIR` (default: the present one, or the session's)")
+	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use")
+	f.StringVar(&o.effort, "reasoning-effort", "", "`HOW` much the model should think: "+strings.Join(settingValues("reasoning_effort"), ", "))
+	f.StringVar(&o.timeout, "timeout", "", "longest `TIME` the task may take, such as 90s or 20m")
+	f.StringVar(&o.resume, "resume", "", "go on with the session `ID`")
+	f.StringArrayVar(&o.attach, "attach", nil, "`FILE` or directory to send along; may be repeated")
 	f.BoolVar(&o.json, "json", false, "write events and the result as JSON lines")
 	f.BoolVarP(&o.yes, "yes", "y", false, "consent to everything that would be asked")
 	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
@@ -88,7 +88,20 @@ func (o *runOptions) settings() map[string]string {
 	return flags
 }
 
+// runRun sees to it that with --json the last line is a result whatever
+// happens, once the flags are understood.
 func (p *program) runRun(cmd *cobra.Command, o *runOptions) error {
+	err := p.runTask(cmd, o)
+	var fixed *exitError
+	if err == nil || !o.json || errors.As(err, &fixed) && fixed.told {
+		return err
+	}
+	m := &machine{out: p.out}
+	code := exitCode(err)
+	return &exitError{code: code, err: errors.Join(err, m.result(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code)), told: true}
+}
+
+func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
 	prompt, err := p.prompt(cmd, o)
 	if err != nil {
 		return err

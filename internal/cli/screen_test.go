@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -11,6 +11,7 @@ import (
 // colours, which it drops.
 type vt struct {
 	t      *testing.T
+	mu     sync.Mutex
 	width  int
 	rows   [][]rune
 	x, y   int
@@ -20,6 +21,8 @@ type vt struct {
 func newVT(t *testing.T) *vt { return &vt{t: t, width: 60, rows: [][]rune{nil}} }
 
 func (v *vt) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	s := string(p)
 	for s != "" {
 		switch {
@@ -62,7 +65,7 @@ func (v *vt) control(arg string, final byte) {
 		v.rows = v.rows[:v.y+1]
 		v.rows[v.y] = v.rows[v.y][:min(v.x, len(v.rows[v.y]))]
 	default:
-		v.t.Fatal(fmt.Sprintf("unknown sequence %s%c", arg, final))
+		v.t.Fatalf("unknown sequence %s%c", arg, final)
 	}
 }
 
@@ -84,6 +87,8 @@ func (v *vt) put(r rune) {
 
 // String is what is on the screen.
 func (v *vt) String() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	lines := make([]string, len(v.rows))
 	for i, r := range v.rows {
 		lines[i] = strings.TrimRight(string(r), " ")

@@ -44,11 +44,13 @@ terminal, it reads prompts until "exit" or the end of input.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.model, "model", "m", "", "model to use from now on")
+	f.StringVarP(&o.dir, "cwd", "C", "", "work in this `DIR` instead of the session's")
+	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use from now on")
 	f.BoolVar(&o.json, "json", false, "write events and the result as JSON lines")
 	f.BoolVarP(&o.yes, "yes", "y", false, "consent to everything that would be asked")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show thoughts, sub-agents and the runtime's own events")
 	p.must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
+	p.must(cmd.MarkFlagDirname("cwd"))
 	return cmd
 }
 

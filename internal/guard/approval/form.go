@@ -81,16 +81,15 @@ func decodeForm(schema json.RawMessage) ([]field, error) {
 	err := eachMember(object.Properties, func(name string, raw json.RawMessage) error {
 		required := slices.Contains(object.Required, name)
 		f, err := newField(name, raw)
-		switch {
-		case err != nil && required:
-			return fmt.Errorf("its field %q %w", name, err)
-		case err != nil:
-			return nil
-		case len(fields) == maxFields:
+		if err == nil && len(fields) == maxFields {
 			return fmt.Errorf("it has more than %d fields", maxFields)
 		}
-		f.required = required
-		fields = append(fields, f)
+		if err == nil {
+			f.required = required
+			fields = append(fields, f)
+		} else if required {
+			return fmt.Errorf("its field %q %w", name, err)
+		}
 		return nil
 	})
 	return fields, err

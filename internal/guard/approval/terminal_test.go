@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
@@ -62,7 +63,7 @@ func TestAskNeutralisesControlCharacters(t *testing.T) {
 	if _, err := term.Ask(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.String(); strings.ContainsAny(got, "\x1b\r\x07\u009b\u202e\xff") {
+	if got := s.String(); strings.ContainsAny(got, "\x1b\r\x07\u009b\u202e") || !utf8.ValidString(got) {
 		t.Errorf("control characters reached the terminal: %q", got)
 	}
 	if want := `run: rm -rf x\x1b[2K\rrun: ls`; !strings.Contains(s.String(), want) {
@@ -206,13 +207,14 @@ func TestCloseEndsAWaitingRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &Terminal{In: r, Out: newScreen()}
+	s := newScreen()
+	term := &Terminal{In: r, Out: s}
 	got := make(chan error, 1)
 	go func() {
 		_, err := term.Line(t.Context(), "> ")
 		got <- err
 	}()
-	term.Out.(*screen).waitFor(t, "> ", 1)
+	s.waitFor(t, "> ", 1)
 	for range 2 {
 		if err := term.Close(); err != nil {
 			t.Errorf("close: %v", err)

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+const secret = `sk-"a\b<c>&d e/f`
+
+func TestScrubKnowsAllForms(t *testing.T) {
+	var s scrubber
+	s.learn([]string{secret, "short", "sk-plainplain", "sk-plainplain-longer"})
+	encoded, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", secret)
+	for in, want := range map[string]string{
+		"a " + secret + " b":            "a [REDACTED] b",
+		string(encoded):                 `"[REDACTED]"`,
+		"?k=" + url.QueryEscape(secret): "?k=[REDACTED]",
+		"/" + url.PathEscape(secret):    "/[REDACTED]",
+		"short is a word":               "short is a word",
+		"sk-plainplain-longer":          "[REDACTED]",
+		"sk-plainplain-long":            "[REDACTED]-long",
+	} {
+		if got := s.text(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+		if got := string(s.bytes([]byte(in))); got != want {
+			t.Errorf("%q became %q as bytes, want %q", in, got, want)
+		}
+	}
+	if got := s.text(log.String()); !strings.Contains(got, `key="[REDACTED]"`) {
+		t.Errorf("a log record became %q", got)
+	}
+}
+
+func TestScrubForgets(t *testing.T) {
+	var s scrubber
+	if got := s.text("sk-plainplain"); got != "sk-plainplain" {
+		t.Error("knew it before")
+	}
+	s.learn([]string{"sk-plainplain"})
+	s.learn(nil)
+	if got := s.text("sk-plainplain"); got != "sk-plainplain" {
+		t.Error("knows it still")
+	}
+}
+
+func TestSecretsInPiecesAreFound(t *testing.T) {
+	var s scrubber
+	s.learn([]string{"sk-0123456789"})
+	es := newEventScrubber(&s)
+	var got []string
+	emit := func(ev bridge.Event) {
+		switch e := ev.(type) {
+		case bridge.TextDelta:
+			got = append(got, e.Message+":"+e.Text)
+		case bridge.ReasoningDelta:
+			got = append(got, "r:"+e.Text)
+		case bridge.ToolProgress:
+			got = append(got, "t:"+e.Text)
+		default:
+			got = append(got, string(ev.Type()))
+		}
+	}
+	for _, ev := range []bridge.Event{
+		bridge.TextDelta{Message: "m", Text: "key: sk-"}, bridge.TextDelta{Message: "n", Text: "sk-01"},
+		bridge.ToolProgress{CallID: "1", Text: "s"}, bridge.ReasoningDelta{ID: "x", Text: "sk-012"},
+		bridge.TextDelta{Message: "m", Text: "01234567"}, bridge.TextDelta{Message: "m", Text: "89 and sk-0"},
+		bridge.MessageDone{Message: "m"}, bridge.MessageRetracted{Message: "n"},
+		bridge.ToolFinished{CallID: "1"}, bridge.TurnEnded{},
+	} {
+		es.pass(ev, emit)
+	}
+	want := "m:key: |m:[REDACTED] and |m:sk-0|message|message_retracted|t:s|tool_finished|r:sk-012|turn_ended"
+	if strings.Join(got, "|") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
+	}
+}
+
+func FuzzEventScrubber(f *testing.F) {
+	f.Add("key: sk-0123456789 sk-sk-0123456789", uint8(3))
+	f.Add("sk-01234567", uint8(1))
+	f.Fuzz(func(t *testing.T, text string, size uint8) {
+		var s scrubber
+		s.learn([]string{"sk-0123456789", "sk-sk-0123"})
+		es := newEventScrubber(&s)
+		var got strings.Builder
+		emit := func(ev bridge.Event) {
+			if d, ok := ev.(bridge.TextDelta); ok {
+				got.WriteString(d.Text)
+			}
+		}
+		step := int(size) + 1
+		for i := 0; i < len(text); i += step {
+			es.pass(bridge.TextDelta{Message: "m", Text: text[i:min(len(text), i+step)]}, emit)
+		}
+		es.pass(bridge.MessageDone{Message: "m"}, emit)
+		for _, secret := range []string{"sk-0123456789", "sk-sk-0123"} {
+			if strings.Contains(got.String(), secret) {
+				t.Fatalf("%q became %q", text, got.String())
+			}
+		}
+		if !strings.Contains(text, "sk-") && got.String() != text {
+			t.Fatalf("%q became %q", text, got.String())
+		}
+	})
+}
+
+// Whatever is printed passes the streams, so one command stands for all.
+func TestNoSecretIsPrinted(t *testing.T) {
+	w := newWorld(t)
+	w.Environ = append(w.Environ, "COPILOT_GITHUB_TOKEN=ghp_0123456789abcdef", "COPILOT_PROJECT_CONTEXT=use ghp_0123456789abcdef",
+		"COPILOT_BYOK_API_KEY=sk-0123456789", "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_MODEL=sk-0123456789", "OPENCLAW_GATEWAY_TOKEN=claw-0123456789")
+	for _, args := range [][]string{{"config", "show"}, {"config", "show", "--json"}, {"sessions", "show", "ghp_0123456789abcdef"}, {"--log-level", "all", "sessions", "list"}} {
+		w.run(args...)
+	}
+	all := w.out.String() + w.err.String()
+	for _, s := range []string{"ghp_0123456789abcdef", "sk-0123456789", "claw-0123456789"} {
+		if strings.Contains(all, s) {
+			t.Errorf("%s was printed:\n%s", s, all)
+		}
+	}
+	if !strings.Contains(all, "use [REDACTED]") {
+		t.Errorf("nothing was scrubbed:\n%s", all)
+	}
+}
+
+func TestABadSecretIsNotPrinted(t *testing.T) {
+	w := newWorld(t)
+	if err := os.WriteFile(filepath.Join(w.Dir, ".env"), []byte("COPILOT_GITHUB_TOKEN=\"ghp_\x01secret\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.run("config", "show"); code != 2 {
+		t.Errorf("exit %d", code)
+	}
+	if strings.Contains(w.err.String(), "secret") || !strings.Contains(w.err.String(), "COPILOT_GITHUB_TOKEN") {
+		t.Errorf("stderr %q", w.err)
+	}
+}

@@ -1,0 +1,111 @@
+// Package e2e tests the built binary as its users run it: on the real Copilot
+// runtime, in processes of its own, with the rehearsal model for the words.
+// The scripts in testdata say what is done and what must come of it.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// binary is the program under test; TestMain sets it.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "copilot-bridge-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	binary = filepath.Join(dir, "copilot-bridge")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	build := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the program:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func TestScripts(t *testing.T) { runScripts(t, "testdata/scripts", platformCommands()) }
+
+type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
+
+// runScripts runs the scripts of a directory. Each has a home, a workspace
+// that is its working directory, and the runtime that all tests share.
+func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
+	t.Helper()
+	copilot := runtimetest.Path(t)
+	model := provider(t)
+	commands := map[string]scriptCommand{"exits": exits, "jsonlines": jsonLines, "newest": newest}
+	for name, c := range more {
+		commands[name] = c
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: dir, Cmds: commands, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			home, workspace := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "w")
+			for _, d := range []string{home, workspace} {
+				if err := os.MkdirAll(d, 0o755); err != nil {
+					return err
+				}
+			}
+			env.Cd = workspace
+			env.Vars = append(env.Vars, "HOME="+home, "USERPROFILE="+home, "COPILOT_BRIDGE_HOME="+filepath.Join(home, "bridge"),
+				"COPILOT_CLI_PATH="+copilot, "PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"),
+				"MODEL_URL="+model.URL(), "MODEL_KEY="+model.Key(), "MODEL_NAME="+model.Model())
+			env.Vars = append(env.Vars, npmVariables(t)...)
+			return nil
+		},
+	})
+}
+
+// provider is an OpenAI-compatible server that is none of the bridge's own.
+func provider(t *testing.T) *rehearsal.Server {
+	t.Helper()
+	m := rehearsal.New()
+	if err := m.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Errorf("closing the model: %v", err)
+		}
+	})
+	return m
+}
+
+// npmVariables let npm work from a script's home as from the tester's own.
+func npmVariables(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, kv := range os.Environ() {
+		name := strings.ToLower(strings.SplitN(kv, "=", 2)[0])
+		if strings.HasPrefix(name, "npm_config_") || strings.HasSuffix(name, "_proxy") || slices.Contains([]string{"node_extra_ca_certs", "ssl_cert_file"}, name) {
+			out = append(out, kv)
+		}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(out, "npm_config_userconfig="+filepath.Join(home, ".npmrc"), "npm_config_cache="+filepath.Join(home, ".npm"))
+}

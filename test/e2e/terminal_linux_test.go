@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+)
+
+// terminal is a program on a terminal of its own.
+type terminal struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+	screen *output
+	done   chan struct{}
+	dir    string // the workspace
+	read   int    // how much of the screen was waited for
+}
+
+// openPTY returns both ends of a new pseudo-terminal.
+func openPTY(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := -1
+	conn, err := master.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ioErr error
+	err = conn.Control(func(fd uintptr) {
+		if ioErr = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); ioErr != nil {
+			return
+		}
+		if ioErr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); ioErr != nil {
+			return
+		}
+		number, ioErr = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+	})
+	if err != nil || ioErr != nil {
+		t.Fatal(err, ioErr)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+// atTerminal runs the program in a fresh home and workspace.
+func atTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	home := t.TempDir()
+	return atTerminalOf(t, home, t.TempDir(), args...)
+}
+
+func atTerminalOf(t *testing.T, home, dir string, args ...string) *terminal {
+	t.Helper()
+	master, slave := openPTY(t)
+	x := &terminal{t: t, master: master, screen: &output{}, done: make(chan struct{}), dir: dir}
+	x.cmd = exec.Command(binary, args...)
+	x.cmd.Dir, x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = dir, slave, slave, slave
+	x.cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "COPILOT_CLI_PATH=" + runtimetest.Path(t)}
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := x.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := slave.Close(); err != nil {
+		t.Error(err)
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(x.screen, master) // ends with an error when the program does
+	}()
+	go func() {
+		defer close(x.done)
+		_ = x.cmd.Wait() // the exit code says it
+		<-copied
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-x.done:
+		default:
+			_ = x.cmd.Process.Kill()
+			<-x.done
+		}
+		if err := master.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+// sees waits until text appears after what was seen before.
+func (x *terminal) sees(text string) {
+	x.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		if at := strings.Index(x.screen.String()[x.read:], text); at >= 0 {
+			x.read += at + len(text)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			x.t.Fatalf("%q did not appear:\n%q", text, x.screen.String()[x.read:])
+		}
+	}
+}
+
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.master, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *terminal) exits(code int) {
+	x.t.Helper()
+	select {
+	case <-x.done:
+	case <-time.After(patience):
+		x.t.Fatalf("it did not end:\n%q", x.screen)
+	}
+	if got := x.cmd.ProcessState.ExitCode(); got != code {
+		x.t.Errorf("exit code %d, want %d:\n%s", got, code, x.screen)
+	}
+}
+
+func (x *terminal) has(name string, want bool) {
+	x.t.Helper()
+	if _, err := os.Stat(filepath.Join(x.dir, name)); (err == nil) != want {
+		x.t.Errorf("%s exists: %v, want %v", name, err == nil, want)
+	}
+}
+
+const (
+	menu = "[y]es once / [a]lways this session / [n]o: "
+	ctrC = "\x03"
+	ctrD = "\x04"
+)
+
+func TestConsentAtTheTerminal(t *testing.T) {
+	for _, tt := range []struct {
+		keys string
+		code int
+		made bool
+	}{{"y\n", 0, true}, {"n\n", 4, false}, {"\n", 4, false}, {"what\ny\n", 0, true}} {
+		t.Run(fmt.Sprintf("%q", tt.keys), func(t *testing.T) {
+			t.Parallel()
+			x := atTerminal(t, "run", "run the command: touch made")
+			x.sees("? Copilot wants to run: touch made")
+			x.sees(menu)
+			x.types(tt.keys)
+			x.exits(tt.code)
+			x.has("made", tt.made)
+		})
+	}
+}
+
+func TestConsentForTheSession(t *testing.T) {
+	t.Parallel()
+	call := `rehearsal: tool bash {"command":"echo x >> made","description":"write"}` + "\n"
+	x := atTerminal(t, "run", call+"rehearsal: next\n"+call+"rehearsal: next\n"+"rehearsal: text over")
+	x.sees(menu)
+	x.types("a\n")
+	x.exits(0)
+	if n := strings.Count(x.screen.String(), menu); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	if data, err := os.ReadFile(filepath.Join(x.dir, "made")); err != nil || string(data) != "x\nx\n" {
+		t.Errorf("got %q, %v", data, err)
+	}
+}
+
+// What was typed before the question is no answer to it.
+func TestTypingAheadIsNoConsent(t *testing.T) {
+	t.Parallel()
+	x := atTerminal(t, "run", "rehearsal: text wait for it\nrehearsal: delay 300ms\n"+
+		`rehearsal: tool bash {"command":"touch made","description":"write"}`+"\nrehearsal: next\nrehearsal: text over")
+	x.sees("wait for it")
+	x.types("y\n")
+	x.sees(menu)
+	x.types("\n")
+	x.exits(4)
+	x.has("made", false)
+}
+
+func TestCtrlCAtTheQuestion(t *testing.T) {
+	t.Parallel()
+	x := atTerminal(t, "run", "run the command: touch made")
+	x.sees(menu)
+	x.types(ctrC)
+	x.sees("interrupting…")
+	x.exits(130)
+	x.has("made", false)
+}
+
+func TestQuestionsToThePerson(t *testing.T) {
+	t.Parallel()
+	x := atTerminal(t, "run", `rehearsal: tool ask_user {"question":"Which colour?","choices":["red","green"]}`)
+	x.sees("? Which colour?")
+	x.sees("2) green")
+	x.sees("> ")
+	x.types("2\n")
+	x.sees("green") // typed or not, the tool's answer names it
+	x.exits(0)
+	if !strings.Contains(x.screen.String(), "ask_user answered: ") {
+		t.Errorf("the model was not told:\n%s", x.screen)
+	}
+}
+
+func TestPromptsInALoop(t *testing.T) {
+	t.Parallel()
+	home, dir := t.TempDir(), t.TempDir()
+	x := atTerminalOf(t, home, dir, "run", "create hello.txt saying hi")
+	x.sees("--resume ")
+	x.exits(0)
+	id, _, _ := strings.Cut(x.screen.String()[x.read:], " ")
+	x = atTerminalOf(t, home, dir, "sessions", "resume", id)
+	x.sees("> ")
+	x.types("read hello.txt\n")
+	x.sees("done in")
+	x.sees("> ")
+	x.types("rehearsal: silence\n")
+	x.sees("waiting for the model")
+	x.types(ctrC) // ends the turn, not the loop
+	x.sees("interrupted after")
+	x.sees("> ")
+	x.types("run the command: touch made\n")
+	x.sees(menu)
+	x.types("y\n")
+	x.sees("done in")
+	x.sees("> ")
+	x.types(ctrD)
+	x.exits(0)
+	x.has("made", true)
+}
+
+func TestDeleteAsks(t *testing.T) {
+	t.Parallel()
+	home, dir := t.TempDir(), t.TempDir()
+	atTerminalOf(t, home, dir, "run", "list the files").exits(0)
+	x := atTerminalOf(t, home, dir, "sessions", "delete", "--all")
+	x.sees("Delete 1 session and all that was said in them? [y/N] ")
+	x.types("\n")
+	x.exits(4)
+	x = atTerminalOf(t, home, dir, "sessions", "delete", "--all")
+	x.sees("[y/N] ")
+	x.types("y\n")
+	x.sees("1 session deleted")
+	x.exits(0)
+}
