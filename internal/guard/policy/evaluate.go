@@ -1,0 +1,215 @@
+package policy
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// Evaluate decides about an action. The strictest of all that applies wins;
+// among equals the reason is that of the earliest stage. It denies whatever
+// it does not understand, and if it fails itself.
+func (p *Policy) Evaluate(a Action) (out Outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			out = Outcome{Stage: StageDefault, Reason: fmt.Sprintf("denied: the policy failed: %v", r)}
+		}
+	}()
+	if p == nil {
+		return Outcome{Stage: StageDefault, Reason: "denied: there is no policy"}
+	}
+	e := evaluation{p: p, a: &a, names: namesOf(a.Tool, a.Server)}
+	for _, stage := range []func(*evaluation){
+		(*evaluation).tool, (*evaluation).pattern, (*evaluation).shape, (*evaluation).paths, (*evaluation).network, (*evaluation).shell,
+		(*evaluation).ask, (*evaluation).allowList, (*evaluation).byDefault,
+	} {
+		stage(&e)
+		if e.denied() && e.out.Stage != StageDefault {
+			break
+		}
+	}
+	if !e.decided {
+		return Outcome{Stage: StageDefault, Reason: "denied: nothing allows it"}
+	}
+	if e.out.Verdict == Ask && p.defaults.AskIsDeny {
+		e.out.Verdict = Deny
+		e.out.Reason = "denied: " + e.out.Reason + ", and there is nobody to ask"
+	}
+	return e.out
+}
+
+// evaluation is one decision under way.
+type evaluation struct {
+	p     *Policy
+	a     *Action
+	names toolNames
+
+	decided bool
+	out     Outcome
+	allowed Rule // what lifted a default, if anything did
+}
+
+func (e *evaluation) denied() bool { return e.decided && e.out.Verdict == Deny }
+
+// settle takes an outcome if it is stricter than what there is, or as strict
+// and of an earlier stage: a default is the last to be named.
+func (e *evaluation) settle(o Outcome) {
+	if e.decided && (o.Verdict > e.out.Verdict || o.Verdict == e.out.Verdict && o.Stage.rank() >= e.out.Stage.rank()) {
+		return
+	}
+	o.Source = o.Rule.Source
+	e.decided, e.out = true, o
+}
+
+func (e *evaluation) tool() {
+	for i := range e.p.toolsDeny {
+		if r := &e.p.toolsDeny[i]; r.tool == nil || r.tool.match(e.names.any) {
+			e.settle(Outcome{Stage: StageTool, Subject: e.a.Tool, Rule: *r, Reason: "denied by " + r.String()})
+			return
+		}
+	}
+}
+
+func (e *evaluation) pattern() {
+	if len(e.p.patterns) == 0 {
+		return
+	}
+	h, err := newHaystack(e.a)
+	if err != nil {
+		e.settle(Outcome{Stage: StagePattern, Rule: e.p.patterns[0], Reason: "denied: " + err.Error() + " against " + e.p.patterns[0].Key +
+			" (" + e.p.patterns[0].Source.String() + ")"})
+		return
+	}
+	for i := range e.p.patterns {
+		if r := &e.p.patterns[i]; r.text == nil || r.text.matches(h) {
+			e.settle(Outcome{Stage: StagePattern, Rule: *r, Reason: "denied by " + r.String()})
+			return
+		}
+	}
+}
+
+// shape denies what the analysis could not make sense of, and actions that
+// name nothing of what their kind is about.
+func (e *evaluation) shape() {
+	refuse := func(stage Stage, reason string) {
+		e.settle(Outcome{Stage: stage, Rule: e.p.defaultRule(), Reason: "denied: " + reason})
+	}
+	if e.a.Unparsable != "" {
+		refuse(StagePath, shorten(oneLine(e.a.Unparsable)))
+		return
+	}
+	switch e.a.Kind {
+	case KindRead:
+		if len(e.a.Paths) == 0 {
+			refuse(StagePath, "no path is known that it would read")
+		}
+	case KindWrite:
+		if !slices.ContainsFunc(e.a.Paths, func(p Path) bool { return p.Write }) {
+			refuse(StagePath, "no path is known that it would write")
+		}
+	case KindShell:
+		if len(e.a.Commands) == 0 {
+			refuse(StageShell, "no command is known that it would run")
+		}
+	case KindNetwork, KindMemory, KindHook, KindOther:
+	case KindMCP:
+		if e.p.readOnly && !e.a.ReadOnly {
+			e.settle(Outcome{Stage: StagePath, Subject: e.a.Tool, Rule: e.p.readOnlyRule(),
+				Reason: "calling " + quote(e.a.Tool) + ", which may write, is denied by " + e.p.readOnlyRule().String()})
+		}
+	default:
+		refuse(StageDefault, "unknown kind of action "+quote(string(e.a.Kind)))
+	}
+}
+
+func (e *evaluation) ask() {
+	for i := range e.p.toolsAsk {
+		if r := &e.p.toolsAsk[i]; r.tool == nil || r.tool.match(e.names.any) {
+			e.settle(Outcome{Verdict: Ask, Stage: StageAsk, Subject: e.a.Tool, Rule: *r, Reason: r.String() + " wants consent"})
+			return
+		}
+	}
+}
+
+func (e *evaluation) allowList() {
+	for i := range e.p.tools {
+		l := &e.p.tools[i]
+		rule := l.find(func(r *Rule) bool { return r.tool != nil && r.tool.match(e.names.own) })
+		if rule == nil {
+			missing := l.missing()
+			e.settle(Outcome{Stage: StageAllowList, Subject: e.a.Tool, Rule: missing, Reason: "denied: not in " + missing.String()})
+			return
+		}
+		// A rule for all tools names none, so it lifts nothing.
+		if l.trusted && !rule.tool.all {
+			e.allowed = *rule
+		}
+	}
+}
+
+// byDefault applies the defaults to what no rule has spoken about. The paths,
+// hosts and commands have had theirs.
+func (e *evaluation) byDefault() {
+	verdict, known := e.p.defaults.Verdicts[e.a.Kind]
+	source := e.p.defaults.Source
+	rule := e.p.defaultRule()
+	switch {
+	case !known:
+		e.settle(Outcome{Stage: StageDefault, Rule: rule, Reason: "denied: " + string(e.a.Kind) + " actions (" + source.String() + ")"})
+		return
+	case e.a.Kind == KindRead || e.a.Kind == KindWrite || e.a.Kind == KindShell || e.a.Kind == KindNetwork:
+		// What they are about has been settled piece by piece.
+	case e.a.Kind == KindMCP && verdict == Ask && e.allowed.Key != "":
+		e.settle(Outcome{Verdict: Allow, Stage: StageAllowList, Subject: e.a.Tool, Rule: e.allowed, Reason: "allowed by " + e.allowed.String()})
+	case verdict == Ask:
+		e.settle(Outcome{Verdict: Ask, Stage: StageDefault, Subject: e.a.Tool, Rule: rule,
+			Reason: e.describe() + " needs consent (" + source.String() + ")"})
+	case verdict == Deny:
+		e.settle(Outcome{Stage: StageDefault, Subject: e.a.Tool, Rule: rule, Reason: e.describe() + " is denied (" + source.String() + ")"})
+	}
+	e.settle(Outcome{Verdict: Allow, Stage: StageDefault, Rule: rule, Reason: "allowed: no rule speaks against it (" + source.String() + ")"})
+}
+
+func (e *evaluation) describe() string {
+	switch e.a.Kind {
+	case KindMemory:
+		return "remembering something"
+	case KindHook:
+		return "what a hook asks about"
+	default:
+		return "calling " + quote(e.a.Tool)
+	}
+}
+
+// find returns the first rule of the list that fits, or nil.
+func (l *allowList) find(fits func(*Rule) bool) *Rule {
+	for i := range l.rules {
+		if fits(&l.rules[i]) {
+			return &l.rules[i]
+		}
+	}
+	for i := range l.also {
+		if fits(&l.also[i]) {
+			return &l.also[i]
+		}
+	}
+	return nil
+}
+
+// missing is the rule to name when nothing on the list fits: the list itself.
+func (l *allowList) missing() Rule {
+	return Rule{Key: l.rules[0].Key, Source: l.rules[0].Source}
+}
+
+func (p *Policy) defaultRule() Rule { return Rule{Key: "default", Source: p.defaults.Source} }
+
+func (p *Policy) readOnlyRule() Rule { return Rule{Key: "readOnly", Source: p.readOnlySource} }
+
+// validRel reports whether a path has the one form that globs can be trusted
+// on.
+func validRel(rel string) bool {
+	return fs.ValidPath(rel) && !strings.ContainsAny(rel, "\\\x00")
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,289 @@
+package policy
+
+import "strings"
+
+// paths judges every path that the action touches, whatever its kind.
+func (e *evaluation) paths() {
+	for i := range e.a.Paths {
+		e.path(&e.a.Paths[i])
+		if e.denied() {
+			return
+		}
+	}
+}
+
+func (e *evaluation) path(path *Path) {
+	p := e.p
+	shown := path.Name
+	if shown == "" {
+		shown = path.Rel
+	}
+	verb, kind, denied, allowed := "reading ", KindRead, p.readsDeny, p.reads
+	if path.Write {
+		verb, kind, denied, allowed = "writing ", KindWrite, p.writesDeny, p.writes
+	}
+	what := verb + quote(shown)
+	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
+		e.settle(Outcome{Verdict: v, Stage: stage, Subject: shown, Rule: rule, Reason: what + reason})
+	}
+	switch {
+	case path.Problem != "":
+		settle(Deny, StagePath, p.defaultRule(), " is denied: "+shorten(oneLine(path.Problem)))
+		return
+	case path.Outside:
+		settle(Deny, StagePath, p.defaultRule(), " is denied: it is outside the workspace")
+		return
+	case !validRel(path.Rel):
+		settle(Deny, StagePath, p.defaultRule(), " is denied: it is not a clean path inside the workspace")
+		return
+	case path.Write && p.readOnly:
+		settle(Deny, StagePath, p.readOnlyRule(), " is denied by "+p.readOnlyRule().String())
+		return
+	}
+	n := newNamed(path.Rel)
+	if path.Write {
+		if rule := p.protects(&n, path.Tree); rule != nil {
+			settle(Deny, StagePath, *rule, " is denied by "+rule.String())
+			return
+		}
+	}
+	for i := range denied {
+		if r := &denied[i]; p.denies(r, &n) {
+			settle(Deny, StagePath, *r, " is denied by "+r.String())
+			return
+		}
+	}
+	for i := range allowed {
+		rule := allowed[i].find(func(r *Rule) bool { return p.allows(r, &n, path.Tree) })
+		if rule == nil {
+			missing := allowed[i].missing()
+			settle(Deny, StagePath, missing, " is denied: not in "+missing.String())
+			return
+		}
+	}
+	if path.Tree {
+		for i := range denied {
+			if r := &denied[i]; p.reachesBelow(r, &n) {
+				settle(Ask, StagePath, *r, " and all below may touch what is denied by "+r.String())
+				return
+			}
+		}
+	}
+	e.piece(kind, StagePath, nil, false, settle)
+}
+
+// absolute returns the name by which an absolute glob knows a path.
+func (p *Policy) absolute(n *named) named {
+	if n.root {
+		return newNamed(p.root)
+	}
+	return newNamed(p.root + "/" + n.exact)
+}
+
+func (p *Policy) denies(r *Rule, n *named) bool {
+	switch {
+	case r.glob == nil:
+		return true
+	case !r.glob.absolute:
+		return r.glob.denies(n)
+	case !p.rooted:
+		return true
+	}
+	abs := p.absolute(n)
+	return r.glob.denies(&abs)
+}
+
+func (p *Policy) allows(r *Rule, n *named, tree bool) bool {
+	switch {
+	case r.glob == nil || tree && !r.glob.tree:
+		return false
+	case !r.glob.absolute:
+		return r.glob.allows(n, p.defaults.CaseInsensitive)
+	case !p.rooted:
+		return false
+	}
+	abs := p.absolute(n)
+	return r.glob.allows(&abs, p.defaults.CaseInsensitive)
+}
+
+func (p *Policy) reachesBelow(r *Rule, n *named) bool {
+	if !r.glob.absolute {
+		return r.glob.reachesBelow(n)
+	}
+	abs := p.absolute(n)
+	return r.glob.reachesBelow(&abs)
+}
+
+// ReadDenied returns the rule by which a path may not be read, if there is
+// one. It is for those who list or search many files and leave out what is
+// denied; rel is as in Path. Reading what it does not name may still be denied
+// for other reasons than the path.
+func (p *Policy) ReadDenied(rel string) (Rule, bool) {
+	if !validRel(rel) {
+		return p.defaultRule(), true
+	}
+	n := newNamed(rel)
+	for i := range p.readsDeny {
+		if r := &p.readsDeny[i]; p.denies(r, &n) {
+			return *r, true
+		}
+	}
+	for i := range p.reads {
+		if p.reads[i].find(func(r *Rule) bool { return p.allows(r, &n, false) }) == nil {
+			return p.reads[i].missing(), true
+		}
+	}
+	return Rule{}, false
+}
+
+// protects returns the built-in rule that forbids to write a path, or nil.
+// With tree the whole workspace is out of bounds too: it holds what is
+// protected.
+func (p *Policy) protects(n *named, tree bool) *Rule {
+	if p.everythingProtected || tree && n.root {
+		return &Rule{Key: "protected", Source: Source{Name: "built-in"}}
+	}
+	for i := range p.protected {
+		r := &p.protected[i]
+		if r.glob.denies(n) || tree && r.glob.base != "" && isWithin(r.glob.base, n.disguised) {
+			return r
+		}
+	}
+	if p.protectedName.glob.allows(n, p.defaults.CaseInsensitive) {
+		return &p.protectedName
+	}
+	return nil
+}
+
+// network judges every host that the action names.
+func (e *evaluation) network() {
+	for i := range e.a.Hosts {
+		e.host(&e.a.Hosts[i])
+		if e.denied() {
+			return
+		}
+	}
+	if e.a.Kind == KindNetwork && len(e.a.Hosts) == 0 {
+		e.host(nil)
+	}
+}
+
+// host judges a host, or with nil one that is not known: then only rules for
+// all hosts are sure to match.
+func (e *evaluation) host(h *Host) {
+	p := e.p
+	shown, t := "a host that is not known", target{}
+	denies := func(r *Rule) bool { return r.host == nil || r.host.all }
+	allows := func(r *Rule) bool { return r.host != nil && r.host.all && r.host.port == 0 }
+	if h != nil {
+		shown = quote(h.Name)
+		denies = func(r *Rule) bool { return r.host == nil || r.host.denies(&t) }
+		allows = func(r *Rule) bool { return r.host != nil && r.host.allows(&t) }
+	}
+	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
+		e.settle(Outcome{Verdict: v, Stage: stage, Subject: strings.Trim(shown, `"`), Rule: rule, Reason: "reaching " + shown + reason})
+	}
+	if h != nil {
+		problem := h.Problem
+		if problem == "" {
+			var err error
+			if t, err = newTarget(h); err != nil {
+				problem = err.Error()
+			}
+		}
+		if problem != "" {
+			settle(Deny, StageNetwork, p.defaultRule(), " is denied: "+shorten(oneLine(problem)))
+			return
+		}
+	}
+	for i := range p.networkDeny {
+		if r := &p.networkDeny[i]; denies(r) {
+			settle(Deny, StageNetwork, *r, " is denied by "+r.String())
+			return
+		}
+	}
+	var lifts *Rule
+	for i := range p.network {
+		rule := p.network[i].find(allows)
+		if rule == nil {
+			missing := p.network[i].missing()
+			settle(Deny, StageNetwork, missing, " is denied: not in "+missing.String())
+			return
+		}
+		if p.network[i].trusted {
+			lifts = rule
+		}
+	}
+	e.piece(KindNetwork, StageNetwork, lifts, h == nil && len(p.networkDeny) > 0, settle)
+}
+
+// piece settles a path, host or command that no rule denies. A rule that
+// allows it lifts a default to ask, but not one to deny; and where not
+// everything is known, nothing is better than to ask.
+func (e *evaluation) piece(kind Kind, stage Stage, lifts *Rule, doubt bool, settle func(Verdict, Stage, Rule, string)) {
+	byDefault, source := e.p.defaultRule(), " ("+e.p.defaults.Source.String()+")"
+	switch v := e.p.defaults.Verdicts[kind]; {
+	case v == Deny:
+		settle(Deny, StageDefault, byDefault, " is denied"+source)
+	case doubt:
+		settle(Ask, StageDefault, byDefault, " needs consent, since not all of it is known"+source)
+	case lifts != nil:
+		settle(Allow, stage, *lifts, " is allowed by "+lifts.String())
+	case v == Ask:
+		settle(Ask, StageDefault, byDefault, " needs consent"+source)
+	default:
+		settle(Allow, StageDefault, byDefault, " is allowed"+source)
+	}
+}
+
+// shell judges every command that the action runs.
+func (e *evaluation) shell() {
+	for i := range e.a.Commands {
+		e.command(&e.a.Commands[i])
+		if e.denied() {
+			return
+		}
+	}
+}
+
+func (e *evaluation) command(cmd *Command) {
+	p := e.p
+	name := "a command that is not known"
+	if len(cmd.Words) > 0 {
+		name = cmd.Words[0]
+	}
+	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
+		e.settle(Outcome{Verdict: v, Stage: stage, Subject: name, Rule: rule, Reason: "running " + quote(name) + reason})
+	}
+	if len(cmd.Words) == 0 && !cmd.Opaque {
+		settle(Deny, StageShell, p.defaultRule(), " is denied: it has no words")
+		return
+	}
+	for i := range p.shellDeny {
+		if r := &p.shellDeny[i]; r.command == nil || r.command.denies(cmd) {
+			settle(Deny, StageShell, *r, " is denied by "+r.String())
+			return
+		}
+	}
+	readOnly := isReadOnly(cmd)
+	if p.readOnly && !readOnly {
+		settle(Deny, StageShell, p.readOnlyRule(), ", which may write, is denied by "+p.readOnlyRule().String())
+		return
+	}
+	var lifts *Rule
+	for i := range p.shell {
+		rule := p.shell[i].find(func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) })
+		if rule == nil {
+			missing := p.shell[i].missing()
+			settle(Deny, StageShell, missing, " is denied: not in "+missing.String())
+			return
+		}
+		if p.shell[i].trusted {
+			lifts = rule
+		}
+	}
+	if readOnly && lifts == nil {
+		lifts = &Rule{Key: readOnlyCommands, Source: p.defaults.Source}
+	}
+	e.piece(KindShell, StageShell, lifts, cmd.opaque(), settle)
+}
