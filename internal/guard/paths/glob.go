@@ -1,0 +1,168 @@
+package paths
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// maxVisited bounds how many directory entries one pattern may touch.
+const maxVisited = 50_000
+
+// ResolveGlob resolves a shell pattern (* ? [ ], with a backslash before a
+// character that stands for itself): every name it matches now has to lie
+// inside. The answer is that of the first match outside, or else of the fixed
+// directories in front of the first wildcard.
+//
+// A "*" may match names that begin with a dot, which is more than a shell
+// does. What is matched behind "**" is not visited, because programs do not
+// follow links there; only the fixed part is checked and ".." is refused.
+func (w *Workspace) ResolveGlob(pattern string) (Resolved, error) {
+	fixed, wild := splitPattern(pattern)
+	if fixed == "" {
+		fixed = "."
+	}
+	res, err := w.Resolve(fixed)
+	res.Path = pattern
+	if err != nil || !res.Inside || wild == "" {
+		return res, err
+	}
+	if err := readable(wild, wild); err != nil {
+		return Resolved{Path: pattern}, err
+	}
+	v := visit{w: w, pattern: pattern}
+	if err := v.match(res.Abs, wild); err != nil {
+		return Resolved{Path: pattern}, err
+	}
+	if v.outside != nil {
+		return *v.outside, nil
+	}
+	return res, nil
+}
+
+// splitPattern cuts in front of the first component with a wildcard.
+func splitPattern(pattern string) (fixed, wild string) {
+	start := 0
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '/':
+			start = i + 1
+		case '*', '?', '[':
+			return unquote(pattern[:start]), pattern[start:]
+		}
+	}
+	return unquote(pattern), ""
+}
+
+func unquote(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte(`*?[]\`, s[i+1]) >= 0 {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+type visit struct {
+	w       *Workspace
+	pattern string
+	visited int
+	outside *Resolved
+}
+
+func (v *visit) match(dir, pattern string) error {
+	first, rest, more := strings.Cut(pattern, "/")
+	switch {
+	case first == "":
+		if !more {
+			return nil
+		}
+		return v.match(dir, rest)
+	case matchesParent(first):
+		return malformed(v.pattern, "may match the parent directory", "")
+	case first == "**" && more:
+		for part := range strings.SplitSeq(rest, "/") {
+			if matchesParent(part) {
+				return malformed(v.pattern, "may match the parent directory", "")
+			}
+		}
+		return nil
+	}
+	if !strings.ContainsAny(first, "*?[") {
+		return v.step(join(dir, unquote(first)), rest, more)
+	}
+	if _, err := filepath.Match(first, ""); err != nil {
+		return malformed(v.pattern, "is not a correct pattern", "")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // a pattern matches nothing in what is no readable directory
+	}
+	for _, e := range entries {
+		if v.outside != nil {
+			return nil
+		}
+		if v.visited++; v.visited > maxVisited {
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the pattern " + quote(v.pattern) + " matches too many files to be checked",
+				Remedy: "use a narrower pattern"}
+		}
+		if ok, _ := filepath.Match(first, e.Name()); !ok {
+			continue
+		}
+		if !e.IsDir() || more {
+			if err := v.step(join(dir, e.Name()), rest, more); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step goes on below one match.
+func (v *visit) step(path, rest string, more bool) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil //nolint:nilerr // gone: it matches nothing
+	}
+	if isLink(info) {
+		at, err := v.w.follow(v.pattern, path)
+		if err != nil {
+			return err
+		}
+		if _, in := v.w.below(at.abs); !in || at.magic != "" {
+			v.outside = &Resolved{Path: v.pattern, Abs: at.abs, Exists: at.exists, IsDir: at.dir,
+				Reason: quote(v.pattern) + " is outside the workspace " + v.w.root + ": it matches " + path + ", which leads to " + at.abs}
+			return nil
+		}
+		path = at.abs
+	}
+	if !more || rest == "" {
+		return nil
+	}
+	return v.match(path, rest)
+}
+
+// matchesParent reports a component that is, or could match, "..". A "*" or
+// "?" in front never matches a leading dot.
+func matchesParent(component string) bool {
+	if component == ".." {
+		return true
+	}
+	if !strings.HasPrefix(component, ".") && !strings.HasPrefix(component, `\.`) && !strings.HasPrefix(component, "[") {
+		return false
+	}
+	if component == "[" || !strings.ContainsAny(component, "*?[") {
+		return unquote(component) == ".."
+	}
+	ok, err := filepath.Match(component, "..")
+	return ok || err != nil
+}
