@@ -1,0 +1,167 @@
+package shell
+
+import (
+	"strings"
+)
+
+// builtin flags the shell's own commands that change what others mean, and
+// records the variables that they set.
+func (a *analyser) builtin(c *call) {
+	switch c.name {
+	case "export", "declare", "typeset", "readonly", "local":
+		a.flag(c, FlagDeclare)
+		a.declared(c)
+	case "alias", "unalias":
+		a.flag(c, FlagAlias)
+		if c.name == "alias" && len(c.args) > 0 {
+			a.dangerous("an alias changes what a name means")
+		}
+	case "set", "shopt":
+		a.flag(c, FlagOptions)
+		a.setOptions(c)
+	case "hash":
+		a.flag(c, FlagHash)
+		if hasCluster(c.args, 'p') {
+			a.dangerous("hash -p puts another program under a name")
+		}
+	case "enable":
+		a.flag(c, FlagLoad)
+		if len(c.args) > 0 {
+			a.dangerous("enable changes the shell's own commands")
+		}
+		if hasCluster(c.args, 'f') {
+			a.opaque("enable -f loads code into the shell")
+		}
+	case "read", "mapfile", "readarray", "getopts", "unset", "wait":
+		a.setsVariables(c)
+	case "printf":
+		for i := range c.args {
+			if v, ok := optionValue(c.args, i, "-v"); ok && i == 0 {
+				a.setsVariable(v)
+			}
+		}
+	case "test", "[":
+		a.testCommand(c)
+	case "let":
+		if c.parsed {
+			return
+		}
+		for _, w := range c.args {
+			a.subscript(w.text)
+			if name, _, ok := strings.Cut(w.text, "="); ok {
+				a.assigned(strings.TrimRight(name, "+-*/%&|^<> "))
+			}
+		}
+	case "complete", "compgen":
+		if hasCluster(c.args, 'C') || hasCluster(c.args, 'F') || hasCluster(c.args, 'W') {
+			a.opaque(c.name + " runs what its options name")
+		}
+	case "bind", "fc", "history", "jobs":
+		for _, w := range c.args {
+			if strings.HasPrefix(w.text, "-x") || strings.HasPrefix(w.text, "-e") || strings.HasPrefix(w.text, "-s") || c.name == "fc" {
+				a.opaque(c.name + " runs commands that are not shown")
+			}
+		}
+	}
+}
+
+// declared reads export and its like where they were not recognised as such
+// by the parser: behind command, or with a quoted name.
+func (a *analyser) declared(c *call) {
+	var assigns []Assign
+	for _, w := range c.args {
+		name, value, ok := strings.Cut(w.text, "=")
+		switch {
+		case strings.HasPrefix(w.text, "-") || strings.HasPrefix(w.text, "+"):
+			if c.name != "export" && strings.ContainsAny(w.text, "n") {
+				a.opaque(c.name + " -n makes a variable stand for another")
+			}
+			if strings.ContainsAny(w.text, "i") && c.name != "export" {
+				a.dangerous("a variable that is evaluated as arithmetic")
+			}
+		case c.parsed && ok:
+		case w.dynamic && !isName(strings.TrimSuffix(name, "+")):
+			a.dangerous(c.name + " sets a variable that is not known")
+		case ok && w.dynamic:
+			assigns = append(assigns, Assign{Name: strings.TrimSuffix(name, "+"), Value: value, Dynamic: true})
+		case ok:
+			if i := strings.IndexByte(name, '['); i >= 0 {
+				a.subscript(name)
+				name = name[:i]
+			}
+			assigns = append(assigns, Assign{Name: strings.TrimSuffix(name, "+"), Value: value})
+		}
+	}
+	a.note(assigns, "")
+}
+
+// setOptions flags options that change how later commands are read.
+func (a *analyser) setOptions(c *call) {
+	for _, w := range c.args {
+		switch w.text {
+		case "expand_aliases", "lastpipe", "extglob", "globstar", "dotglob", "cdable_vars", "sourcepath", "login_shell", "posix", "histexpand", "keyword", "nocaseglob":
+			a.dangerous("the shell option " + w.text + " changes how commands are read")
+		}
+		if c.name == "set" && len(w.text) > 1 && w.text[0] == '-' && strings.ContainsAny(w.text, "kHP") {
+			a.dangerous("set " + w.text + " changes how commands are read")
+		}
+		if w.text == "--" {
+			return
+		}
+	}
+}
+
+// setsVariables records the names that a builtin assigns to.
+func (a *analyser) setsVariables(c *call) {
+	values := map[string]string{"read": "adinNptu", "mapfile": "dnOsuCc", "readarray": "dnOsuCc", "wait": "p"}[c.name]
+	skip := false
+	for i, w := range c.args {
+		if skip {
+			skip = false
+			continue
+		}
+		if len(w.text) > 1 && w.text[0] == '-' {
+			if c.name == "mapfile" || c.name == "readarray" {
+				if strings.HasPrefix(w.text, "-C") {
+					a.opaque(c.name + " -C runs a command for what it reads")
+				}
+			}
+			last := w.text[len(w.text)-1]
+			skip = strings.IndexByte(values, last) >= 0
+			if skip && i+1 < len(c.args) && (last == 'a' || c.name == "wait") {
+				a.setsVariable(c.args[i+1])
+			}
+			continue
+		}
+		if c.name != "wait" {
+			a.setsVariable(w)
+		}
+	}
+}
+
+func (a *analyser) setsVariable(w word) {
+	if w.dynamic {
+		a.dangerous("a variable is set whose name is not known")
+		return
+	}
+	a.assigned(w.text)
+}
+
+// testCommand looks for text that test evaluates as arithmetic.
+func (a *analyser) testCommand(c *call) {
+	for i, w := range c.args {
+		if (w.text == "-v" || w.text == "-R") && i+1 < len(c.args) {
+			a.subscript(c.args[i+1].text)
+		}
+	}
+}
+
+// hasCluster reports a short option, alone or among others.
+func hasCluster(args []word, letter byte) bool {
+	for _, w := range args {
+		if len(w.text) > 1 && w.text[0] == '-' && w.text[1] != '-' && strings.IndexByte(w.text, letter) > 0 {
+			return true
+		}
+	}
+	return false
+}

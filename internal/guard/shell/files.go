@@ -1,0 +1,319 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// mentions lists the paths and addresses among the arguments of a command.
+func (a *analyser) mentions(c *call, d dirSet) {
+	a.addresses(c)
+	if o, ok := linkOptions[c.name]; ok && (hasCluster(c.args, o.short) || o.long != "" && hasOption(c.args, o.long)) {
+		a.flag(c, FlagLinks)
+	}
+	u, known := usages[c.name]
+	if first := c.words[0]; !first.dynamic && strings.ContainsAny(first.text, "/~") {
+		a.wordPath(first, d, false, true)
+	}
+	switch {
+	case shellNames[c.name]:
+		a.scriptFile(c, d)
+		return
+	case c.name == "tar" || c.name == "gtar" || c.name == "bsdtar":
+		a.tar(c, d)
+		return
+	case c.name == "find" || c.name == "gfind":
+		a.findPaths(c, u, d)
+		return
+	}
+	if _, wraps := wrapperSpecs[c.name]; wraps {
+		u.text = true
+	}
+	d = a.relativeTo(c, u, d)
+	args := a.operands(c, u, d)
+	if u.text {
+		return
+	}
+	if c.name == "[" && len(args) > 0 && args[len(args)-1].text == "]" {
+		args = args[:len(args)-1]
+	}
+	if u.most > 0 {
+		args = args[:min(u.most, len(args))]
+	}
+	if hasOption(c.args, "--reference") && u.writes == writesAll {
+		u.skip = 0 // instead of a mode or an owner
+	}
+	last := u.writes == writesLast && len(args) > 1 && !hasOption(c.args, "-t", "--target-directory")
+	all := u.writes == writesAll || editsInPlace(c)
+	for i, w := range args {
+		if i < u.skip || w.text == "-" || isAddress(w.text) || takesRemotePaths(c.name) && isRemotePath(w.text) {
+			continue
+		}
+		write := all || last && i == len(args)-1
+		certain := known && !u.commands
+		if key, value, ok := strings.Cut(w.text, "="); ok && !w.dynamic {
+			// if=file, of=file, DESTDIR=/usr
+			if c.name == "dd" && (key == "of" || key == "if") || c.name != "dd" && looksLikePath(value) {
+				a.wordPath(word{text: value}, d, write || key == "of", true)
+			}
+			if c.name == "dd" || !certain {
+				continue
+			}
+		}
+		a.wordPath(w, d, write, certain || looksLikePath(w.text))
+	}
+	if c.name == "unzip" && !hasOption(c.args, "-d") {
+		a.wordPath(word{text: "."}, d, true, true)
+	}
+}
+
+// linkOptions make a program that walks trees follow the links in them.
+var linkOptions = map[string]struct {
+	short byte
+	long  string
+}{
+	"grep": {'R', "--dereference-recursive"}, "egrep": {'R', ""}, "fgrep": {'R', ""}, "rg": {'L', "--follow"}, "cp": {'L', "--dereference"},
+	"rsync": {'L', "--copy-links"}, "tar": {'h', "--dereference"}, "du": {'L', "--dereference"}, "tree": {'l', ""}, "diff": {'r', "--recursive"},
+	"zip": {'r', "--recurse-paths"}, "scp": {'r', ""}, "ls": {'L', "--dereference"},
+}
+
+// scriptFile lists the file that a shell runs, and what it hands on.
+func (a *analyser) scriptFile(c *call, d dirSet) {
+	opts, rest, _ := shellOptions.parse(c.args)
+	_, inline := find(opts, "-c")
+	_, stdin := find(opts, "-s")
+	if inline && len(rest) > 0 {
+		rest = rest[1:]
+	}
+	for i, w := range rest {
+		if w.text != "-" && !isStandardInput(w.text) && !strings.HasPrefix(w.text, "-") {
+			a.wordPath(w, d, false, i == 0 && !inline && !stdin || looksLikePath(w.text))
+		}
+	}
+	if file, ok := find(opts, "--rcfile", "--init-file"); ok {
+		a.wordPath(file, d, false, true)
+	}
+}
+
+// relativeTo applies git -C and its like.
+func (a *analyser) relativeTo(c *call, u usage, d dirSet) dirSet {
+	if u.dirs == "" {
+		return d
+	}
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		if c.name == "git" && (w.dynamic || !strings.HasPrefix(w.text, "-")) {
+			if i == 0 || c.args[i-1].text != "-c" {
+				return d // -C behind the subcommand is something else
+			}
+			continue
+		}
+		if !has(u.dirs, w.text) || i+1 == len(c.args) {
+			continue
+		}
+		if i++; c.args[i].dynamic {
+			continue
+		}
+		a.wordPath(c.args[i], d, false, true)
+		d = dirSet{at: d.in(c.args[i].text), lost: d.lost}
+	}
+	return d
+}
+
+// findPaths tells find's starting points from its expression.
+func (a *analyser) findPaths(c *call, u usage, d dirSet) {
+	deletes := hasOption(c.args, "-delete")
+	start := true
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		switch text := w.text; {
+		case start && (text == "-L" || text == "-H" || text == "-P" || strings.HasPrefix(text, "-O") || text == "-D"):
+		case strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok"):
+			start = false
+			for i++; i < len(c.args) && c.args[i].text != ";" && c.args[i].text != "+"; i++ {
+			}
+		case strings.HasPrefix(text, "-") || text == "(" || text == "!":
+			start = false
+			if has(u.outputs, text) || has(u.inputs, text) {
+				if i++; i < len(c.args) {
+					a.optionPath(u, text, c.args[i], d)
+				}
+			}
+		case start:
+			a.wordPath(w, d, deletes, true)
+		}
+	}
+}
+
+// operands lists the paths that options take and returns the words that are
+// neither options nor their values.
+func (a *analyser) operands(c *call, u usage, d dirSet) []word {
+	var rest []word
+	pattern := u.pattern
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		if w.dynamic || len(w.text) < 2 || w.text[0] != '-' {
+			if pattern {
+				pattern = false
+				continue
+			}
+			rest = append(rest, w)
+			continue
+		}
+		if w.text == "--" {
+			tail := c.args[i+1:]
+			if pattern && len(tail) > 0 {
+				tail = tail[1:]
+			}
+			return append(rest, tail...)
+		}
+		name, value, glued := strings.Cut(w.text, "=")
+		if glued && strings.HasPrefix(name, "--") {
+			a.optionPath(u, name, word{text: value}, d)
+			pattern = pattern && !givesPattern(name)
+			continue
+		}
+		if has(u.stops, w.text) {
+			return rest
+		}
+		pattern = pattern && !givesPattern(w.text)
+		option := w.text
+		if len(option) > 2 && option[1] != '-' && isLetters(option[1:]) && !known(u, option) {
+			option = "-" + option[len(option)-1:] // the last of several letters takes the value
+		}
+		switch {
+		case has(u.dirs, option) && (c.name != "git" || len(rest) == 0):
+			i++ // relativeTo has listed it
+		case c.name == "git" && option == "-m" && !takesMessage(rest):
+		case c.name == "git" && option == "-c" && len(rest) == 0:
+			i++
+		case has(u.values, option) || isInterpreter(c.name) && endsInCode(c.name, w.text):
+			i++
+		case has(u.outputs, option) || has(u.inputs, option):
+			if i++; i < len(c.args) {
+				a.optionPath(u, option, c.args[i], d)
+			}
+		case len(w.text) > 2 && w.text[1] != '-':
+			a.gluedPath(u, w.text, d)
+		}
+	}
+	return rest
+}
+
+func known(u usage, option string) bool {
+	return has(u.values, option) || has(u.outputs, option) || has(u.inputs, option) || has(u.dirs, option)
+}
+
+// takesMessage reports the subcommands of git whose -m is followed by a text.
+func takesMessage(operands []word) bool {
+	return len(operands) > 0 && has("commit tag merge stash notes", operands[0].text)
+}
+
+func givesPattern(option string) bool {
+	switch option {
+	case "-e", "-f", "--regexp", "--file", "--expression", "--source", "--from-file", "-E":
+		return true
+	}
+	return false
+}
+
+// optionPath lists the value of an option if it is a path.
+func (a *analyser) optionPath(u usage, name string, value word, d dirSet) {
+	switch {
+	case value.dynamic || isAddress(value.text) || has(u.values, name):
+	case has(u.outputs, name):
+		a.wordPath(value, d, true, true)
+	case has(u.inputs, name):
+		a.wordPath(value, d, false, true)
+	case looksLikePath(value.text):
+		write := strings.HasPrefix(name, "--out") || strings.HasPrefix(name, "--prefix") || strings.HasPrefix(name, "--dest")
+		a.wordPath(value, d, write, true)
+	}
+}
+
+// gluedPath takes a path behind a short option: -I/usr/include, -ofile.
+func (a *analyser) gluedPath(u usage, text string, d dirSet) {
+	value := word{text: strings.TrimPrefix(text[2:], "=")}
+	switch {
+	case has(u.values, text[:2]):
+	case has(u.outputs, text[:2]):
+		a.wordPath(value, d, true, true)
+	case has(u.inputs, text[:2]):
+		a.wordPath(value, d, false, true)
+	case isRooted(value.text) || strings.HasPrefix(value.text, "./") || strings.HasPrefix(value.text, "../"):
+		a.wordPath(value, d, false, true)
+	}
+}
+
+// has looks for option in a list that is separated by spaces.
+func has(list, option string) bool {
+	for from := 0; ; {
+		i := strings.Index(list[from:], option)
+		if i < 0 {
+			return false
+		}
+		start := from + i
+		from = start + len(option)
+		if (start == 0 || list[start-1] == ' ') && (from == len(list) || list[from] == ' ') {
+			return true
+		}
+	}
+}
+
+func hasOption(args []word, names ...string) bool {
+	return slices.ContainsFunc(args, func(w word) bool {
+		name, _, _ := strings.Cut(w.text, "=")
+		return slices.Contains(names, name)
+	})
+}
+
+// editsInPlace knows the programs that change files only when asked to.
+func editsInPlace(c *call) bool {
+	switch c.name {
+	case "sed", "gsed", "perl", "ruby":
+		return hasCluster(c.args, 'i') || hasOption(c.args, "--in-place")
+	case "gofmt", "goimports", "shfmt":
+		return hasCluster(c.args, 'w')
+	case "prettier":
+		return hasOption(c.args, "--write", "-w")
+	case "eslint":
+		return hasOption(c.args, "--fix")
+	case "yq":
+		return hasOption(c.args, "-i", "--inplace")
+	}
+	return false
+}
+
+// wordPath lists a word as a path, once for each directory it may be meant in.
+func (a *analyser) wordPath(w word, d dirSet, write, certain bool) {
+	text := strings.TrimPrefix(w.text, "@") // curl and compilers: read it from this file
+	if w.dynamic || text == "" || text == "{}" || isHarmlessDevice(text) {
+		return
+	}
+	if d.lost && !isRooted(text) {
+		a.opaque("the script may be in so many directories that what its paths mean is not known")
+	}
+	texts := d.in(text)
+	patterns := make([]string, len(texts))
+	if w.pattern != "" {
+		copy(patterns, d.in(strings.TrimPrefix(w.pattern, "@")))
+	}
+	for i, t := range texts {
+		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain})
+	}
+}
+
+func (a *analyser) path(p Path) { a.out.Paths = appendNew(a.out.Paths, p) }
+
+// appendNew adds v unless it was added lately.
+func appendNew[T comparable](list []T, v T) []T {
+	if slices.Contains(list[max(0, len(list)-64):], v) {
+		return list
+	}
+	return append(list, v)
+}
+
+// looksLikePath goes by how a word is written.
+func looksLikePath(s string) bool {
+	return s != "" && !isAddress(s) && (strings.Contains(s, "/") || s[0] == '.' || s[0] == '~' || strings.HasPrefix(s, "@/"))
+}

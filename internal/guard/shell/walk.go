@@ -1,0 +1,316 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// analyser gathers the result. It belongs to one call of Analyse.
+type analyser struct {
+	out     Analysis
+	err     error
+	start   dirSet
+	seen    dirSet // every directory that cd has led to so far
+	scripts int
+	funcs   map[string]dirSet // where each function was defined
+}
+
+// scriptReader walks one script: the one that was given, or one inside it,
+// such as the argument of sh -c.
+type scriptReader struct {
+	*analyser
+	src   string
+	lang  Lang
+	via   string
+	line  int // of the command that holds this script; 0 for the outermost
+	depth int
+}
+
+// script parses and walks src, which starts in one of the directories d.
+func (a *analyser) script(src string, lang Lang, d dirSet, via string, line int) dirSet {
+	if a.err != nil {
+		return d
+	}
+	if a.scripts++; a.scripts > maxScripts {
+		a.fail("the command has too many scripts inside each other to be checked", nil)
+		return d
+	}
+	defer func() { a.scripts-- }()
+	if a.err = readable(src + "\n:"); a.err != nil {
+		return d
+	}
+	variant := syntax.LangBash
+	if lang == POSIX {
+		variant = syntax.LangPOSIX
+	}
+	hash := strings.Contains(src, "#")
+	file, err := syntax.NewParser(syntax.Variant(variant), syntax.KeepComments(hash)).Parse(strings.NewReader(src), "")
+	if err != nil {
+		a.fail("the command cannot be parsed", err)
+		return d
+	}
+	if hash && !realComments(file, src) {
+		a.fail("the command has a # that shells read differently", nil)
+		return d
+	}
+	a.look(src)
+	s := &scriptReader{analyser: a, src: src, lang: lang, via: via, line: line}
+	ok, fail := s.list(file.Stmts, d)
+	return ok.or(fail)
+}
+
+// realComments makes sure that what the parser leaves out as a comment is one
+// for bash too: only a # at the beginning of a word starts one.
+func realComments(file *syntax.File, src string) bool {
+	genuine := true
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.Comment); ok {
+			at := c.Hash.Offset()
+			if at > 0 && strings.IndexByte(" \t\n;&|()`", src[at-1]) < 0 || at > 1 && src[at-2] == '\\' {
+				genuine = false
+			}
+		}
+		return genuine
+	})
+	return genuine
+}
+
+func (a *analyser) fail(message string, cause error) {
+	if a.err == nil {
+		a.err = invalid(message, cause)
+	}
+}
+
+func (a *analyser) opaque(reason string) { a.out.Opaque = addNew(a.out.Opaque, reason) }
+
+func (a *analyser) dangerous(reason string) { a.out.Dangerous = addNew(a.out.Dangerous, reason) }
+
+func addNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+func (s *scriptReader) raw(n syntax.Node) string {
+	return s.between(n.Pos().Offset(), n.End().Offset())
+}
+
+func (s *scriptReader) between(from, to uint) string {
+	if from > to || to > uint(len(s.src)) {
+		return s.src
+	}
+	return s.src[from:to]
+}
+
+func (s *scriptReader) lineOf(n syntax.Node) int {
+	if s.line > 0 {
+		return s.line
+	}
+	return int(n.Pos().Line())
+}
+
+// list walks statements one after the other. Like all that follows it returns
+// where the shell may be if the last of them succeeds, and if it fails.
+func (s *scriptReader) list(stmts []*syntax.Stmt, d dirSet) (ok, fail dirSet) {
+	if s.depth++; s.depth > maxNesting {
+		s.fail("the command is nested too deeply to be checked", nil)
+	}
+	defer func() { s.depth-- }()
+	ok, fail = d, d
+	for _, stmt := range stmts {
+		if s.err != nil {
+			return ok, fail
+		}
+		ok, fail = s.stmt(stmt, ok.or(fail))
+	}
+	return ok, fail
+}
+
+func (s *scriptReader) stmt(stmt *syntax.Stmt, d dirSet) (ok, fail dirSet) {
+	s.redirects(stmt.Redirs, d)
+	switch cmd := stmt.Cmd.(type) {
+	case nil:
+		ok, fail = d, d
+	case *syntax.CallExpr:
+		ok, fail = s.call(stmt, cmd, d)
+	case *syntax.DeclClause:
+		s.declare(stmt, cmd, d)
+		ok, fail = d, d
+	default:
+		ok, fail = s.compound(cmd, d)
+	}
+	if stmt.Negated {
+		ok, fail = fail, ok
+	}
+	if stmt.Background || stmt.Coprocess || stmt.Disown {
+		return d, d
+	}
+	return ok, fail
+}
+
+func (s *scriptReader) compound(cmd syntax.Command, d dirSet) (ok, fail dirSet) {
+	if s.depth++; s.depth > maxNesting {
+		s.fail("the command is nested too deeply to be checked", nil)
+		return d, d
+	}
+	defer func() { s.depth-- }()
+	switch cmd := cmd.(type) {
+	case *syntax.BinaryCmd:
+		return s.binary(cmd, d)
+	case *syntax.Block:
+		return s.list(cmd.Stmts, d)
+	case *syntax.Subshell:
+		s.list(cmd.Stmts, d)
+	case *syntax.IfClause:
+		return s.branch(cmd, d)
+	case *syntax.WhileClause:
+		okCond, failCond := s.list(cmd.Cond, d)
+		s.loop(cmd.Do, d, okCond.or(failCond))
+	case *syntax.ForClause:
+		s.forLoop(cmd, d)
+	case *syntax.CaseClause:
+		return s.cases(cmd, d)
+	case *syntax.FuncDecl:
+		s.function(cmd, d)
+	case *syntax.TimeClause:
+		if cmd.Stmt != nil {
+			return s.stmt(cmd.Stmt, d)
+		}
+	case *syntax.CoprocClause:
+		s.coprocess(cmd, d)
+	case *syntax.ArithmCmd:
+		s.arithmetic(cmd, d)
+	case *syntax.LetClause:
+		s.arithmetic(cmd, d)
+		words := []word{{text: "let"}}
+		for _, x := range cmd.Exprs {
+			if w, ok := x.(*syntax.Word); ok {
+				words = s.expand(words, w)
+			} else {
+				words = append(words, word{text: s.raw(x)})
+			}
+		}
+		s.run(call{words: words, parsed: true, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang}, d)
+	case *syntax.TestClause:
+		s.test(cmd, d)
+	default: // a construct of a dialect that we do not parse
+		s.opaque("a construct that is not known")
+	}
+	return d, d
+}
+
+// coprocess walks what coproc runs. The parser takes assignments behind it for
+// words, and its first word for a name if only redirections follow.
+func (s *scriptReader) coprocess(cmd *syntax.CoprocClause, d dirSet) {
+	s.substitutions(cmd.Name, d)
+	s.stmt(cmd.Stmt, d)
+	plain := len(cmd.Stmt.Redirs) == 0
+	switch inner := cmd.Stmt.Cmd.(type) {
+	case nil, *syntax.DeclClause, *syntax.BinaryCmd:
+		plain = false
+	case *syntax.CallExpr:
+		plain = plain && len(inner.Assigns) == 0 && !strings.Contains(inner.Args[0].Lit(), "=")
+	default:
+		plain = true
+	}
+	if !plain {
+		s.opaque("coproc runs a command that is not certain")
+	}
+}
+
+func (s *scriptReader) binary(cmd *syntax.BinaryCmd, d dirSet) (ok, fail dirSet) {
+	switch cmd.Op {
+	case syntax.AndStmt:
+		okX, failX := s.stmt(cmd.X, d)
+		okY, failY := s.stmt(cmd.Y, okX)
+		return okY, failX.or(failY)
+	case syntax.OrStmt:
+		okX, failX := s.stmt(cmd.X, d)
+		okY, failY := s.stmt(cmd.Y, failX)
+		return okX.or(okY), failY
+	default: // each side of a pipe runs on its own
+		s.stmt(cmd.X, d)
+		s.stmt(cmd.Y, d)
+		return d, d
+	}
+}
+
+func (s *scriptReader) branch(cmd *syntax.IfClause, d dirSet) (ok, fail dirSet) {
+	okCond, failCond := d, d
+	if len(cmd.Cond) > 0 {
+		okCond, failCond = s.list(cmd.Cond, d)
+	}
+	ok, fail = s.list(cmd.Then, okCond)
+	if cmd.Else == nil {
+		if len(cmd.Cond) == 0 { // an else
+			return ok, fail
+		}
+		return ok.or(failCond), fail
+	}
+	okElse, failElse := s.branch(cmd.Else, failCond)
+	return ok.or(okElse), fail.or(failElse)
+}
+
+func (s *scriptReader) cases(cmd *syntax.CaseClause, d dirSet) (ok, fail dirSet) {
+	s.substitutions(cmd.Word, d)
+	ok, fail = d, d
+	for _, item := range cmd.Items {
+		for _, p := range item.Patterns {
+			s.substitutions(p, d)
+		}
+		okItem, failItem := s.list(item.Stmts, d.or(ok).or(fail)) // ;& falls through
+		ok, fail = ok.or(okItem), fail.or(failItem)
+	}
+	return ok, fail
+}
+
+func (s *scriptReader) forLoop(cmd *syntax.ForClause, d dirSet) {
+	switch loop := cmd.Loop.(type) {
+	case *syntax.WordIter:
+		s.assigned(loop.Name.Value)
+		for _, w := range loop.Items {
+			s.substitutions(w, d)
+		}
+		// What a loop runs over is often a list of files.
+		for _, w := range s.words(loop.Items) {
+			if !w.dynamic && looksLikePath(w.text) {
+				s.wordPath(w, d, false, true)
+			}
+		}
+	case *syntax.CStyleLoop:
+		s.arithmetic(loop, d)
+	}
+	s.loop(cmd.Do, d, d)
+}
+
+// loop walks a body that may run any number of times. It starts in before the
+// first time, and must end there, or else nobody knows where the next begins.
+func (s *scriptReader) loop(body []*syntax.Stmt, before, d dirSet) {
+	ok, fail := s.list(body, d)
+	if end := ok.or(fail).or(before); !end.same(before) {
+		s.opaque("the working directory changes in a loop, so what paths in it mean is not known")
+	}
+}
+
+func (s *scriptReader) function(cmd *syntax.FuncDecl, d dirSet) {
+	if cmd.Name == nil {
+		s.fail("the command defines a function without a name", nil)
+		return
+	}
+	name := cmd.Name.Value
+	s.out.Functions = addNew(s.out.Functions, name)
+	if s.funcs == nil {
+		s.funcs = map[string]dirSet{}
+	}
+	s.funcs[name] = d
+	if isKnownCommand(name) {
+		s.dangerous("the function " + name + " takes the place of a command")
+	}
+	ok, fail := s.stmt(cmd.Body, d)
+	if !ok.or(fail).or(d).same(d) {
+		s.opaque("the function " + name + " changes the working directory, so what paths mean is not known")
+	}
+}

@@ -1,0 +1,313 @@
+package shell
+
+import (
+	"regexp"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// word is one word after expansion, as far as that is known beforehand.
+type word struct {
+	text    string // as written if dynamic
+	pattern string // set if the word has wildcards
+	dynamic bool
+	splits  bool // dynamic, and may become several words or none
+	tilde   bool // begins with an unquoted tilde
+}
+
+// words expands ws in order. One word may become several, or none.
+func (s *scriptReader) words(ws []*syntax.Word) []word {
+	out := make([]word, 0, len(ws))
+	for _, w := range ws {
+		out = s.expand(out, w)
+	}
+	return out
+}
+
+func (s *scriptReader) expand(out []word, w *syntax.Word) []word {
+	if len(w.Parts) == 1 {
+		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, `\{*?[~$`) {
+			return append(out, word{text: lit.Value})
+		}
+	}
+	if s.lang == Bash && hasBrace(w) {
+		raw := s.raw(w)
+		switch {
+		case !strings.Contains(raw, ",") && !strings.Contains(raw, ".."):
+		case !plainBraces(raw):
+			return append(out, word{text: raw, dynamic: true, splits: true})
+		default:
+			return s.braces(out, w)
+		}
+	}
+	return s.append(out, w, w)
+}
+
+// braces expands at most maxBraces words. Beyond that the word counts as
+// dynamic.
+func (s *scriptReader) braces(out []word, w *syntax.Word) []word {
+	split := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
+	syntax.SplitBraces(split)
+	start := len(out)
+	for e, err := range expand.BracesSeq(nil, split) {
+		if err != nil || len(out)-start >= maxBraces {
+			return append(out[:start], word{text: s.raw(w), dynamic: true, splits: true})
+		}
+		out = s.append(out, w, e)
+	}
+	return out
+}
+
+// append evaluates a word without braces; from is how it was written. An empty
+// word that was not quoted disappears.
+func (s *scriptReader) append(out []word, from, w *syntax.Word) []word {
+	e := evaluation{}
+	quoted := false
+	for i, part := range w.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			e.unquoted(p.Value, i == 0)
+		case *syntax.SglQuoted:
+			quoted = true
+			if !p.Dollar {
+				e.literal(p.Value)
+				continue
+			}
+			text, ok := ansiC(p.Value)
+			if !ok {
+				e.dynamic = true
+			}
+			e.literal(text)
+		case *syntax.DblQuoted:
+			quoted = true
+			// $"…" is looked up in a message catalogue.
+			e.dynamic = e.dynamic || p.Dollar
+			for _, inner := range p.Parts {
+				if lit, ok := inner.(*syntax.Lit); ok {
+					e.literal(unescape(lit.Value, "$`\"\\"))
+				} else {
+					e.dynamic = true
+					e.splits = e.splits || isList(inner)
+				}
+			}
+		default:
+			e.dynamic, e.splits = true, true
+		}
+	}
+	if e.dynamic {
+		return append(out, word{text: s.raw(from), dynamic: true, splits: e.splits})
+	}
+	if e.text.Len() == 0 && !quoted {
+		return out
+	}
+	res := word{text: e.text.String(), tilde: e.tilde}
+	if e.star || e.bracket == closed {
+		res.pattern = e.pattern.String()
+	}
+	return append(out, res)
+}
+
+type bracket int
+
+const (
+	none bracket = iota
+	opened
+	closed
+)
+
+// evaluation collects the text of a word and the pattern that it is if it has
+// wildcards.
+type evaluation struct {
+	text, pattern strings.Builder
+	dynamic       bool
+	splits        bool
+	tilde         bool
+	star          bool
+	bracket       bracket
+}
+
+// unquoted adds text outside of quotes.
+func (e *evaluation) unquoted(s string, first bool) {
+	if first && strings.HasPrefix(s, "~") {
+		e.tilde = true
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\\':
+			if i++; i < len(s) {
+				e.literal(s[i : i+1])
+			} else {
+				e.literal(`\`)
+			}
+			continue
+		case '*', '?':
+			e.star = true
+		case '[':
+			if e.bracket == none {
+				e.bracket = opened
+			}
+		case ']':
+			if e.bracket == opened {
+				e.bracket = closed
+			}
+		}
+		e.text.WriteByte(s[i])
+		e.pattern.WriteByte(s[i])
+	}
+}
+
+// literal adds text that stands for itself.
+func (e *evaluation) literal(s string) {
+	e.text.WriteString(s)
+	for i := range len(s) {
+		if strings.IndexByte(`*?[]\`, s[i]) >= 0 {
+			e.pattern.WriteByte('\\')
+		}
+		e.pattern.WriteByte(s[i])
+	}
+}
+
+// isList reports "$@" and "${a[@]}", which are several words even in quotes.
+func isList(part syntax.WordPart) bool {
+	p, ok := part.(*syntax.ParamExp)
+	if !ok {
+		return false
+	}
+	return p.Param == nil || p.Param.Value == "@" || p.Index != nil || p.Names != 0 || p.Excl
+}
+
+// unescape drops the backslash in front of the given characters and of a
+// newline, which disappears as well.
+func unescape(s, special string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			if s[i+1] == '\n' {
+				i++
+				continue
+			}
+			if strings.IndexByte(special, s[i+1]) >= 0 {
+				i++
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func hasBrace(w *syntax.Word) bool {
+	for _, p := range w.Parts {
+		if lit, ok := p.(*syntax.Lit); ok && strings.Contains(lit.Value, "{") {
+			return true
+		}
+	}
+	return false
+}
+
+// plainBraces reports a word whose braces every reader understands alike:
+// nothing quoted, all of them paired, and in each pair either a list without
+// dots or a sequence and nothing else. Bash's rules for the rest are strange.
+func plainBraces(raw string) bool {
+	if strings.Count(raw, "{") > maxBraceGroups {
+		return false
+	}
+	type pair struct{ start, commas int }
+	var open []pair
+	nested := false
+	for i := range len(raw) {
+		switch raw[i] {
+		case '{':
+			open = append(open, pair{start: i + 1})
+		case ',':
+			if len(open) > 0 {
+				open[len(open)-1].commas++
+			}
+		case '}':
+			if len(open) == 0 {
+				return false
+			}
+			p := open[len(open)-1]
+			open = open[:len(open)-1]
+			inside := raw[p.start:i]
+			if p.commas == 0 && !sequence.MatchString(inside) || p.commas > 0 && !nested && strings.Contains(inside, "..") {
+				return false
+			}
+			nested = len(open) > 0
+		case '\\', '\'', '"', '$', '`':
+			return false
+		}
+	}
+	return len(open) == 0
+}
+
+var sequence = regexp.MustCompile(`^(-?[0-9]{1,6}\.\.-?[0-9]{1,6}|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z])(\.\.-?[0-9]{1,4})?$`)
+
+// ansiC decodes the inside of $'…'. It reports false for what depends on the
+// locale or would cut the string short.
+func ansiC(s string) (string, bool) {
+	if !strings.Contains(s, `\`) {
+		return s, true
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		c := s[i]
+		if at := strings.IndexByte(`abeEfnrtv\'"?`, c); at >= 0 {
+			b.WriteByte("\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[at])
+			continue
+		}
+		var most int
+		base, start := 16, i+1
+		switch {
+		case c >= '0' && c <= '7':
+			base, most, start = 8, 3, i
+		case c == 'x':
+			most = 2
+		case c == 'u':
+			most = 4
+		case c == 'U':
+			most = 8
+		case c == 'c':
+			return s, false
+		default:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+			continue
+		}
+		value, n := digits(s[start:], base, most)
+		switch {
+		case n == 0 && c == 'x' && strings.HasPrefix(s[start:], "{"):
+			return s, false
+		case n == 0:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+			continue
+		case value&0xff == 0 && (base == 8 || c == 'x'), value == 0, value >= 0x80 && (c == 'u' || c == 'U'):
+			return s, false
+		}
+		b.WriteByte(byte(value))
+		i = start + n - 1
+	}
+	return b.String(), true
+}
+
+func digits(s string, base, most int) (value, n int) {
+	for n < len(s) && n < most {
+		d := strings.IndexByte("0123456789abcdef", s[n]|0x20)
+		if s[n] < '0' || d < 0 || d >= base {
+			break
+		}
+		value = value*base + d
+		n++
+	}
+	return value, n
+}
