@@ -1,0 +1,128 @@
+package redact
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// corpus is ordinary source code that every machine with the Go toolchain
+// has.
+type corpus struct {
+	name string
+	root string
+	exts []string
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestFalseRedactions counts what is hidden in ordinary source code. Nearly
+// all of it is test data that looks like a secret and is none.
+func TestFalseRedactions(t *testing.T) {
+	corpora := []corpus{
+		{"Go standard library", filepath.Join(goEnv(t, "GOROOT"), "src"), []string{".go"}},
+		{"module cache: JavaScript and TypeScript", goEnv(t, "GOMODCACHE"), []string{".js", ".ts", ".tsx", ".mjs"}},
+		{"module cache: prose and configuration", goEnv(t, "GOMODCACHE"), []string{".md", ".yml", ".yaml", ".toml"}},
+	}
+	if extra := os.Getenv("REDACT_CORPUS"); extra != "" {
+		corpora = append(corpora, corpus{"REDACT_CORPUS", extra, strings.Split(os.Getenv("REDACT_CORPUS_EXTS"), ",")})
+	}
+	r := New(Options{})
+	for _, c := range corpora {
+		t.Run(c.name, func(t *testing.T) {
+			bytes, hits := 0, 0
+			where := map[string]int{}
+			walkCorpus(t, c, func(path, text string) {
+				bytes += len(text)
+				out, n := r.String(text)
+				if n == 0 {
+					return
+				}
+				hits += n
+				rel, err := filepath.Rel(c.root, path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				where[rel] += n
+				if os.Getenv("REDACT_SHOW") != "" {
+					showHits(t, rel, text, out)
+				}
+			})
+			rate := float64(hits) / (float64(bytes)/1024/100 + 1e-9)
+			t.Logf("%d redactions in %.1f MB: %.3f in 100 KB", hits, float64(bytes)/1e6, rate)
+			for _, line := range most(where, 15) {
+				t.Log(line)
+			}
+			if rate > 1 && bytes > 1<<20 {
+				t.Errorf("%.2f redactions in 100 KB, at most 1 is allowed", rate)
+			}
+		})
+	}
+}
+
+func walkCorpus(t *testing.T, c corpus, each func(path, text string)) {
+	err := filepath.WalkDir(c.root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // a directory that others are removing
+		}
+		if d.IsDir() && d.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		ext := filepath.Ext(path)
+		if d.IsDir() || !strings.Contains(strings.Join(c.exts, ",")+",", ext+",") || ext == "" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			each(path, string(text))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func showHits(t *testing.T, path, text, out string) {
+	before, after := strings.Split(text, "\n"), strings.Split(out, "\n")
+	if len(before) != len(after) {
+		t.Logf("%s: %d lines became %d", path, len(before), len(after))
+		return
+	}
+	for i := range before {
+		if before[i] != after[i] && len(before[i]) < 300 {
+			t.Logf("%s:%d: %s", path, i+1, strings.TrimSpace(before[i]))
+			t.Logf("    %s", strings.TrimSpace(after[i]))
+		}
+	}
+}
+
+func most(where map[string]int, n int) []string {
+	var files []string
+	for file := range where {
+		files = append(files, file)
+	}
+	sort.Slice(files, func(i, j int) bool {
+		if where[files[i]] != where[files[j]] {
+			return where[files[i]] > where[files[j]]
+		}
+		return files[i] < files[j]
+	})
+	var lines []string
+	for _, file := range files[:min(n, len(files))] {
+		lines = append(lines, strings.Repeat(" ", 4)+file+": "+strconv.Itoa(where[file]))
+	}
+	return lines
+}

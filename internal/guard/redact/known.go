@@ -1,0 +1,124 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// minKnown is the length from which a known value is worth hiding. Shorter
+// ones would turn up in ordinary words.
+const minKnown = 6
+
+// AddSecrets hides the given values from now on, wherever they appear: as
+// they are, escaped as in JSON or a URL, in hexadecimal, and in base64, also
+// as a part of something longer that was encoded. Values shorter than six
+// bytes are ignored. Streams heed values added after they began.
+func (r *Redactor) AddSecrets(values ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	if k := r.known.Load(); k != nil {
+		all = slices.Clone(k.literals)
+	}
+	for _, v := range values {
+		if len(v) >= minKnown && !strings.Contains(Marker, v) {
+			all = append(all, forms(v)...)
+		}
+	}
+	if len(all) > 0 {
+		r.known.Store(newKnown(all))
+	}
+}
+
+// forms returns v in the encodings in which it may appear.
+func forms(v string) []string {
+	all := []string{v, url.QueryEscape(v), url.PathEscape(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
+	if quoted, err := json.Marshal(v); err == nil {
+		all = append(all, string(quoted[1:len(quoted)-1]))
+	}
+	all = append(all, strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(v), asciiJSON(v))
+	// In base64 three bytes become four characters, so that what a value looks
+	// like depends on how many bytes stand before it. The characters at its
+	// ends depend on the neighbours too and are left out.
+	for before := range 3 {
+		padded := append(make([]byte, before), v...)
+		first := (before*8 + 5) / 6
+		last := len(padded) * 8 / 6
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			if text := enc.EncodeToString(padded)[first:last]; len(text) >= minKnown {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
+
+// asciiJSON escapes v as encoders do that write nothing but ASCII.
+func asciiJSON(v string) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(v)) {
+		switch {
+		case unit == '"' || unit == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(byte(unit))
+		case unit < 0x20 || unit > 0x7e:
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		default:
+			b.WriteByte(byte(unit))
+		}
+	}
+	return b.String()
+}
+
+// known finds literals. A table of their first two bytes passes over nearly
+// all of a text; the rest is compared.
+type known struct {
+	literals []string
+	first    [1 << 16 / 64]uint64 // a bit for each pair of bytes that a literal begins with
+	lead     [256]bool
+	pairs    map[uint16][]string
+}
+
+func newKnown(literals []string) *known {
+	slices.Sort(literals)
+	k := &known{literals: slices.Compact(literals), pairs: map[uint16][]string{}}
+	for _, lit := range k.literals {
+		pair := uint16(lit[0])<<8 | uint16(lit[1])
+		k.lead[lit[0]] = true
+		k.first[pair/64] |= 1 << (pair % 64)
+		k.pairs[pair] = append(k.pairs[pair], lit)
+	}
+	return k
+}
+
+func (k *known) find(sc *scan) {
+	s := sc.s
+	for i := sc.done; i+1 < len(s); i++ {
+		pair := uint16(s[i])<<8 | uint16(s[i+1])
+		if k.first[pair/64]&(1<<(pair%64)) != 0 {
+			sc.try(k, i, i)
+		}
+	}
+	if last := len(s) - 1; !sc.final && last >= sc.done && k.lead[s[last]] {
+		sc.cut = min(sc.cut, last)
+	}
+}
+
+// match adds the longest literal at start.
+func (k *known) match(sc *scan, start, _ int) {
+	longest := 0
+	for _, lit := range k.pairs[uint16(sc.s[start])<<8|uint16(sc.s[start+1])] {
+		if len(lit) > longest && sc.hasPrefix(start, lit) {
+			longest = len(lit)
+		}
+	}
+	if longest > 0 {
+		sc.add(start, start+longest, nil)
+	}
+}

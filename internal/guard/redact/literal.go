@@ -1,0 +1,215 @@
+package redact
+
+import (
+	"math"
+	"strings"
+)
+
+// spread reports whether a token's body has some variety. A run of x or 0 is
+// a placeholder.
+func spread(s string) bool {
+	var seen [256]bool
+	distinct := 0
+	for i := range len(s) {
+		if !seen[s[i]] {
+			seen[s[i]] = true
+			distinct++
+		}
+	}
+	return distinct >= min(6, len(s)/2)
+}
+
+// varied is spread, and more than letters of one case.
+func varied(s string) bool {
+	c := count(s)
+	return spread(s) && (c.digit > 0 || c.upper > 0 && c.lower > 0)
+}
+
+// random is varied, and not made of words. It is for bodies that may hold
+// separators and follow a prefix that is not rare in ordinary text.
+func random(s string) bool { return varied(s) && !wordy(s) }
+
+type counts struct{ lower, upper, digit, other int }
+
+func (c counts) letters() int { return c.lower + c.upper }
+
+func count(s string) counts {
+	var c counts
+	for i := range len(s) {
+		switch b := s[i]; {
+		case isLower(b):
+			c.lower++
+		case isUpper(b):
+			c.upper++
+		case isDigit(b):
+			c.digit++
+		default:
+			c.other++
+		}
+	}
+	return c
+}
+
+// entropy is the Shannon entropy of s in bits a byte.
+func entropy(s string) float64 {
+	var n [256]int
+	for i := range len(s) {
+		n[s[i]]++
+	}
+	bits := 0.0
+	for _, k := range n {
+		if k > 0 {
+			p := float64(k) / float64(len(s))
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}
+
+// generated reports whether s looks like the output of a generator of keys.
+func generated(s string) bool {
+	c := count(s)
+	mixed := c.digit > 0 && c.letters() > 0 || c.upper > 3 && c.lower > 3
+	return len(s) >= 16 && mixed && entropy(s) >= 2.8 && !wordy(s)
+}
+
+// wordy reports whether s is made of words: identifiers, file names, media
+// types, and so on. A word may begin or end with a short number, as in utf8,
+// a short number may stand alone, and so may abbreviations like e2e as long
+// as there are more words than abbreviations.
+func wordy(s string) bool {
+	words, short := 0, 0
+	for start := 0; start < len(s); {
+		if !alnum[s[start]] {
+			start++
+			continue
+		}
+		end := start
+		for end < len(s) && alnum[s[end]] {
+			end++
+		}
+		part := s[start:end]
+		start = end
+		bare := strings.Trim(part, "0123456789")
+		switch {
+		case len(part)-len(bare) <= 4 && (bare == "" || pronounceable(bare)):
+			words += len(bare)
+		case len(part) <= 4:
+			short += len(part)
+		default:
+			return false
+		}
+	}
+	return words >= short
+}
+
+// pronounceable reports whether letters could be a word or several in camel
+// case: words of some length, with vowels, and no long row of consonants.
+// Digits between letters rule it out.
+func pronounceable(s string) bool {
+	words, turns, row, vowels := 1, 0, 0, 0
+	for i := range len(s) {
+		c := s[i]
+		if isDigit(c) {
+			return false
+		}
+		if i > 0 && isUpper(c) != isUpper(s[i-1]) {
+			turns++
+			if isUpper(c) || i > 1 && isUpper(s[i-2]) {
+				words++
+			}
+		}
+		switch c | 0x20 {
+		case 'a', 'e', 'i', 'o', 'u':
+			vowels++
+			row = 0
+		case 'y':
+			row = 0
+		default:
+			row++
+		}
+		if row > 6 && len(s) > 12 {
+			return false
+		}
+	}
+	switch {
+	case vowels == 0 && len(s) > 6:
+		return false
+	case words > 3 && len(s) < 4*words:
+		return false
+	}
+	return len(s) < 10 || turns*5 < len(s)*2
+}
+
+// placeholder reports whether s stands for a secret rather than being one: a
+// template, a variable, a hint to the reader, a mask, or a word of the
+// language it is written in. It is asked only about values that do not look
+// generated.
+func placeholder(s string) bool {
+	inner, last := s[1:], s[len(s)-1]
+	switch s[0] {
+	case '$':
+		if inner != "" && (inner[0] == '{' || inner[0] == '(' || identifier(inner)) {
+			return true
+		}
+	case '%':
+		if last == '%' || identifier(inner) || len(s) < 4 {
+			return true
+		}
+	case '<', '{', '[', '(':
+		if last == '>' || last == '}' || last == ']' || last == ')' || identifier(inner) {
+			return true
+		}
+	}
+	if strings.Trim(s, s[:1]) == "" { // one character again and again
+		return true
+	}
+	for _, mask := range []string{"${", "{{", "...", "***", "…", "•••", "%s", "%v", "%d"} {
+		if strings.Contains(s, mask) {
+			return true
+		}
+	}
+	low := strings.ToLower(s)
+	if placeholderWords[low] {
+		return true
+	}
+	for _, part := range placeholderParts {
+		if strings.Contains(low, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// identifier reports whether s is a name as most languages have them, with
+// dots between names.
+func identifier(s string) bool {
+	start := true
+	for i := range len(s) {
+		c := s[i]
+		if !word[c] && c != '.' || start && !isUpper(c) && !isLower(c) && c != '_' {
+			return false
+		}
+		start = c == '.'
+	}
+	return !start
+}
+
+var placeholderWords = setOf(`true false null nil none undefined string str text bool boolean int integer number
+	float bytes byte object array any void unknown empty default required optional hidden masked redacted secret
+	secrets token tokens key keys password passwd passphrase pass pwd credentials credential value values test
+	testing username user admin_password todo tbd fixme foo bar baz foobar bearer basic apikey api_key env
+	environment prompt stdin file plain plaintext cleartext disabled enabled deny allow reset change forgot
+	enter show hide update confirm invalid missing expired wrong incorrect`)
+
+var placeholderParts = []string{"your", "example", "placeholder", "changeme", "change_me", "change-me", "replace",
+	"insert", "dummy", "sample", "redacted", "xxxx", "process.env", "environ", "getenv", "secrets.", "vars.",
+	"_here", "-here", "my_", "my-", "todo", "fixme", "fake"}
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[w] = true
+	}
+	return set
+}

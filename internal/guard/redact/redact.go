@@ -1,0 +1,144 @@
+// Package redact replaces secrets in text by [REDACTED]: tokens that can be
+// told by their form, values stored under telling names, credentials in URLs
+// and headers, private keys, and values that the program knows to be secret.
+//
+// It works on any text, and on JSON text so that it stays JSON. It does not
+// decode what it reads: a secret that somebody has encoded on purpose passes,
+// except for known values in base64 and URL encoding. It finds what leaks by
+// accident, and is no barrier against a program that wants to smuggle.
+//
+// The guard applies it to prompts, tool results and audit entries; doors and
+// the logger to what they let out.
+package redact
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Marker stands in the place of a secret.
+const Marker = "[REDACTED]"
+
+// Options make a Redactor.
+type Options struct {
+	// Secrets are values to hide wherever they appear; see AddSecrets.
+	Secrets []string
+}
+
+// Redactor hides secrets. Its methods may be called concurrently.
+type Redactor struct {
+	rules *rules
+	mu    sync.Mutex // serialises AddSecrets
+	known atomic.Pointer[known]
+}
+
+// New returns a Redactor.
+func New(opts Options) *Redactor {
+	r := &Redactor{rules: compiled()}
+	r.AddSecrets(opts.Secrets...)
+	return r
+}
+
+// String returns s without its secrets, and how many there were. Applied to
+// what it has returned it changes nothing.
+func (r *Redactor) String(s string) (out string, hits int) {
+	n := 0
+	if k := r.known.Load(); k != nil {
+		s, n = whole(s, k.find)
+	}
+	s, hits = whole(s, r.rules.find)
+	return s, n + hits
+}
+
+// Bytes is String for bytes. It returns b itself if there was nothing to hide
+// and never changes it.
+func (r *Redactor) Bytes(b []byte) (out []byte, hits int) {
+	s, hits := r.String(string(b))
+	if hits == 0 {
+		return b, 0
+	}
+	return []byte(s), hits
+}
+
+// whole applies one stage to a complete text.
+func whole(s string, find func(*scan)) (string, int) {
+	sc := scan{text: text{s: s, final: true}, find: find}
+	sc.run()
+	return sc.render(0)
+}
+
+// rules are the matchers and the automaton that finds their keywords.
+type rules struct {
+	auto     *automaton
+	matchers [][]matcher // by keyword
+}
+
+// compiled builds the rules once; they never change.
+var compiled = sync.OnceValue(func() *rules {
+	b := ruleBuilder{index: map[string]int{}}
+	for _, f := range families() {
+		f.tokens(b.add)
+	}
+	for _, w := range slices.Concat(keyWords, []string{" pat"}, vendors) {
+		b.add(w, keyed{})
+	}
+	b.add("-----begin ", privateKey{})
+	b.add("---- begin ", privateKey{})
+	b.add("private-lines:", puttyKey{})
+	b.add("://", userinfo{})
+	b.add(`:\/\/`, userinfo{})
+	b.add("bearer", bearer{})
+	b.add("basic", basic{})
+	b.add(" -u", curlUser{})
+	b.add(" --user", curlUser{})
+	return &rules{auto: newAutomaton(b.words, true), matchers: b.matchers}
+})
+
+type ruleBuilder struct {
+	words    []string
+	index    map[string]int
+	matchers [][]matcher
+}
+
+func (b *ruleBuilder) add(keyword string, m matcher) {
+	keyword = lower(keyword)
+	i, ok := b.index[keyword]
+	if !ok {
+		i = len(b.words)
+		b.index[keyword] = i
+		b.words = append(b.words, keyword)
+		b.matchers = append(b.matchers, nil)
+	}
+	b.matchers[i] = append(b.matchers[i], m)
+}
+
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if isUpper(c) {
+			b[i] = c | 0x20
+		}
+	}
+	return string(b)
+}
+
+// find asks the matchers about every keyword from sc.done on.
+func (r *rules) find(sc *scan) {
+	a, s := r.auto, sc.s
+	state := uint16(0)
+	for i := sc.done; i < len(s); i++ {
+		state = a.next[int(state)*a.width+int(a.class[s[i]])]
+		if state < a.accept {
+			continue
+		}
+		for _, id := range a.ends[state-a.accept] {
+			for _, m := range r.matchers[id] {
+				sc.try(m, i+1-a.lens[id], i+1)
+			}
+		}
+	}
+	if !sc.final {
+		sc.cut = min(sc.cut, len(s)-int(a.depth[state]))
+	}
+}

@@ -1,0 +1,76 @@
+package redact
+
+// Stream hides secrets in a text that arrives in pieces, wherever it is cut:
+// what its methods return, put together, is what String returns for the whole.
+//
+// It holds back only what may turn out to be part of a secret, at most a few
+// hundred bytes, and never half a character. A Stream is for one goroutine.
+type Stream struct {
+	r     *Redactor
+	known stage
+	forms stage
+	hits  int
+}
+
+// NewStream returns a Stream for one text.
+func (r *Redactor) NewStream() *Stream {
+	s := &Stream{r: r}
+	s.forms.sc.find = r.rules.find
+	return s
+}
+
+// Write takes the next piece and returns what can be let out.
+func (s *Stream) Write(chunk string) (safe string) { return s.pass(chunk, false) }
+
+// Flush ends the text and returns the rest of it. The Stream may then be used
+// for another text.
+func (s *Stream) Flush() string {
+	out := s.pass("", true)
+	s.known.sc, s.forms.sc = scan{}, scan{find: s.r.rules.find}
+	return out
+}
+
+// Hits returns how many secrets have been hidden so far.
+func (s *Stream) Hits() int { return s.hits }
+
+func (s *Stream) pass(chunk string, final bool) string {
+	s.known.sc.find = nothing
+	if k := s.r.known.Load(); k != nil {
+		s.known.sc.find = k.find
+	}
+	out, n := s.known.pass(chunk, final)
+	s.hits += n
+	out, n = s.forms.pass(out, final)
+	s.hits += n
+	return out
+}
+
+func nothing(*scan) {}
+
+// stage is a scan over a window of the text: what is not decided yet, and
+// before it as much as matchers may look back at.
+type stage struct{ sc scan }
+
+func (st *stage) pass(chunk string, final bool) (string, int) {
+	sc := &st.sc
+	if drop := sc.done - lookBehind; drop > 0 {
+		sc.shift(drop)
+	}
+	sc.s += chunk
+	sc.final = final
+	from := sc.done
+	sc.run()
+	return sc.render(from)
+}
+
+// shift forgets the first n bytes of the text.
+func (sc *scan) shift(n int) {
+	sc.s = sc.s[n:]
+	sc.done -= n
+	for i := range sc.spans {
+		s := &sc.spans[i]
+		s.from, s.to, s.origin = s.from-n, s.to-n, s.origin-n
+	}
+	sc.block.at -= n
+	sc.block.origin -= n
+}
