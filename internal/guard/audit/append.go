@@ -1,0 +1,171 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+)
+
+// Append writes an entry. Its input, output and reason are redacted, and cut
+// if they are too long; e itself is not changed. When Append returns an error
+// the entry may not be in the log, and what it was about must not happen.
+func (l *Log) Append(ctx context.Context, e Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	if err := l.prepare(&e); err != nil {
+		return unavailable(l.dir, err)
+	}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return unavailable(l.dir, &bridge.Error{Code: bridge.CodeBusy, Message: "other entries are waiting", Cause: ctx.Err()})
+	}
+	if l.closed {
+		return unavailable(l.dir, errors.New("the log is closed"))
+	}
+	unlock, err := l.lock(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.write(e)
+	if err != nil {
+		l.last = nil
+	}
+	if unlockErr := unlock(); err == nil && unlockErr != nil {
+		err = unavailable(l.dir, unlockErr)
+	}
+	return err
+}
+
+// lock takes the lock that every writer of the directory takes.
+func (l *Log) lock(ctx context.Context) (func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	unlock, err := durable.Lock(ctx, filepath.Join(l.dir, lockName))
+	if err != nil {
+		return nil, unavailable(l.dir, err)
+	}
+	return unlock, nil
+}
+
+// prepare does what needs no lock.
+func (l *Log) prepare(e *Entry) error {
+	for _, field := range []*any{&e.Input, &e.Output} {
+		data, err := l.bounded(*field)
+		if err != nil {
+			return err
+		}
+		if *field = nil; data != nil {
+			*field = data
+		}
+	}
+	if reason, ok := l.opts.Redact(e.Reason).(string); ok {
+		e.Reason = reason
+	} else if e.Reason != "" {
+		e.Reason = "(not readable after redaction)"
+	}
+	for _, field := range []*string{&e.Session, &e.Door, &e.Tool, &e.Call, &e.Decision, &e.Reason} {
+		*field = cut(*field, maxText)
+	}
+	e.PID = os.Getpid()
+	e.Repair = nil
+	return nil
+}
+
+// write appends e, after an entry about what was found wrong, if anything
+// was. The lock must be held.
+func (l *Log) write(e Entry) error {
+	now := l.opts.now().UTC()
+	at, err := l.current(dayFile(now))
+	if err != nil {
+		return unavailable(l.dir, err)
+	}
+	if at.behind {
+		// head.json may never be more than one entry behind.
+		if err := l.writeHead(at); err != nil {
+			return err
+		}
+		at.behind = false
+	}
+	if at.repair != nil {
+		r := Entry{Time: now, PID: e.PID, Hook: HookRepair, Reason: string(at.repair.Cause), Repair: at.repair}
+		if err := l.writeOne(at, r); err != nil {
+			return err
+		}
+		at.repair = nil
+	}
+	e.Time = now
+	if err := l.writeOne(at, e); err != nil {
+		return err
+	}
+	l.last = at
+	return nil
+}
+
+// current returns where the log ends. It is known from the last time if
+// neither the file nor head.json has changed since.
+func (l *Log) current(today string) (*end, error) {
+	if at := l.last; at != nil && at.info != nil && today <= at.file {
+		info, err := os.Stat(filepath.Join(l.dir, at.file))
+		if err == nil && os.SameFile(info, at.info) && info.Size() == at.info.Size() {
+			h, err := readHead(l.dir)
+			if err == nil && h != nil && h.Seq == at.seq && h.Hash == at.hash {
+				return at, nil
+			}
+		}
+	}
+	l.last = nil
+	return findEnd(l.dir, today)
+}
+
+// writeOne appends one entry in one write, so that a crash leaves at most one
+// unfinished line, moves at on and then brings head.json up to date.
+func (l *Log) writeOne(at *end, e Entry) error {
+	e.Seq, e.Prev = at.seq+1, at.hash
+	if e.PrevFile = ""; at.lastFile != at.file {
+		e.PrevFile = at.lastFile
+	}
+	data, hash, err := seal(e)
+	if err != nil {
+		return unavailable(l.dir, err)
+	}
+	data = append(data, '\n')
+	if at.open {
+		data = append([]byte{'\n'}, data...)
+	}
+	path := filepath.Join(l.dir, at.file)
+	if at.info, err = appendTo(path, data, l.opts.Sync); err != nil {
+		return unavailable(path, err)
+	}
+	at.seq, at.hash, at.lastFile, at.open = e.Seq, hash, at.file, false
+	return l.writeHead(at)
+}
+
+func (l *Log) writeHead(at *end) error {
+	if err := writeHead(l.dir, head{Seq: at.seq, Hash: at.hash, File: at.lastFile}, l.opts.Sync); err != nil {
+		return unavailable(filepath.Join(l.dir, headName), err)
+	}
+	return nil
+}
+
+func appendTo(path string, data []byte, sync bool) (info os.FileInfo, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(data); err != nil {
+		return nil, err
+	}
+	if sync {
+		if err := f.Sync(); err != nil {
+			return nil, err
+		}
+	}
+	return f.Stat()
+}

@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const maxShown = 160
+
+// Format returns an entry as one line for people. What a tool or a model
+// wrote cannot break the line or steer the terminal.
+func Format(e Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s #%d %-12s", e.Time.UTC().Format("2006-01-02 15:04:05.000Z"), e.Seq, e.Hook)
+	word := func(label, v string) {
+		if v != "" {
+			b.WriteString(" " + label + visible(v, 60))
+		}
+	}
+	shown := func(label string, v any) {
+		if v != nil {
+			b.WriteString(" " + label + visible(encoded(v), maxShown))
+		}
+	}
+	word("", e.Decision)
+	word("", e.Tool)
+	if e.Reason != "" {
+		b.WriteString(" (" + visible(e.Reason, maxShown) + ")")
+	}
+	if e.Duration > 0 {
+		b.WriteString(" " + time.Duration(e.Duration*float64(time.Millisecond)).Round(10*time.Microsecond).String())
+	}
+	shown("in=", e.Input)
+	shown("out=", e.Output)
+	if r := e.Repair; r != nil && r.Bytes > 0 {
+		fmt.Fprintf(&b, " %d bytes in %s", r.Bytes, visible(r.File, 60))
+	}
+	word("session=", e.Session)
+	word("door=", e.Door)
+	word("call=", e.Call)
+	if e.PID != 0 {
+		b.WriteString(" pid=" + strconv.Itoa(e.PID))
+	}
+	return b.String()
+}
+
+func encoded(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return string(data)
+}
+
+// visible shortens s and escapes what is not printable.
+func visible(s string, limit int) string {
+	var b strings.Builder
+	for _, r := range s {
+		if b.Len() >= limit {
+			b.WriteString("…")
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
+}

@@ -1,0 +1,57 @@
+package audit
+
+import "fmt"
+
+// Kind says what is wrong with a log.
+type Kind string
+
+// The kinds of problems.
+const (
+	KindEdited     Kind = "edited"     // an entry does not have its hash, or is not the one that the next refers to
+	KindRemoved    Kind = "removed"    // entries are missing
+	KindTruncated  Kind = "truncated"  // entries are missing at the end
+	KindReordered  Kind = "reordered"  // an entry stands after a later one
+	KindDuplicated Kind = "duplicated" // an entry stands there twice
+	KindGarbage    Kind = "garbage"    // something that is no entry
+	KindHead       Kind = "head"       // head.json is missing or wrong, or was
+	KindExpect     Kind = "expect"     // the expected hash is not in the log
+)
+
+// Problem is one thing that is wrong with a log. Line and Seq are 0 where
+// there is none.
+type Problem struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Seq  uint64 `json:"seq,omitempty"`
+	Kind Kind   `json:"kind"`
+	Text string `json:"text"`
+}
+
+// String returns the problem as one line for people.
+func (p Problem) String() string {
+	where := p.File
+	if p.Line > 0 {
+		where = fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	if where != "" {
+		where += ": "
+	}
+	return where + string(p.Kind) + ": " + p.Text
+}
+
+// Report is what Verify found out. Head is the hash of the last entry, to be
+// kept elsewhere; it is "" for an empty log.
+type Report struct {
+	Files   int    `json:"files"`
+	Entries int    `json:"entries"`
+	LastSeq uint64 `json:"last_seq"`
+	Head    string `json:"head"`
+	// Repaired counts unfinished writes that the log has closed off itself.
+	Repaired int       `json:"repaired"`
+	Problems []Problem `json:"problems"`
+	// More counts problems past the first thousand, which are not listed.
+	More int `json:"more,omitempty"`
+}
+
+// OK reports whether nothing is wrong.
+func (r Report) OK() bool { return len(r.Problems) == 0 }

@@ -1,0 +1,340 @@
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+)
+
+const maxProblems = 1000
+
+// Verify reads the log in dir from its first entry to its last and reports
+// everything that is wrong with it. expect, if not empty, is the hash of an
+// entry that the log must contain. The error is about reading, not about what
+// was read. Entries may be appended meanwhile; at the very end Verify waits a
+// moment for those who do.
+func Verify(ctx context.Context, dir, expect string) (Report, error) {
+	v := &verifier{ctx: ctx, dir: dir, expect: expect, hash: genesis}
+	if err := v.run(); err != nil {
+		return v.report, err
+	}
+	return v.report, nil
+}
+
+type verifier struct {
+	ctx    context.Context
+	dir    string
+	expect string
+	found  bool // expect was seen
+	report Report
+
+	seq   uint64 // the highest entry so far
+	hash  string // its hash
+	file  string // and where it is
+	first bool   // no entry of this file has been seen
+	name  string // the file being read
+	line  int
+	gaps  []gap
+	junk  junk
+}
+
+// gap is a row of entries that were missing; they may turn up out of order.
+type gap struct {
+	from, to uint64
+	left     uint64
+	problem  int
+}
+
+// junk is what stands between two entries and is none.
+type junk struct {
+	file    string
+	line    int
+	bytes   int64
+	sum     hash.Hash
+	newline bool // held back: the last line end does not count
+	whole   bool // some of it is complete JSON: not what a crash leaves
+}
+
+func (v *verifier) run() error {
+	if _, err := os.Stat(v.dir); errors.Is(err, fs.ErrNotExist) {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no audit log in %s", v.dir), Cause: err,
+			Remedy: "Check COPILOT_AUDIT_LOG_DIR, or run something first."}
+	}
+	names, err := files(v.dir)
+	if err != nil {
+		return err
+	}
+	// The last file may be growing. It is read as far as it goes; then, while
+	// nobody writes, what has come since, and a new file if a day has begun.
+	var last *lineReader
+	for i, name := range names {
+		if last, err = v.readFile(name, i == len(names)-1); err != nil {
+			return err
+		}
+	}
+	return v.readRest(last)
+}
+
+// readRest reads what comes after the part of the last file that was read, if
+// there is one, and compares it all with head.json.
+func (v *verifier) readRest(last *lineReader) (err error) {
+	unlock, err := v.lock()
+	if err == nil {
+		defer func() { err = errors.Join(err, unlock()) }()
+	}
+	if last != nil {
+		if err == nil {
+			err = v.readLines(last, true)
+		}
+		err = errors.Join(err, last.close())
+	}
+	if err != nil {
+		return err
+	}
+	names, err := files(v.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name > v.name {
+			if _, err := v.readFile(name, false); err != nil {
+				return err
+			}
+		}
+	}
+	h, err := readHead(v.dir)
+	if err != nil {
+		return err
+	}
+	v.finish(h)
+	return nil
+}
+
+// lock keeps writers out, unless the directory is a copy that has no lock or
+// that cannot be written to.
+func (v *verifier) lock() (func() error, error) {
+	path := filepath.Join(v.dir, lockName)
+	nothing := func() error { return nil }
+	if f, err := os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		return nothing, nil // a copy
+	} else if err := f.Close(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(v.ctx, lockWait)
+	defer cancel()
+	return durable.Lock(ctx, path)
+}
+
+func (v *verifier) problem(p Problem) int {
+	if len(v.report.Problems) >= maxProblems {
+		v.report.More++
+		return -1
+	}
+	v.report.Problems = append(v.report.Problems, p)
+	return len(v.report.Problems) - 1
+}
+
+func (v *verifier) here(seq uint64, kind Kind, format string, args ...any) int {
+	return v.problem(Problem{File: v.name, Line: v.line, Seq: seq, Kind: kind, Text: fmt.Sprintf(format, args...)})
+}
+
+// readFile reads a file. If it is growing the reader is returned open, and
+// there is more to come.
+func (v *verifier) readFile(name string, growing bool) (*lineReader, error) {
+	r, err := openLines(filepath.Join(v.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	v.name, v.line, v.first = name, 0, true
+	v.report.Files++
+	err = v.readLines(r, !growing)
+	if err != nil || !growing {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (v *verifier) readLines(r *lineReader, toEnd bool) error {
+	for {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		data, complete, err := r.next()
+		if err != nil {
+			return err
+		}
+		if !complete {
+			if toEnd && len(data) > 0 {
+				v.line++
+				v.readLine(data, false)
+			}
+			return nil
+		}
+		v.line++
+		v.readLine(data, true)
+	}
+}
+
+func (v *verifier) readLine(data []byte, complete bool) {
+	e, err := unseal(data)
+	if err != nil && !errors.Is(err, errSeal) || !complete {
+		v.addJunk(data, complete)
+		return
+	}
+	v.report.Entries++
+	v.found = v.found || e.Hash == v.expect
+	v.endJunk(&e)
+	if err != nil {
+		v.here(e.Seq, KindEdited, "entry %d was changed: it does not have the hash that it was written with", e.Seq)
+	}
+	if e.Repair != nil && e.Repair.Cause != CauseUnfinished {
+		v.here(e.Seq, e.Repair.Cause.kind(), "entry %d records that the log had been tampered with: %s", e.Seq, e.Repair.Cause)
+	}
+	v.follow(&e)
+	v.first = false
+}
+
+// kind is the problem that a recorded repair stands for.
+func (c Cause) kind() Kind {
+	switch c {
+	case CauseMissing:
+		return KindTruncated
+	case CauseReplaced:
+		return KindEdited
+	case CauseUnfinished, CauseGarbage:
+		return KindGarbage
+	case CauseHeadMissing, CauseHeadBehind:
+	}
+	return KindHead
+}
+
+// follow checks that e comes after the entries before it.
+func (v *verifier) follow(e *Entry) {
+	switch {
+	case e.Seq == v.seq && e.Hash == v.hash:
+		v.here(e.Seq, KindDuplicated, "entry %d stands there a second time", e.Seq)
+		return
+	case e.Seq <= v.seq:
+		v.late(e)
+		return
+	case e.Seq > v.seq+1:
+		v.missing(e)
+	case e.Prev != v.hash:
+		v.here(e.Seq, KindEdited, "entry %d does not refer to the entry %d that stands before it: one of them was replaced", e.Seq, v.seq)
+	}
+	want := ""
+	if v.first {
+		want = v.file
+	}
+	if e.PrevFile != want && e.Seq == v.seq+1 {
+		v.here(e.Seq, KindReordered, "entry %d was moved to another file: the entry before it should be in %q, not in %q", e.Seq, e.PrevFile, want)
+	}
+	v.seq, v.hash, v.file = e.Seq, e.Hash, v.name
+}
+
+// missing records that the entries between the last one and e are not there.
+func (v *verifier) missing(e *Entry) {
+	from, to := v.seq+1, e.Seq-1
+	text := fmt.Sprintf("entry %d is missing", from)
+	if to > from {
+		text = fmt.Sprintf("entries %d to %d are missing", from, to)
+	}
+	if v.first && e.PrevFile != "" && e.PrevFile != v.file {
+		text += "; the last of them was in " + e.PrevFile
+	}
+	if len(v.gaps) >= maxProblems {
+		v.gaps = v.gaps[1:]
+	}
+	v.gaps = append(v.gaps, gap{from, to, to - from + 1, v.here(e.Seq, KindRemoved, "%s", text)})
+}
+
+// late is for an entry that should have come before.
+func (v *verifier) late(e *Entry) {
+	for i := range v.gaps {
+		g := &v.gaps[i]
+		if g.from <= e.Seq && e.Seq <= g.to && g.left > 0 {
+			if g.left--; g.left == 0 && g.problem >= 0 {
+				v.report.Problems[g.problem].Text = fmt.Sprintf("entries %d to %d are not in their place", g.from, g.to)
+				v.report.Problems[g.problem].Kind = KindReordered
+			}
+			v.here(e.Seq, KindReordered, "entry %d stands after entry %d", e.Seq, v.seq)
+			return
+		}
+	}
+	v.here(e.Seq, KindDuplicated, "entry %d stands here again, after entry %d", e.Seq, v.seq)
+}
+
+func (v *verifier) addJunk(data []byte, complete bool) {
+	j := &v.junk
+	if j.sum == nil {
+		*j = junk{file: v.name, line: v.line, sum: sha256.New()}
+	}
+	if j.newline {
+		j.write([]byte{'\n'})
+	}
+	j.write(data)
+	j.newline = complete
+	j.whole = j.whole || json.Valid(data) && len(data) > 0
+}
+
+func (j *junk) write(data []byte) {
+	j.sum.Write(data) // never fails
+	j.bytes += int64(len(data))
+}
+
+// endJunk reports what stood before e and was no entry, unless e says that it
+// was found there.
+func (v *verifier) endJunk(e *Entry) {
+	j := v.junk
+	v.junk = junk{}
+	if j.sum == nil {
+		return
+	}
+	sum := hex.EncodeToString(j.sum.Sum(nil))
+	if e != nil && e.Repair != nil && e.Repair.Cause == CauseUnfinished && e.Repair.Bytes == j.bytes && e.Repair.SHA256 == sum && e.Repair.File == j.file && !j.whole {
+		v.report.Repaired++
+		return
+	}
+	v.problem(Problem{File: j.file, Line: j.line, Kind: KindGarbage, Text: fmt.Sprintf("%d bytes that are no entry", j.bytes)})
+}
+
+// finish compares the end of the log with head.json.
+func (v *verifier) finish(h *head) {
+	r := &v.report
+	r.LastSeq = v.seq
+	if v.seq > 0 {
+		r.Head = v.hash
+	}
+	unfinished := v.junk.sum != nil && !v.junk.whole && !v.junk.newline && v.junk.file == v.name
+	if !unfinished {
+		v.endJunk(nil)
+	}
+	switch {
+	case h == nil && v.seq > 1:
+		v.problem(Problem{File: headName, Kind: KindHead, Text: "head.json is missing or unreadable: entries may have been cut off the end"})
+	case h == nil:
+	case h.Seq > v.seq:
+		v.problem(Problem{File: h.File, Seq: h.Seq, Kind: KindTruncated,
+			Text: fmt.Sprintf("entries %d to %d are missing at the end; the last was in %s", v.seq+1, h.Seq, h.File)})
+	case h.Seq == v.seq && h.Hash != v.hash:
+		v.problem(Problem{File: headName, Seq: v.seq, Kind: KindEdited, Text: fmt.Sprintf("the last entry is not the one that head.json knows as %d", h.Seq)})
+	case h.Seq+1 < v.seq:
+		v.problem(Problem{File: headName, Seq: h.Seq, Kind: KindHead, Text: fmt.Sprintf("head.json says that the log ends with entry %d, but it goes on to %d", h.Seq, v.seq)})
+	}
+	if v.expect != "" && !v.found {
+		v.problem(Problem{Kind: KindExpect, Text: "the expected hash " + v.expect + " is not in the log: this is another log, or its end is missing"})
+	}
+	if unfinished {
+		r.Repaired++ // the next entry will close it off
+	}
+}
