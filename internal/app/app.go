@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
@@ -16,7 +18,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -44,12 +45,18 @@ type Bridge struct {
 
 	opts  Options
 	model *rehearsal.Server // nil unless it answers
+	guard guardParts
 }
 
 // Start finds or installs the runtime, decides who answers, and returns an
 // engine that is ready for sessions. The runtime itself starts with the first
 // of them.
 func Start(ctx context.Context, o Options) (*Bridge, error) {
+	depth := guard.DepthOf(o.Environ)
+	if err := guard.CheckDepth(depth); err != nil {
+		return nil, err
+	}
+	o.Environ = append(slices.Clone(o.Environ), guard.DepthVariable+"="+strconv.Itoa(depth+1))
 	rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: o.Config.Home, CLIPath: o.Config.CLIPath}, o.Progress)
 	if err != nil {
 		return nil, err
@@ -89,7 +96,7 @@ func (o Options) records() string { return Records(o.Config) }
 func (b *Bridge) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	return errors.Join(b.Engine.Close(ctx), b.closeModel())
+	return errors.Join(b.Engine.Close(ctx), b.closeModel(), b.guard.close())
 }
 
 func (b *Bridge) closeModel() error {
@@ -97,15 +104,6 @@ func (b *Bridge) closeModel() error {
 		return nil
 	}
 	return b.model.Close()
-}
-
-// Gate is the guard of a workspace, with asker for what needs consent.
-func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, error) {
-	c := b.opts.Config
-	return guard.New(guard.Options{
-		Workspace: workspace, Protected: []string{c.Home, c.AuditLogDir}, Asker: asker,
-		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries,
-	})
 }
 
 // Spec is a session in a workspace as the configuration has it.

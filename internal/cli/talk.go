@@ -61,10 +61,10 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if t.bridge, err = p.start(ctx, cfg, o.demo); err != nil {
 		return nil, err
 	}
+	opened := t // t is nil by the time that a failure is cleaned up after
 	defer func() {
 		if err != nil {
-			t.close(ctx)
-			t = nil
+			opened.close(ctx)
 		}
 	}()
 	spec := t.bridge.Spec(bridge.ProfileAgent, t.dir)

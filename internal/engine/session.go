@@ -105,6 +105,9 @@ func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func()
 	if err != nil {
 		return nil, err
 	}
+	if g, ok := r.Spec.Gate.(sessionNamed); ok {
+		g.SetSession(inner.ID())
+	}
 	s := &Session{engine: e, request: r, resumed: resumed, inner: inner}
 	e.mu.Lock()
 	closed := e.closed
@@ -120,6 +123,9 @@ func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func()
 	}
 	return s, nil
 }
+
+// sessionNamed is a gate that wants to know which session it guards.
+type sessionNamed interface{ SetSession(id string) }
 
 // ID is the agent's id of the session.
 func (s *Session) ID() string { return s.current().ID() }

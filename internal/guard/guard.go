@@ -1,124 +1,257 @@
-// Package guard decides what a session may do. Agents ask it through
-// bridge.Gate, once before every tool call and once for every permission
-// request of the runtime; it fails closed.
+// Package guard decides what a session may do, hides secrets, and keeps the
+// record. Agents ask it through bridge.Gate: before every tool call, for
+// every permission request of the runtime, and with every prompt and result.
 //
-// What it holds to is the default of the design: inside the workspace reading
-// and writing are allowed, what is outside of it is denied, commands and the
-// network need a person's consent, a few files may never be written, and what
-// it does not know it denies.
+// The decision itself is policy's; this package makes of a tool call what a
+// policy can judge (paths resolved, commands taken apart, hosts read), puts to
+// a person what needs consent, and writes each decision down before it takes
+// effect. It fails closed: an error, a panic, a record that cannot be written,
+// or something it does not understand is a denial.
 package guard
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
-// Options make a Guard. Workspace and Asker are required.
+// Recorder takes down what happened. *audit.Log is one.
+type Recorder interface {
+	Append(ctx context.Context, e audit.Entry) error
+}
+
+// Options make a Guard. Workspace and Policy are required.
 type Options struct {
-	Workspace string
-	// Protected are directories that nothing may write to, such as the
-	// bridge's own.
-	Protected []string
+	Workspace *paths.Workspace
+	Policy    *policy.Policy
+	Redactor  *redact.Redactor
+	Audit     Recorder // nil keeps no record
 	Asker     approval.Asker
 	// AskTimeout bounds how long a person may take; no answer is a denial.
 	AskTimeout time.Duration
-	// AllowTools need no consent, by name.
+	// AllowTools need no consent, by name; what is denied stays denied.
 	AllowTools []string
+	// Door and Session name the caller in the record.
+	Door string
+	// Servers are the names of the session's MCP servers, and ClientTools
+	// those of the caller's own tools.
+	Servers     []string
+	ClientTools []string
 	// MaxRetries caps what Recover allows.
 	MaxRetries int
 }
 
+// maxResult is how much of one string of a tool's result the model gets.
+const maxResult = 10 << 10
+
 // Guard is the gate of one session. Its methods may be called concurrently.
 type Guard struct {
 	opts Options
-	root string
 
 	mu       sync.Mutex
-	agreed   map[string]bool // what a person has allowed for the session
+	session  string
+	agreed   map[string]bool   // what a person has allowed for the session
+	granted  map[string]bool   // what a person has allowed once, by subject
+	tools    map[string]string // the tool that was last called for a subject
 	attempts int
 }
 
-// New returns the guard of a workspace, which must exist.
-func New(opts Options) (*Guard, error) {
+// New returns the guard of a session.
+func New(opts Options) *Guard {
 	if opts.Asker == nil {
 		opts.Asker = approval.Nobody{}
 	}
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 5 * time.Minute
 	}
-	root, err := realPath(opts.Workspace)
-	if err != nil {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace " + opts.Workspace + " cannot be used", Cause: err,
-			Remedy: "name an existing directory"}
+	if opts.Redactor == nil {
+		opts.Redactor = redact.New(redact.Options{})
 	}
-	return &Guard{opts: opts, root: root, agreed: map[string]bool{}}, nil
+	return &Guard{opts: opts, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
 }
 
-// Prompt passes the text on as it is.
-func (g *Guard) Prompt(_ context.Context, text string) (string, error) { return text, nil }
-
-// Before raises no objection: every tool that matters asks for permission.
-func (g *Guard) Before(context.Context, bridge.ToolCall) bridge.Decision {
-	return bridge.Decision{Verdict: bridge.Allow}
+// SetSession names the session in the record from now on.
+func (g *Guard) SetSession(id string) {
+	g.mu.Lock()
+	g.session = id
+	g.mu.Unlock()
 }
 
-// After passes the result on as it is.
-func (g *Guard) After(_ context.Context, _ bridge.ToolCall, result any) (any, error) {
-	return result, nil
+// Prompt hides secrets in what the user says.
+func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
+	clean, hits := g.opts.Redactor.String(text)
+	e := audit.Entry{Hook: audit.HookPrompt, Input: clean, Decision: "allow"}
+	if hits > 0 {
+		e.Reason = fmt.Sprintf("%d secrets hidden", hits)
+	}
+	if err := g.record(ctx, e, time.Now()); err != nil {
+		return "", err
+	}
+	return clean, nil
 }
 
-// Failed has nothing to do yet.
-func (g *Guard) Failed(context.Context, bridge.ToolCall, string) {}
+// Before judges a tool call before anything happens.
+func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
+	began := time.Now()
+	action := g.action(call)
+	subjects := subjectsOf(action)
+	g.mu.Lock()
+	for _, s := range subjects {
+		g.tools[s] = call.Name
+		delete(g.granted, s)
+	}
+	g.mu.Unlock()
+	d, asked := g.decide(ctx, action, requestOf(call, action))
+	if asked && d.Verdict == bridge.Allow {
+		// The runtime may now ask for the same thing; the person need not.
+		g.mu.Lock()
+		for _, s := range subjects {
+			g.granted[s] = true
+		}
+		g.mu.Unlock()
+	}
+	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args}, d, began)
+}
+
+// Permit answers a permission request of the runtime.
+func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
+	began := time.Now()
+	action := g.requested(r)
+	subjects := subjectsOf(action)
+	g.mu.Lock()
+	granted := len(subjects) > 0
+	for _, s := range subjects {
+		granted = granted && g.granted[s]
+		if action.Tool == "" {
+			action.Tool = g.tools[s]
+		}
+	}
+	g.mu.Unlock()
+	var d bridge.Decision
+	if out := g.opts.Policy.Evaluate(action); out.Verdict == policy.Ask && granted {
+		d = allow("allowed when it was called")
+	} else {
+		d, _ = g.decide(ctx, action, r)
+	}
+	return g.written(ctx, audit.Entry{Hook: audit.HookPermission, Tool: action.Tool, Call: r.CallID, Input: r}, d, began)
+}
+
+// decide evaluates the policy and asks a person where it says so.
+func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest) (d bridge.Decision, asked bool) {
+	out := g.opts.Policy.Evaluate(a)
+	switch out.Verdict {
+	case policy.Allow:
+		return allow(out.Reason), false
+	case policy.Ask:
+		for _, name := range g.opts.AllowTools {
+			if name == a.Tool {
+				return allow("always allowed by configuration"), false
+			}
+		}
+		return g.ask(ctx, r, out.Reason), true
+	case policy.Deny:
+	}
+	return deny(out.Reason), false
+}
+
+// After hides secrets in every string of a result and shortens what is long,
+// before the model or anybody else sees it.
+func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
+	began := time.Now()
+	clean, hits := g.opts.Redactor.Value(result)
+	clean = shorten(clean)
+	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: clean, Decision: "allow"}
+	if hits > 0 {
+		e.Reason = fmt.Sprintf("%d secrets hidden", hits)
+	}
+	if err := g.record(ctx, e, began); err != nil {
+		return nil, err
+	}
+	return clean, nil
+}
+
+// shorten cuts long strings of a tool's result, at any depth.
+func shorten(v any) any {
+	switch v := v.(type) {
+	case string:
+		s, _ := redact.Truncate(v, maxResult)
+		return s
+	case map[string]any:
+		for k := range v {
+			v[k] = shorten(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = shorten(v[i])
+		}
+	}
+	return v
+}
+
+// Failed takes down a tool call that ended in an error.
+func (g *Guard) Failed(ctx context.Context, call bridge.ToolCall, message string) {
+	clean, _ := g.opts.Redactor.String(message)
+	// There is no decision left to take; the next one fails if the record does.
+	_ = g.record(ctx, audit.Entry{Hook: audit.HookToolFailure, Tool: call.Name, Call: call.ID, Output: clean}, time.Now())
+}
 
 // Recover sorts an error by its text.
-func (g *Guard) Recover(_ context.Context, message string, _ bool) bridge.Recovery {
+func (g *Guard) Recover(ctx context.Context, message string, _ bool) bridge.Recovery {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.attempts++
-	return bridge.ClassifyText(message).Recovery(g.attempts, g.opts.MaxRetries)
+	r := bridge.ClassifyText(message).Recovery(g.attempts, g.opts.MaxRetries)
+	g.mu.Unlock()
+	clean, _ := g.opts.Redactor.String(message)
+	if err := g.record(ctx, audit.Entry{Hook: audit.HookError, Output: clean, Decision: string(r)}, time.Now()); err != nil {
+		return bridge.RecoverAbort
+	}
+	return r
 }
 
-// Permit decides about a permission request.
-func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
-	switch r.Kind {
-	case bridge.PermissionRead:
-		return g.inside(r.Paths, "read")
-	case bridge.PermissionWrite:
-		if d := g.inside(r.Paths, "written"); d.Verdict != bridge.Allow {
-			return d
-		}
-		return g.unprotected(r.Paths)
-	case bridge.PermissionCustom:
-		// The caller runs these itself.
-		return allow("the caller's own tool")
-	case bridge.PermissionShell, bridge.PermissionURL, bridge.PermissionMCP, bridge.PermissionMemory, bridge.PermissionHook:
-		if slices.Contains(g.opts.AllowTools, r.Tool) && r.Tool != "" {
-			return allow("always allowed by configuration")
-		}
-		return g.ask(ctx, r)
-	case bridge.PermissionUnknown:
+// written puts a decision on record; without one nothing is allowed.
+func (g *Guard) written(ctx context.Context, e audit.Entry, d bridge.Decision, began time.Time) bridge.Decision {
+	e.Decision, e.Reason = d.Verdict.String(), d.Reason
+	if err := g.record(ctx, e, began); err != nil {
+		return deny(err.Error())
 	}
-	return deny("unknown kind of request " + r.Native)
+	return d
+}
+
+// record completes an entry and appends it. Inputs are redacted here, so that
+// no caller can forget to.
+func (g *Guard) record(ctx context.Context, e audit.Entry, began time.Time) error {
+	if g.opts.Audit == nil {
+		return nil
+	}
+	g.mu.Lock()
+	e.Session = g.session
+	g.mu.Unlock()
+	e.Door, e.Duration = g.opts.Door, float64(time.Since(began).Microseconds())/1000
+	if err := g.opts.Audit.Append(context.WithoutCancel(ctx), e); err != nil {
+		return fmt.Errorf("the audit log cannot be written, so nothing is allowed: %w", err)
+	}
+	return nil
 }
 
 func allow(reason string) bridge.Decision {
 	return bridge.Decision{Verdict: bridge.Allow, Reason: reason}
 }
+
 func deny(reason string) bridge.Decision {
 	return bridge.Decision{Verdict: bridge.Deny, Reason: reason}
 }
 
-// ask puts the request to a person, once for each distinct thing if they say
-// so.
-func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
+// ask puts a request to a person, once for each distinct thing if they say so.
+func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string) (d bridge.Decision) {
 	q := question(r)
 	key := string(r.Kind) + "\x00" + r.Server + "\x00" + r.Tool + "\x00" + q.Summary + "\x00" + q.Detail
 	g.mu.Lock()
@@ -129,12 +262,14 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest) bridge.Deci
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
+	end := bridge.Waiting(ctx, r)
+	defer func() { end(d) }()
 	answer, err := g.opts.Asker.Ask(ctx, q)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return deny(fmt.Sprintf("nobody answered within %s", g.opts.AskTimeout))
+		return deny(fmt.Sprintf("%s, and nobody answered within %s", why, g.opts.AskTimeout))
 	case err != nil:
-		reason := err.Error()
+		reason := why + ": " + err.Error()
 		if e := bridge.AsError(err); e.Remedy != "" {
 			reason += " (" + e.Remedy + ")"
 		}
@@ -148,29 +283,4 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest) bridge.Deci
 		return allow("allowed once")
 	}
 	return deny("the user said no")
-}
-
-func question(r bridge.PermissionRequest) approval.Question {
-	q := approval.Question{Request: r}
-	switch r.Kind {
-	case bridge.PermissionShell:
-		q.Summary = "run: " + r.Command
-		if first, _, more := strings.Cut(r.Command, "\n"); more {
-			q.Summary, q.Detail = "run: "+first+" …", r.Command
-		}
-	case bridge.PermissionURL:
-		q.Summary = "fetch: " + strings.Join(r.URLs, " ")
-	case bridge.PermissionMCP:
-		q.Summary = "call tool: " + r.Server + "/" + r.Tool
-		if r.Args != nil {
-			q.Detail = fmt.Sprint(r.Args)
-		}
-	case bridge.PermissionMemory:
-		q.Summary = "remember: " + r.Intention
-	case bridge.PermissionHook:
-		q.Summary = "go on with " + r.Tool + ": " + r.Intention
-	default:
-		q.Summary = string(r.Kind) + " " + r.Tool
-	}
-	return q
 }

@@ -1,17 +1,19 @@
-package guard
+package guard_test
 
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
 type askerFunc func(context.Context, approval.Question) (approval.Answer, error)
@@ -20,136 +22,147 @@ func (f askerFunc) Ask(ctx context.Context, q approval.Question) (approval.Answe
 	return f(ctx, q)
 }
 
-func newGuard(t *testing.T, o Options) (*Guard, string) {
+type recorderFunc func(audit.Entry) error
+
+func (f recorderFunc) Append(_ context.Context, e audit.Entry) error { return f(e) }
+
+func newGuard(t *testing.T, o guard.Options) *guard.Guard {
 	t.Helper()
-	if o.Workspace == "" {
-		o.Workspace = t.TempDir()
-	}
-	g, err := New(o)
+	ws, err := paths.New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, o.Workspace
+	t.Cleanup(func() {
+		if err := ws.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := policy.DefaultsRun()
+	d.Root = ws.Root()
+	o.Workspace, o.Policy = ws, policy.Combine(d)
+	return guard.New(o)
 }
 
-func TestFiles(t *testing.T) {
-	dir, outside, state := t.TempDir(), t.TempDir(), t.TempDir()
-	for link, target := range map[string]string{"out": outside, "dangling": filepath.Join(outside, "nothing"), "in": "sub"} {
-		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	g, _ := newGuard(t, Options{Workspace: dir, Protected: []string{state, filepath.Join(dir, "kept")}})
-	for _, tc := range []struct {
-		kind  bridge.PermissionKind
-		path  string
-		allow bool
-	}{
-		{bridge.PermissionWrite, "a.txt", true},
-		{bridge.PermissionWrite, filepath.Join(dir, "deep", "er", "a.txt"), true},
-		{bridge.PermissionWrite, "in/a.txt", true},
-		{bridge.PermissionRead, "sub", true},
-		{bridge.PermissionWrite, "../a.txt", false},
-		{bridge.PermissionWrite, dir + "-sibling/a.txt", false},
-		{bridge.PermissionWrite, "out/a.txt", false},
-		{bridge.PermissionRead, "out", false},
-		{bridge.PermissionWrite, "dangling", false},
-		{bridge.PermissionWrite, "/etc/passwd", false},
-		{bridge.PermissionRead, "/etc/passwd", false},
-		{bridge.PermissionWrite, "a\x00b", false},
-		{bridge.PermissionWrite, ".git/hooks/pre-commit", false},
-		{bridge.PermissionWrite, "sub/.git/hooks/pre-commit", false},
-		{bridge.PermissionWrite, ".GIT/config", false},
-		{bridge.PermissionWrite, ".agent-policy.yaml", false},
-		{bridge.PermissionRead, ".git/config", true},
-		{bridge.PermissionWrite, "kept/x", false},
-		{bridge.PermissionWrite, filepath.Join(state, "x"), false},
-	} {
-		d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: tc.kind, Paths: []string{tc.path}})
-		if (d.Verdict == bridge.Allow) != tc.allow || d.Reason == "" {
-			t.Errorf("%s %q: %+v", tc.kind, tc.path, d)
-		}
-	}
-	if d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionWrite, Paths: []string{"a", "../b"}}); d.Verdict == bridge.Allow {
-		t.Error("one bad path among good ones passed")
-	}
-	if d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionWrite}); d.Verdict == bridge.Allow {
-		t.Error("no path at all passed")
-	}
+func shell(command string) bridge.ToolCall {
+	return bridge.ToolCall{Name: "bash", Args: map[string]any{"command": command}}
 }
 
-func TestWhatNeedsConsent(t *testing.T) {
-	asked := 0
-	answer := approval.No
-	g, _ := newGuard(t, Options{AllowTools: []string{"safe"}, Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
+// A person is asked once for one thing: when the tool is called, and not again
+// when the runtime asks for the same.
+func TestConsent(t *testing.T) {
+	asked, answer := 0, approval.No
+	g := newGuard(t, guard.Options{AllowTools: []string{"safe"}, Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
 		asked++
 		return answer, nil
 	})})
-	permit := func(r bridge.PermissionRequest) bool { return g.Permit(t.Context(), r).Verdict == bridge.Allow }
-	shell := bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: "bash", Command: "ls"}
-	for _, r := range []bridge.PermissionRequest{shell, {Kind: bridge.PermissionURL}, {Kind: bridge.PermissionMCP, Tool: "t"},
-		{Kind: bridge.PermissionMemory}, {Kind: bridge.PermissionHook}} {
-		before := asked
-		if permit(r) || asked != before+1 {
-			t.Errorf("%s: allowed or not asked", r.Kind)
-		}
+	allowed := func(command string) bool {
+		before := g.Before(t.Context(), shell(command)).Verdict == bridge.Allow
+		return before && g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: "bash", Command: command}).Verdict == bridge.Allow
+	}
+	if allowed("npm install") || asked != 1 {
+		t.Errorf("allowed, or asked %d times", asked)
 	}
 	answer = approval.Once
-	if !permit(shell) {
-		t.Error("yes was not taken")
+	if !allowed("npm install") || asked != 2 {
+		t.Errorf("not allowed, or asked %d times", asked)
+	}
+	if !allowed("npm install") || asked != 3 {
+		t.Errorf("once was taken for always: asked %d times", asked)
 	}
 	answer = approval.Session
-	permit(shell)
-	before := asked
-	if !permit(shell) || asked != before {
-		t.Error("asked again for the same thing")
+	allowed("npm install")
+	if !allowed("npm install") || asked != 4 {
+		t.Errorf("asked again for the same thing: %d times", asked)
 	}
-	other := shell
-	other.Command = "ls; rm x"
-	if permit(other); asked != before+1 {
+	answer = approval.No
+	if allowed("npm install; rm x") {
 		t.Error("consent was stretched to another command")
 	}
-	before = asked
-	if !permit(bridge.PermissionRequest{Kind: bridge.PermissionMCP, Tool: "safe"}) || !permit(bridge.PermissionRequest{Kind: bridge.PermissionCustom}) || asked != before {
-		t.Error("asked for what needs no consent")
+	before := asked
+	if !allowed("ls") || asked != before {
+		t.Error("asked about a read-only command")
 	}
-	if permit(bridge.PermissionRequest{Kind: bridge.PermissionUnknown, Native: "new-kind"}) || permit(bridge.PermissionRequest{Kind: "nonsense"}) || asked != before {
-		t.Error("an unknown kind was allowed or asked about")
+	if d := g.Before(t.Context(), bridge.ToolCall{Name: "brand_new_tool"}); d.Verdict == bridge.Allow || asked != before+1 {
+		t.Error("a tool that nobody knows was not asked about")
+	}
+	if d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionUnknown, Native: "x"}); d.Verdict == bridge.Allow {
+		t.Error("an unknown kind was allowed")
+	}
+	if d := g.Before(t.Context(), bridge.ToolCall{Name: "safe"}); d.Verdict != bridge.Allow {
+		t.Errorf("an always-allowed tool: %+v", d)
 	}
 }
 
 func TestNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, _ := newGuard(t, Options{AskTimeout: time.Minute, Asker: askerFunc(func(ctx context.Context, _ approval.Question) (approval.Answer, error) {
+		g := newGuard(t, guard.Options{AskTimeout: time.Minute, Asker: askerFunc(func(ctx context.Context, _ approval.Question) (approval.Answer, error) {
 			<-ctx.Done()
 			return approval.Once, ctx.Err() // a late yes is no yes
 		})})
-		d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionShell})
-		if d.Verdict == bridge.Allow || d.Reason != "nobody answered within 1m0s" {
+		if d := g.Before(t.Context(), shell("npm install")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "nobody answered within 1m0s") {
 			t.Errorf("%+v", d)
 		}
 	})
-	g, _ := newGuard(t, Options{})
-	if d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionShell}); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "--yes") {
+	g := newGuard(t, guard.Options{})
+	if d := g.Before(t.Context(), shell("npm install")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "--yes") {
 		t.Errorf("without an asker: %+v", d)
-	}
-	g, _ = newGuard(t, Options{Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
-		return approval.Once, errors.New("broken")
-	})})
-	if d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionShell}); d.Verdict == bridge.Allow {
-		t.Errorf("a failing asker: %+v", d)
 	}
 }
 
-func TestWorkspaceMustExist(t *testing.T) {
-	dangling := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink("/no/such/place", dangling); err != nil {
+// What cannot be put on record does not happen.
+func TestNoRecordNoTool(t *testing.T) {
+	full := errors.New("no space left on device")
+	g := newGuard(t, guard.Options{Audit: recorderFunc(func(audit.Entry) error { return full })})
+	if d := g.Before(t.Context(), shell("ls")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "no space left") {
+		t.Errorf("before: %+v", d)
+	}
+	if d := g.Permit(t.Context(), bridge.PermissionRequest{Kind: bridge.PermissionRead, Paths: []string{"."}}); d.Verdict == bridge.Allow {
+		t.Errorf("permit: %+v", d)
+	}
+	if _, err := g.After(t.Context(), shell("ls"), "x"); err == nil {
+		t.Error("a result passed")
+	}
+	if _, err := g.Prompt(t.Context(), "x"); err == nil {
+		t.Error("a prompt passed")
+	}
+	if r := g.Recover(t.Context(), "timeout", true); r != bridge.RecoverAbort {
+		t.Errorf("recover: %s", r)
+	}
+}
+
+// Every string of a result is redacted and bounded, and so is the record.
+func TestResults(t *testing.T) {
+	token := "ghp_" + "x7Qm2Lk9Rt4Vb8Zc1Np6Wd3Hs5Jf0Ga2Ye7U"
+	var entries []audit.Entry
+	g := newGuard(t, guard.Options{Audit: recorderFunc(func(e audit.Entry) error {
+		entries = append(entries, e)
+		return nil
+	})})
+	result := map[string]any{"textResultForLlm": "key " + token, "sessionLog": token, "big": strings.Repeat("x", 50_000),
+		"contents": []any{map[string]any{"outputPreview": "a " + token}}}
+	out, err := g.After(t.Context(), shell("cat x"), result)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{Workspace: dangling}); bridge.CodeOf(err) != bridge.CodeInvalid {
-		t.Errorf("%v", err)
+	text, err := bridge.EncodeEvent(bridge.Other{Name: "x", Data: out})
+	if err != nil || strings.Contains(string(text), token) || strings.Count(string(text), "[REDACTED]") != 3 {
+		t.Errorf("%.300s, %v", text, err)
+	}
+	if len(text) > 20_000 {
+		t.Errorf("%d bytes reach the model", len(text))
+	}
+	if p, err := g.Prompt(t.Context(), "use "+token); err != nil || strings.Contains(p, token) {
+		t.Errorf("prompt %q, %v", p, err)
+	}
+	if len(entries) != 2 {
+		t.Errorf("%d entries", len(entries))
+	}
+}
+
+func TestDepth(t *testing.T) {
+	for env, ok := range map[string]bool{"": true, "COPILOT_BRIDGE_DEPTH=2": true, "COPILOT_BRIDGE_DEPTH=3": false, "COPILOT_BRIDGE_DEPTH=x": false, "COPILOT_BRIDGE_DEPTH=-1": false} {
+		if err := guard.CheckDepth(guard.DepthOf([]string{"A=b", env})); (err == nil) != ok {
+			t.Errorf("%q: %v", env, err)
+		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -82,4 +84,16 @@ func newest(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the list is empty")
 	}
 	ts.Setenv(args[1], list[0].ID)
+}
+
+// tamper changes one word in the middle of the audit log.
+func tamper(ts *testscript.TestScript, _ bool, _ []string) {
+	files, err := filepath.Glob(filepath.Join(ts.Getenv("COPILOT_BRIDGE_HOME"), "audit", "audit-*.jsonl"))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("there is no audit log")
+	}
+	b, err := os.ReadFile(files[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(files[0], []byte(strings.Replace(string(b), `"decision":"deny"`, `"decision":"allow"`, 1)), 0o600))
 }

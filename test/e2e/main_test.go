@@ -55,7 +55,7 @@ func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 	t.Helper()
 	copilot := runtimetest.Path(t)
 	model := provider(t)
-	commands := map[string]scriptCommand{"exits": exits, "jsonlines": jsonLines, "newest": newest}
+	commands := map[string]scriptCommand{"exits": exits, "jsonlines": jsonLines, "newest": newest, "tamper": tamper}
 	for name, c := range more {
 		commands[name] = c
 	}

@@ -20,13 +20,15 @@ const module = "github.com/copilot-bridge/copilot-bridge/"
 var allowed = map[string][]string{
 	"cmd/copilot-bridge": {"internal/cli"},
 	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
-		"internal/guard/approval", "internal/sessionstore", "internal/supervise"},
+		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/sessionstore", "internal/supervise"},
 	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
-		"internal/guard", "internal/guard/approval", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
-	"internal/engine":                     {"internal/bridge", "internal/sessionstore"},
-	"internal/agent/sdk":                  {"internal/bridge", "internal/supervise"},
-	"internal/agent/agenttest":            {"internal/bridge", "internal/engine"},
-	"internal/guard":                      {"internal/bridge", "internal/guard/approval"},
+		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
+		"internal/guard/redact", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
+	"internal/engine":          {"internal/bridge", "internal/sessionstore"},
+	"internal/agent/sdk":       {"internal/bridge", "internal/supervise"},
+	"internal/agent/agenttest": {"internal/bridge", "internal/engine"},
+	"internal/guard": {"internal/bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
+		"internal/guard/redact", "internal/guard/shell"},
 	"internal/guard/approval":             {"internal/bridge"},
 	"internal/guard/audit":                {"internal/bridge", "internal/durable"},
 	"internal/guard/paths":                {"internal/bridge"},
@@ -43,7 +45,7 @@ var allowed = map[string][]string{
 	"internal/bridge":                     {},
 	"test/layout":                         {},
 	"test/e2e":                            {},
-	"test/bench":                          {"internal/agent/sdk", "internal/bridge", "internal/copilotruntime", "internal/engine", "internal/rehearsal", "internal/supervise"},
+	"test/bench":                          {},
 }
 
 type listed struct {

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+)
+
+// guardParts are what the guards of all sessions share, made when the first
+// of them is needed.
+type guardParts struct {
+	mu         sync.Mutex
+	redactor   *redact.Redactor
+	log        *audit.Log
+	workspaces []*paths.Workspace
+}
+
+func (p *guardParts) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, w := range p.workspaces {
+		errs = append(errs, w.Close())
+	}
+	if p.log != nil {
+		errs = append(errs, p.log.Close())
+	}
+	p.workspaces, p.log = nil, nil
+	return errors.Join(errs...)
+}
+
+func (p *guardParts) shared(c *config.Config) (*redact.Redactor, *audit.Log, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log != nil {
+		return p.redactor, p.log, nil
+	}
+	r := redact.New(redact.Options{Secrets: c.Secrets()})
+	log, err := audit.Open(c.AuditLogDir, audit.Options{Redact: func(v any) any {
+		clean, _ := r.Value(v)
+		return clean
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	p.redactor, p.log = r, log
+	return r, log, nil
+}
+
+// Trust is the record of trusted policy files of a configuration.
+func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("trust.json")} }
+
+// Gate is the guard of a workspace, with asker for what needs consent. A
+// policy file that cannot be understood is an error: it might forbid
+// something.
+func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, error) {
+	c := b.opts.Config
+	ws, err := paths.New(workspace, paths.WithHome(b.opts.UserDir))
+	if err != nil {
+		return nil, err
+	}
+	b.guard.mu.Lock()
+	b.guard.workspaces = append(b.guard.workspaces, ws)
+	b.guard.mu.Unlock()
+	layers, err := b.layers(ws.Root())
+	if err != nil {
+		return nil, err
+	}
+	redactor, log, err := b.guard.shared(c)
+	if err != nil {
+		return nil, err
+	}
+	defaults := policy.DefaultsRun()
+	defaults.Root, defaults.CaseInsensitive = ws.Root(), ws.CaseFolding()
+	defaults.Protected = []string{c.Home, c.AuditLogDir}
+	return guard.New(guard.Options{
+		Workspace: ws, Policy: policy.Combine(defaults, layers...), Redactor: redactor, Audit: log, Asker: asker, Door: "cli",
+		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries,
+	}), nil
+}
+
+// layers are the policy files in force: the user's own, and the workspace's,
+// of which only the restrictions count until the user has trusted it.
+func (b *Bridge) layers(root string) ([]policy.Layer, error) {
+	c := b.opts.Config
+	var out []policy.Layer
+	user, err := policy.LoadUser(c.Home)
+	if err != nil {
+		return nil, err
+	}
+	if user != nil {
+		out = append(out, user.Layer(true))
+	}
+	local, err := policy.LoadWorkspace(root)
+	if err != nil || local == nil {
+		return out, err
+	}
+	trusted, err := Trust(c).Trusted(local.Path, local.Data)
+	if err != nil {
+		return nil, err
+	}
+	if !trusted {
+		b.opts.Logger.Warn("only the restrictions of this workspace's policy count until you trust it: copilot-bridge trust", "file", local.Path)
+	}
+	return append(out, local.Layer(trusted)), nil
+}
