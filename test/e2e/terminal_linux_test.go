@@ -175,7 +175,7 @@ func TestConsentAtTheTerminal(t *testing.T) {
 
 func TestConsentForTheSession(t *testing.T) {
 	t.Parallel()
-	call := `rehearsal: tool bash {"command":"echo x >> made","description":"write"}` + "\n"
+	call := `rehearsal: tool bash {"command":"sh -c 'echo x >> made'","description":"write"}` + "\n"
 	x := atTerminal(t, "run", call+"rehearsal: next\n"+call+"rehearsal: next\n"+"rehearsal: text over")
 	x.sees(menu)
 	x.types("a\n")
