@@ -117,7 +117,8 @@ type Redirect struct {
 type Path struct {
 	Text string // relative to where the script starts, also behind cd
 	// Pattern is set if the name has wildcards; characters that stand for
-	// themselves have a backslash in front of them there.
+	// themselves have a backslash in front of them there. What it matches has
+	// to be checked, not the text: a link may be among it.
 	Pattern string
 	Write   bool
 	// Certain is not set for a word that may be something else than a path.

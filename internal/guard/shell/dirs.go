@@ -89,12 +89,11 @@ func (a *analyser) changeDir(c call, d dirSet) (ok, fail dirSet) {
 	case target.dynamic || target.pattern != "":
 		a.opaque("where " + c.name + " goes is not known, so neither is what paths after it mean")
 		ok = dirSet{at: d.at, lost: true}
+	case target.text == "" || target.text == ".":
+		return d, d
 	default:
 		for _, p := range d.in(target.text) {
 			a.path(Path{Text: p, Certain: true})
-		}
-		if target.text == "" || target.text == "." {
-			return d, d
 		}
 		ok = dirSet{at: d.in(target.text), lost: d.lost && !isRooted(target.text)}
 	}

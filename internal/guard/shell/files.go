@@ -77,74 +77,6 @@ var linkOptions = map[string]struct {
 	"zip": {'r', "--recurse-paths"}, "scp": {'r', ""}, "ls": {'L', "--dereference"},
 }
 
-// scriptFile lists the file that a shell runs, and what it hands on.
-func (a *analyser) scriptFile(c *call, d dirSet) {
-	opts, rest, _ := shellOptions.parse(c.args)
-	_, inline := find(opts, "-c")
-	_, stdin := find(opts, "-s")
-	if inline && len(rest) > 0 {
-		rest = rest[1:]
-	}
-	for i, w := range rest {
-		if w.text != "-" && !isStandardInput(w.text) && !strings.HasPrefix(w.text, "-") {
-			a.wordPath(w, d, false, i == 0 && !inline && !stdin || looksLikePath(w.text))
-		}
-	}
-	if file, ok := find(opts, "--rcfile", "--init-file"); ok {
-		a.wordPath(file, d, false, true)
-	}
-}
-
-// relativeTo applies git -C and its like.
-func (a *analyser) relativeTo(c *call, u usage, d dirSet) dirSet {
-	if u.dirs == "" {
-		return d
-	}
-	for i := 0; i < len(c.args); i++ {
-		w := c.args[i]
-		if c.name == "git" && (w.dynamic || !strings.HasPrefix(w.text, "-")) {
-			if i == 0 || c.args[i-1].text != "-c" {
-				return d // -C behind the subcommand is something else
-			}
-			continue
-		}
-		if !has(u.dirs, w.text) || i+1 == len(c.args) {
-			continue
-		}
-		if i++; c.args[i].dynamic {
-			continue
-		}
-		a.wordPath(c.args[i], d, false, true)
-		d = dirSet{at: d.in(c.args[i].text), lost: d.lost}
-	}
-	return d
-}
-
-// findPaths tells find's starting points from its expression.
-func (a *analyser) findPaths(c *call, u usage, d dirSet) {
-	deletes := hasOption(c.args, "-delete")
-	start := true
-	for i := 0; i < len(c.args); i++ {
-		w := c.args[i]
-		switch text := w.text; {
-		case start && (text == "-L" || text == "-H" || text == "-P" || strings.HasPrefix(text, "-O") || text == "-D"):
-		case strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok"):
-			start = false
-			for i++; i < len(c.args) && c.args[i].text != ";" && c.args[i].text != "+"; i++ {
-			}
-		case strings.HasPrefix(text, "-") || text == "(" || text == "!":
-			start = false
-			if has(u.outputs, text) || has(u.inputs, text) {
-				if i++; i < len(c.args) {
-					a.optionPath(u, text, c.args[i], d)
-				}
-			}
-		case start:
-			a.wordPath(w, d, deletes, true)
-		}
-	}
-}
-
 // operands lists the paths that options take and returns the words that are
 // neither options nor their values.
 func (a *analyser) operands(c *call, u usage, d dirSet) []word {
@@ -247,6 +179,9 @@ func (a *analyser) gluedPath(u usage, text string, d dirSet) {
 
 // has looks for option in a list that is separated by spaces.
 func has(list, option string) bool {
+	if option == "" {
+		return false
+	}
 	for from := 0; ; {
 		i := strings.Index(list[from:], option)
 		if i < 0 {
@@ -316,4 +251,29 @@ func appendNew[T comparable](list []T, v T) []T {
 // looksLikePath goes by how a word is written.
 func looksLikePath(s string) bool {
 	return s != "" && !isAddress(s) && (strings.Contains(s, "/") || s[0] == '.' || s[0] == '~' || strings.HasPrefix(s, "@/"))
+}
+
+// relativeTo applies git -C and its like.
+func (a *analyser) relativeTo(c *call, u usage, d dirSet) dirSet {
+	if u.dirs == "" {
+		return d
+	}
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		if c.name == "git" && (w.dynamic || !strings.HasPrefix(w.text, "-")) {
+			if i == 0 || c.args[i-1].text != "-c" {
+				return d // -C behind the subcommand is something else
+			}
+			continue
+		}
+		if !has(u.dirs, w.text) || i+1 == len(c.args) {
+			continue
+		}
+		if i++; c.args[i].dynamic {
+			continue
+		}
+		a.wordPath(c.args[i], d, false, true)
+		d = dirSet{at: d.in(c.args[i].text), lost: d.lost}
+	}
+	return d
 }

@@ -44,7 +44,7 @@ func FuzzAnalyse(f *testing.F) {
 		for _, u := range a.URLs {
 			_, _ = ParseHost(u) // must not panic
 		}
-		wrapped := "bash -c '" + strings.ReplaceAll(script, "'", `'\''`) + "'"
+		wrapped := "bash -c -- '" + strings.ReplaceAll(script, "'", `'\''`) + "'"
 		inner, err := analyse(wrapped, Bash, nil)
 		if err != nil {
 			return // the bounds are reached earlier

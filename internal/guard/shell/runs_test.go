@@ -88,7 +88,8 @@ func covers(a Analysis, call []string) bool {
 		if programName(c.Words[0]) != call[0] {
 			return false
 		}
-		return c.Dynamic || len(c.Globs) > 0 || slices.Equal(c.Words[1:], call[1:]) || slices.Contains(c.Words, "{}")
+		return c.Dynamic || len(c.Globs) > 0 || slices.Equal(c.Words[1:], call[1:]) ||
+			slices.ContainsFunc(c.Words, func(w string) bool { return w == "{}" || strings.Contains(w, "~") }) // known only when it runs
 	})
 }
 

@@ -229,3 +229,21 @@ func (a *analyser) remote(c *call, _ dirSet) {
 	}
 	a.url(host)
 }
+
+// scriptFile lists the file that a shell runs, and what it hands on.
+func (a *analyser) scriptFile(c *call, d dirSet) {
+	opts, rest, _ := shellOptions.parse(c.args)
+	_, inline := find(opts, "-c")
+	_, stdin := find(opts, "-s")
+	if inline && len(rest) > 0 {
+		rest = rest[1:]
+	}
+	for i, w := range rest {
+		if w.text != "-" && !isStandardInput(w.text) && !strings.HasPrefix(w.text, "-") {
+			a.wordPath(w, d, false, i == 0 && !inline && !stdin || looksLikePath(w.text))
+		}
+	}
+	if file, ok := find(opts, "--rcfile", "--init-file"); ok {
+		a.wordPath(file, d, false, true)
+	}
+}
