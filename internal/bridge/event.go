@@ -151,6 +151,9 @@ const (
 	EndDone    EndReason = "done"
 	EndAborted EndReason = "aborted"
 	EndFailed  EndReason = "failed"
+	// EndTools ends the answer to a Chat, not the turn behind it: the caller's
+	// own tools are awaited, see MessageDone.Calls.
+	EndTools EndReason = "tool_calls"
 )
 
 // Usage counts tokens and cost. Values add up: see Add.
