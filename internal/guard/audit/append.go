@@ -35,6 +35,7 @@ func (l *Log) Append(ctx context.Context, e Entry) error {
 	err = l.write(e)
 	if err != nil {
 		l.last = nil
+		err = errors.Join(err, l.open.close())
 	}
 	if unlockErr := unlock(); err == nil && unlockErr != nil {
 		err = unavailable(l.dir, unlockErr)
@@ -112,15 +113,23 @@ func (l *Log) write(e Entry) error {
 func (l *Log) current(today string) (*end, error) {
 	if at := l.last; at != nil && at.info != nil && today <= at.file {
 		info, err := os.Stat(filepath.Join(l.dir, at.file))
-		if err == nil && os.SameFile(info, at.info) && info.Size() == at.info.Size() {
-			h, err := readHead(l.dir)
-			if err == nil && h != nil && h.Seq == at.seq && h.Hash == at.hash {
-				return at, nil
-			}
+		if err == nil && os.SameFile(info, at.info) && info.Size() == at.size && l.sameHead(at) {
+			return at, nil
 		}
 	}
 	l.last = nil
+	if err := l.open.close(); err != nil {
+		return nil, err
+	}
 	return findEnd(l.dir, today)
+}
+
+func (l *Log) sameHead(at *end) bool {
+	if !l.opts.Sync {
+		return l.open.untouched(l.dir)
+	}
+	h, err := readHead(l.dir)
+	return err == nil && h != nil && h.Seq == at.seq && h.Hash == at.hash
 }
 
 // writeOne appends one entry in one write, so that a crash leaves at most one
@@ -138,34 +147,26 @@ func (l *Log) writeOne(at *end, e Entry) error {
 	if at.open {
 		data = append([]byte{'\n'}, data...)
 	}
-	path := filepath.Join(l.dir, at.file)
-	if at.info, err = appendTo(path, data, l.opts.Sync); err != nil {
-		return unavailable(path, err)
+	if err := l.open.appendTo(l.dir, at.file, data, l.opts.Sync); err != nil {
+		return unavailable(filepath.Join(l.dir, at.file), err)
+	}
+	if at.size += int64(len(data)); at.info == nil {
+		if at.info, err = l.open.data.Stat(); err != nil {
+			return unavailable(filepath.Join(l.dir, at.file), err)
+		}
 	}
 	at.seq, at.hash, at.lastFile, at.open = e.Seq, hash, at.file, false
 	return l.writeHead(at)
 }
 
 func (l *Log) writeHead(at *end) error {
-	if err := writeHead(l.dir, head{Seq: at.seq, Hash: at.hash, File: at.lastFile}, l.opts.Sync); err != nil {
+	h := head{Seq: at.seq, Hash: at.hash, File: at.lastFile}
+	put := func() error { return l.open.putHead(l.dir, h) }
+	if l.opts.Sync {
+		put = func() error { return writeHead(l.dir, h) }
+	}
+	if err := put(); err != nil {
 		return unavailable(filepath.Join(l.dir, headName), err)
 	}
 	return nil
-}
-
-func appendTo(path string, data []byte, sync bool) (info os.FileInfo, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write(data); err != nil {
-		return nil, err
-	}
-	if sync {
-		if err := f.Sync(); err != nil {
-			return nil, err
-		}
-	}
-	return f.Stat()
 }

@@ -144,8 +144,9 @@ type Log struct {
 	// turn is held by the one goroutine of this process that appends; it is a
 	// channel so that waiting for it can be given up.
 	turn   chan struct{}
-	closed bool // guarded by turn
-	last   *end // where the log ended when we last looked; guarded by turn
+	closed bool    // guarded by turn
+	last   *end    // where the log ended when we last looked; guarded by turn
+	open   handles // guarded by turn
 }
 
 // Open returns the log in dir, which is made if missing. It fails if the log
@@ -199,8 +200,9 @@ func probe(dir string) error {
 func (l *Log) Close() error {
 	l.turn <- struct{}{}
 	l.closed = true
+	err := l.open.close()
 	<-l.turn
-	return nil
+	return err
 }
 
 // bounded returns a redacted copy of v whose encoding is not too long.

@@ -44,7 +44,7 @@ func BenchmarkVerify(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := writeHead(dir, head{Seq: n, Hash: prev, File: name}, false); err != nil {
+	if err := writeHead(dir, head{Seq: n, Hash: prev, File: name}); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(text)))
