@@ -44,9 +44,28 @@ type (
 	Warmer interface {
 		Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
 	}
+	// Rotator can replace the runtime of a profile by a new one, and says how
+	// much memory the present one holds (0 = not known).
+	Rotator interface {
+		Memory(p bridge.Profile) int64
+		Rotate(ctx context.Context, p bridge.Profile) error
+	}
 	// Resetter is a session that can forget its conversation.
 	Resetter interface {
 		Reset(ctx context.Context) error
+	}
+	// Steerer is a session that can be spoken to while its turn runs.
+	Steerer interface {
+		Steer(ctx context.Context, p bridge.Prompt) error
+	}
+	// Remover is a session that can be closed and deleted in one.
+	Remover interface {
+		Remove(ctx context.Context) error
+	}
+	// Dater is a session that knows whether its runtime lives and is the one
+	// in which new sessions are opened.
+	Dater interface {
+		Current() bool
 	}
 )
 
@@ -158,6 +177,23 @@ func (e *Engine) Status(ctx context.Context) (bridge.AgentStatus, error) {
 func (e *Engine) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
 	if w, ok := e.opts.Agent.(Warmer); ok {
 		return w.Warm(ctx, p, provider, model)
+	}
+	return nil
+}
+
+// Memory is what the runtime of a profile holds, in bytes; 0 if not known.
+func (e *Engine) Memory(p bridge.Profile) int64 {
+	if r, ok := e.opts.Agent.(Rotator); ok {
+		return r.Memory(p)
+	}
+	return 0
+}
+
+// Rotate has new sessions of a profile opened in a new runtime; the old one
+// ends with its last session. An agent that cannot do that does nothing.
+func (e *Engine) Rotate(ctx context.Context, p bridge.Profile) error {
+	if r, ok := e.opts.Agent.(Rotator); ok {
+		return r.Rotate(ctx, p)
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ type Request struct {
 	Title string
 	// Budget bounds every turn of the session.
 	Budget Budget
+	// Ephemeral sessions are not resumed when their runtime has died: the turn
+	// fails with CodeCrashed and the session is of no more use.
+	Ephemeral bool
 }
 
 // Budget bounds what a turn may use; zero means no bound.
@@ -44,6 +47,8 @@ type Session struct {
 	mu    sync.Mutex
 	inner bridge.Session
 	stale bool         // inner's runtime has died
+	turn  *turn        // the running one
+	door  string       // who asks now, see Serve
 	usage bridge.Usage // of all turns
 	fresh freshTurns
 }
@@ -150,11 +155,7 @@ func (s *Session) Usage() bridge.Usage {
 	return s.usage
 }
 
-// Resolve, Abort, SetModel and History are those of bridge.Session.
-func (s *Session) Resolve(ctx context.Context, requestID string, r bridge.ToolResult) error {
-	return s.current().Resolve(ctx, requestID, r)
-}
-
+// Abort, SetModel and History are those of bridge.Session.
 func (s *Session) Abort(ctx context.Context) error { return s.current().Abort(ctx) }
 
 func (s *Session) SetModel(ctx context.Context, model, effort string) error {
@@ -167,16 +168,6 @@ func (s *Session) History(ctx context.Context) ([]bridge.Event, error) {
 		return nil, err
 	}
 	return inner.History(ctx)
-}
-
-// Reset makes the session forget its conversation, if the agent can do that;
-// otherwise it fails with CodeUnsupported and the session is as it was.
-func (s *Session) Reset(ctx context.Context) error {
-	r, ok := s.current().(Resetter)
-	if !ok {
-		return s.engine.unsupported("reset a session")
-	}
-	return r.Reset(ctx)
 }
 
 // Close lets go of the session. What the agent stored stays.
@@ -194,8 +185,14 @@ func (s *Session) Close(ctx context.Context) error {
 // Send runs a turn. It ends with TurnEnded; if the turn failed, Failed comes
 // before that and the error after it. Leaving the loop aborts the turn.
 func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return s.SendSeated(ctx, nil, p)
+}
+
+// SendSeated is Send for a caller that has been admitted already. The turn
+// owns the seat and gives it back.
+func (s *Session) SendSeated(ctx context.Context, seat *Seat, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
-		t := &turn{session: s, began: time.Now(), yield: yield}
+		t := &turn{session: s, seat: seat, door: s.servedDoor(), began: time.Now(), yield: yield}
 		if err := t.run(ctx, p); err != nil && !t.left {
 			e := bridge.AsError(err)
 			end := bridge.TurnEnded{Reason: bridge.EndFailed, Usage: t.usage, Duration: time.Since(t.began)}
@@ -216,6 +213,9 @@ func (s *Session) live(ctx context.Context) (bridge.Session, error) {
 	s.mu.Unlock()
 	if !stale {
 		return inner, nil
+	}
+	if s.request.Ephemeral {
+		return nil, &bridge.Error{Code: bridge.CodeCrashed, Message: "the runtime of the session has exited"}
 	}
 	spec := s.request.Spec
 	next, err := s.engine.opts.Agent.Resume(ctx, inner.ID(), spec)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,25 +21,91 @@ func newSlots(running, queue int) *slots {
 	return &slots{running: make(chan struct{}, running), queue: int64(queue)}
 }
 
-// acquire returns the function that gives the slot back.
-func (s *slots) acquire(ctx context.Context) (release func(), err error) {
-	release = func() { <-s.running }
+// acquire waits for a slot, if there is room to wait.
+func (s *slots) acquire(ctx context.Context) error {
 	select {
 	case s.running <- struct{}{}:
-		return release, nil
+		return nil
 	default:
 	}
 	if s.waiting.Add(1) > s.queue {
 		s.waiting.Add(-1)
-		return nil, &bridge.Error{Code: bridge.CodeBusy, RetryAfter: time.Second,
+		return &bridge.Error{Code: bridge.CodeBusy, RetryAfter: time.Second,
 			Message: fmt.Sprintf("busy: %d turns are running and %d are waiting", cap(s.running), s.queue),
 			Remedy:  "try again in a moment, or raise engine.max_concurrent or engine.queue_limit"}
 	}
 	defer s.waiting.Add(-1)
 	select {
 	case s.running <- struct{}{}:
-		return release, nil
+		return nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+}
+
+// Seat is the place of one turn among those that run. A turn that waits for
+// its caller's own tools leaves it, so that it keeps nobody out meanwhile, and
+// takes one again before it goes on.
+type Seat struct {
+	slots *slots
+
+	mu     sync.Mutex
+	held   bool
+	closed bool
+}
+
+// Admit waits for a place in which a turn may run, or fails with CodeBusy if
+// there is no room to wait. It is for callers that would otherwise prepare
+// what they cannot use; see Session.SendSeated.
+func (e *Engine) Admit(ctx context.Context) (*Seat, error) {
+	if err := e.slots.acquire(ctx); err != nil {
+		return nil, err
+	}
+	return &Seat{slots: e.slots, held: true}, nil
+}
+
+// leave gives the seat back for a while.
+func (t *Seat) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held {
+		t.held = false
+		<-t.slots.running
+	}
+}
+
+// retake waits for a seat again, however long the queue is: the turn was let
+// in before.
+func (t *Seat) retake(ctx context.Context) error {
+	t.mu.Lock()
+	there := t.held || t.closed
+	t.mu.Unlock()
+	if there {
+		return nil
+	}
+	select {
+	case t.slots.running <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held || t.closed { // somebody was faster, or the turn is over
+		<-t.slots.running
+		return nil
+	}
+	t.held = true
+	return nil
+}
+
+// Close gives the seat back for good.
+func (t *Seat) Close() {
+	t.leave()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.held { // retaken in between
+		t.held = false
+		<-t.slots.running
 	}
 }

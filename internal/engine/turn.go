@@ -12,6 +12,9 @@ import (
 // turn is one run of Session.Send, on the caller's goroutine.
 type turn struct {
 	session *Session
+	door    string
+	seat    *Seat
+	watch   *watch // of the running attempt; guarded by session.mu
 	began   time.Time
 	yield   func(bridge.Event, error) bool
 	left    bool // the caller has left the loop
@@ -21,11 +24,12 @@ type turn struct {
 
 func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 	s := t.session
-	release, err := s.engine.slots.acquire(ctx)
-	if err != nil {
-		return err
+	if t.seat == nil {
+		if t.seat, err = s.engine.Admit(ctx); err != nil {
+			return err
+		}
 	}
-	defer release()
+	defer t.seat.Close()
 	if s.request.Title == "" {
 		s.request.Title = title(p.Text)
 	}
@@ -36,6 +40,9 @@ func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 			return err
 		}
 		s.markStale()
+		if s.request.Ephemeral {
+			return err
+		}
 		// A runtime that was dead before the turn began has done nothing yet;
 		// anything else is the caller's to judge.
 		if t.moved || t.left || attempt > 0 {
@@ -56,11 +63,16 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 	defer cancel(nil)
 	w := newWatch(s.engine.opts.Limits, cancel)
 	defer w.stop()
+	s.attend(t, w)
+	defer s.attend(nil, nil)
 	for ev, err := range inner.Send(ctx, p) {
 		if err != nil {
 			return err
 		}
 		w.see(ev)
+		if _, ok := ev.(bridge.ToolRequested); ok {
+			t.seat.leave() // until Resolve
+		}
 		if err := t.judge(ev); err != nil {
 			// Leaving the loop aborts the turn in the agent.
 			return err
@@ -88,7 +100,7 @@ func (t *turn) judge(ev bridge.Event) error {
 		}
 	case bridge.UsageReported:
 		t.usage = t.usage.Add(e.Usage)
-		t.session.engine.usage.add(t.session.request.Door, e.Usage)
+		t.session.engine.usage.add(t.door, e.Usage)
 		return t.session.request.Budget.check(t.usage)
 	default:
 	}

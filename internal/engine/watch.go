@@ -19,7 +19,7 @@ type watch struct {
 	last    time.Time // of the last sign of life
 	reading bool      // the caller is busy with an event
 	asked   map[string]string
-	parked  map[string]string
+	parked  map[string]string // by request
 	tools   map[string]string
 	order   []string // running tools, oldest first
 	stopped bool
@@ -60,9 +60,12 @@ func (w *watch) see(ev bridge.Event) {
 		w.order = append(w.order, e.Call.ID)
 	case bridge.ToolFinished:
 		delete(w.tools, e.CallID)
-		delete(w.parked, e.CallID)
 	case bridge.ToolRequested:
-		w.parked[e.Call.ID] = e.Call.Name
+		w.parked[e.RequestID] = e.Call.Name
+		w.idle.Reset(w.limit())
+		if w.total != nil {
+			w.total.Stop() // the caller's time does not count
+		}
 	case bridge.PermissionAsked:
 		w.asked[e.Request.ID] = "permission for " + subject(e.Request)
 	case bridge.PermissionDecided:
@@ -72,6 +75,22 @@ func (w *watch) see(ev bridge.Event) {
 	case bridge.InputAnswered:
 		delete(w.asked, e.RequestID)
 	default:
+	}
+}
+
+// resolved is called when the caller has answered a request. The whole time
+// that a turn may take begins anew with that: it is the caller's next request.
+func (w *watch) resolved(requestID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.parked, requestID)
+	w.last = time.Now()
+	if len(w.parked) > 0 || w.stopped {
+		return
+	}
+	w.idle.Reset(w.limits.IdleTimeout)
+	if w.total != nil {
+		w.total.Reset(w.limits.TotalTimeout)
 	}
 }
 

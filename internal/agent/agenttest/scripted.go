@@ -23,10 +23,13 @@ type Scripted struct {
 	stored  map[string][]bridge.Event
 	opened  int
 	resumed int
+	sent    map[string][]string // prompts and steering, by session
 }
 
 // NewScripted returns an agent without sessions.
-func NewScripted() *Scripted { return &Scripted{stored: map[string][]bridge.Event{}} }
+func NewScripted() *Scripted {
+	return &Scripted{stored: map[string][]bridge.Event{}, sent: map[string][]string{}}
+}
 
 // Name is "scripted".
 func (a *Scripted) Name() string { return "scripted" }
@@ -36,6 +39,23 @@ func (a *Scripted) Counts() (opened, resumed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.opened, a.resumed
+}
+
+// Sent returns what every session was told, by its id.
+func (a *Scripted) Sent() map[string][]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string][]string{}
+	for id, prompts := range a.sent {
+		out[id] = append([]string(nil), prompts...)
+	}
+	return out
+}
+
+func (a *Scripted) heard(id, prompt string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sent[id] = append(a.sent[id], prompt)
 }
 
 // Open makes a session.
@@ -157,6 +177,7 @@ func (s *scriptedSession) turn(ctx context.Context, p bridge.Prompt, yield func(
 	}
 	s.abort = cancel
 	s.mu.Unlock()
+	s.agent.heard(s.id, text)
 	defer func() {
 		s.mu.Lock()
 		s.abort = nil
@@ -205,6 +226,33 @@ func (s *scriptedSession) History(context.Context) ([]bridge.Event, error) {
 	s.agent.mu.Lock()
 	defer s.agent.mu.Unlock()
 	return append([]bridge.Event(nil), s.agent.stored[s.id]...), nil
+}
+
+// Reset forgets the conversation.
+func (s *scriptedSession) Reset(context.Context) error {
+	s.mu.Lock()
+	busy := s.abort != nil
+	s.mu.Unlock()
+	if busy {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "the session is busy"}
+	}
+	s.agent.mu.Lock()
+	defer s.agent.mu.Unlock()
+	s.agent.stored[s.id] = nil
+	return nil
+}
+
+// Steer is only recorded.
+func (s *scriptedSession) Steer(_ context.Context, p bridge.Prompt) error {
+	s.agent.heard(s.id, p.Text)
+	return nil
+}
+
+// Current says whether the imagined runtime lives.
+func (s *scriptedSession) Current() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.dead && !s.closed
 }
 
 func (s *scriptedSession) Close(context.Context) error {

@@ -31,6 +31,7 @@ func (s *session) resume(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	s.older = true
 	return s.attached(s.proc.client.ResumeSession(ctx, id, resumed(c)))
 }
 
@@ -90,8 +91,11 @@ func (s *session) config() (*copilot.SessionConfig, error) {
 	}
 	for _, t := range spec.Tools {
 		// Without a handler the call is parked until Resolve; it runs in the
-		// caller, so the permission is the caller's business too.
-		c.Tools = append(c.Tools, copilot.Tool{Name: t.Name, Description: t.Description, Parameters: t.Schema, SkipPermission: true})
+		// caller, so the permission is the caller's business too. A chat has no
+		// built-in tools, so the caller may use their names; and it is offered
+		// every tool, however many there are.
+		c.Tools = append(c.Tools, copilot.Tool{Name: t.Name, Description: t.Description, Parameters: t.Schema, SkipPermission: true,
+			OverridesBuiltInTool: spec.Profile == bridge.ProfileChat, Defer: copilot.ToolDeferNever})
 	}
 	switch {
 	case spec.System.Replace:

@@ -30,6 +30,12 @@ func (p *process) attach(s *copilot.Session) {
 	p.mu.Unlock()
 }
 
+func (p *process) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.sessions) == 0
+}
+
 func (p *process) detach(s *copilot.Session) {
 	p.mu.Lock()
 	delete(p.sessions, s)
@@ -59,6 +65,7 @@ type host struct {
 	crashes  int       // in a row, without a turn that worked between
 	notUntil time.Time // when the next start may be tried
 	closed   bool
+	retired  map[*process]struct{} // replaced, but with sessions left
 }
 
 func newHost(opts *Options, p bridge.Profile) *host { return &host{opts: opts, profile: p} }
@@ -186,6 +193,13 @@ func (h *host) backOff() {
 func (h *host) crashed(p *process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if _, ok := h.retired[p]; ok {
+		delete(h.retired, p)
+		if err := h.end(context.Background(), p, p.tree.Stop); err != nil {
+			h.opts.Logger.Warn("sweeping after a crash", "error", err)
+		}
+		return
+	}
 	if h.proc != p || h.dead {
 		return
 	}
@@ -204,36 +218,27 @@ func (h *host) worked() {
 }
 
 // discard ends the current process at once. mu is held.
-func (h *host) discard(ctx context.Context, end func(context.Context) error) error {
+func (h *host) discard(ctx context.Context, how func(context.Context) error) error {
 	p := h.proc
 	h.proc = nil
-	err := end(ctx)
-	p.disconnect()
-	p.client.ForceStop()
-	return err
+	return h.end(ctx, p, how)
 }
 
-// close ends the process in good order: it may write what it holds, then its
-// tree is ended.
+// close ends the processes in good order: they may write what they hold, then
+// their trees are ended.
 func (h *host) close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
+	err := h.endRetired(ctx)
 	if h.proc == nil {
-		return nil
+		return err
 	}
-	end := h.proc.tree.Stop
+	how := h.proc.tree.Stop
 	if !h.dead {
-		shutdown, cancel := context.WithTimeout(ctx, 2*time.Second)
-		_, err := h.proc.client.RPC.Runtime.Shutdown(shutdown)
-		cancel()
-		if err == nil {
-			end = h.proc.tree.Kill // it has put everything in order and waits for that
-		} else {
-			h.opts.Logger.Debug("runtime shutdown", "error", err)
-		}
+		how = h.shutdown(ctx, h.proc)
 	}
-	return h.discard(ctx, end)
+	return errors.Join(err, h.discard(ctx, how))
 }
 
 // ProgramPID is the pid of the runtime itself, for tests that kill it.

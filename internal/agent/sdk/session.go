@@ -17,6 +17,9 @@ const (
 	// abortWithin is how long the runtime may take to end an aborted turn
 	// before it is taken for hung and killed.
 	abortWithin = 2 * time.Second
+	// confirmWithin bounds the wait for the runtime's word that an aborted turn
+	// has left its queue for good.
+	confirmWithin = 500 * time.Millisecond
 	// idleWithin bounds the wait for the last event after the runtime has said
 	// that the turn is over.
 	idleWithin = 2 * time.Second
@@ -38,6 +41,8 @@ type session struct {
 	turn  *turn           // nil between turns
 	turnC context.Context // the running turn's
 	first string          // event id of the first user message, for Reset
+	older bool            // there may be messages before first
+	loose bool            // an aborted turn may still be under way
 	asked int             // questions of the gate, to number them
 }
 
@@ -127,8 +132,12 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 		_, err := s.sdk.RPC.Send(sendC, req)
 		s.sent(t, err)
 	}()
+	aborted := false
 	defer func() {
 		s.finish()
+		if aborted {
+			s.confirm(sent)
+		}
 		cancelSend()
 		<-sent
 		t.settle()
@@ -136,22 +145,24 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 
 	total := bridge.Usage{}
 	for {
-		events, ended, aborted, failure := t.take()
+		events, ended, stopped, failure := t.take()
 		for _, ev := range events {
 			if u, ok := ev.(bridge.UsageReported); ok {
 				total = total.Add(u.Usage)
 			}
 			if !yield(ev) {
+				aborted = true
 				s.abortTurn(t)
 				return errReaderLeft
 			}
 		}
 		if ended {
+			aborted = stopped
 			if failure != nil {
 				return failure
 			}
 			end := bridge.TurnEnded{Reason: bridge.EndDone, Usage: total, Duration: time.Since(began)}
-			if aborted {
+			if stopped {
 				end.Reason = bridge.EndAborted
 			} else {
 				s.host.worked()
@@ -164,9 +175,24 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 		select {
 		case <-t.wake:
 		case <-ctx.Done():
+			aborted = true
 			s.abortTurn(t)
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// confirm waits until the runtime has answered the send request of an aborted
+// turn: only then is it sure that the message will not be taken up after all.
+func (s *session) confirm(sent <-chan struct{}) {
+	late := time.NewTimer(confirmWithin)
+	defer late.Stop()
+	select {
+	case <-sent:
+	case <-late.C:
+		s.mu.Lock()
+		s.loose = true
+		s.mu.Unlock()
 	}
 }
 
@@ -279,20 +305,6 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 	return out, nil
 }
 
-// Reset forgets the conversation but keeps the session, which is much cheaper
-// than a new one. Nothing said before is sent to the model again.
-func (s *session) Reset(ctx context.Context) error {
-	s.mu.Lock()
-	first := s.first
-	s.first = ""
-	s.mu.Unlock()
-	if first == "" {
-		return nil
-	}
-	_, err := s.sdk.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: first})
-	return s.host.explain(err, "reset the session")
-}
-
 func (s *session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	t := s.turn
@@ -302,6 +314,7 @@ func (s *session) Close(ctx context.Context) error {
 	}
 	s.stop()
 	s.proc.detach(s.sdk)
+	defer s.host.left(ctx, s.proc)
 	done := make(chan error, 1)
 	go func() { done <- s.sdk.Disconnect() }() // returns when the process ends at the latest
 	select {
