@@ -70,7 +70,7 @@ func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, erro
 	b.guard.mu.Lock()
 	b.guard.workspaces = append(b.guard.workspaces, ws)
 	b.guard.mu.Unlock()
-	layers, err := b.layers(ws.Root())
+	layers, sources, err := b.layers(ws.Root())
 	if err != nil {
 		return nil, err
 	}
@@ -82,33 +82,35 @@ func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, erro
 	defaults.Root, defaults.CaseInsensitive = ws.Root(), ws.CaseFolding()
 	defaults.Protected = []string{c.Home, c.AuditLogDir}
 	return guard.New(guard.Options{
-		Workspace: ws, Policy: policy.Combine(defaults, layers...), Redactor: redactor, Audit: log, Asker: asker, Door: "cli",
+		Workspace: ws, Policy: policy.Combine(defaults, layers...), Redactor: redactor, Audit: log, Asker: asker, Door: "cli", Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries,
 	}), nil
 }
 
-// layers are the policy files in force: the user's own, and the workspace's,
-// of which only the restrictions count until the user has trusted it.
-func (b *Bridge) layers(root string) ([]policy.Layer, error) {
+// layers are the policy files in force, and what to call them on record: the
+// user's own, and the workspace's, of which only the restrictions count until
+// the user has trusted it.
+func (b *Bridge) layers(root string) (out []policy.Layer, sources []string, err error) {
 	c := b.opts.Config
-	var out []policy.Layer
 	user, err := policy.LoadUser(c.Home)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if user != nil {
-		out = append(out, user.Layer(true))
+		out, sources = append(out, user.Layer(true)), append(sources, user.Path)
 	}
 	local, err := policy.LoadWorkspace(root)
 	if err != nil || local == nil {
-		return out, err
+		return out, sources, err
 	}
 	trusted, err := Trust(c).Trusted(local.Path, local.Data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	source := local.Path
 	if !trusted {
+		source += " (not trusted: restrictions only)"
 		b.opts.Logger.Warn("only the restrictions of this workspace's policy count until you trust it: copilot-bridge trust", "file", local.Path)
 	}
-	return append(out, local.Layer(trusted)), nil
+	return append(out, local.Layer(trusted)), append(sources, source), nil
 }

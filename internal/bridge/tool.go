@@ -96,6 +96,9 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 type Decision struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
+	// Args, if not nil, are what the tool is called with instead. Only
+	// Gate.Before may set it.
+	Args any `json:"-"`
 }
 
 // Recovery is what to do about an error inside a turn.
@@ -128,6 +131,12 @@ type Gate interface {
 	// Recover classifies an error that the runtime reports.
 	Recover(ctx context.Context, message string, recoverable bool) Recovery
 }
+
+// Mask hides what nobody should see in the events of one turn. It calls emit
+// for each event that may go on, none or several for one that comes in, and
+// returns false when emit has. A Gate may have a method Mask() Mask; the
+// engine then passes the events of every turn through one.
+type Mask func(ev Event, emit func(Event) bool) bool
 
 // Person is somebody who can answer the agent's questions.
 type Person interface {

@@ -83,22 +83,3 @@ func (s *scrubber) bytes(b []byte) []byte {
 	}
 	return []byte(k.replacer.Replace(string(b)))
 }
-
-// heldBack returns how many bytes at the end of t may be the beginning of a
-// secret.
-func (s *scrubber) heldBack(t string) int {
-	k := s.known.Load()
-	if k == nil {
-		return 0
-	}
-	most := 0
-	for _, secret := range k.plain {
-		for n := min(len(secret)-1, len(t)); n > most; n-- {
-			if strings.HasSuffix(t, secret[:n]) {
-				most = n
-				break
-			}
-		}
-	}
-	return most
-}

@@ -38,12 +38,11 @@ type talk struct {
 	keyboard *keyboard // nil if nobody can be asked
 	people   *people   // one of these two shows what happens
 	machine  *machine
-	scrub    *eventScrubber
 }
 
 // newTalk starts the bridge. The caller closes the talk.
 func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions) (t *talk, err error) {
-	t = &talk{p: p, opts: o, scrub: newEventScrubber(p.scrub)}
+	t = &talk{p: p, opts: o}
 	resumedModel := ""
 	if o.resume != "" {
 		entry, err := app.Store(cfg).Get(ctx, o.resume)
@@ -127,7 +126,7 @@ func (t *talk) follow(turn iter.Seq2[bridge.Event, error]) (engine.Result, tally
 		}
 		c.Add(ev)
 		count.add(ev)
-		t.scrub.pass(ev, t.show)
+		t.show(ev)
 	}
 	return c.Result(), count, nil
 }

@@ -110,8 +110,10 @@ func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func()
 	if err != nil {
 		return nil, err
 	}
-	if g, ok := r.Spec.Gate.(sessionNamed); ok {
-		g.SetSession(inner.ID())
+	if g, ok := r.Spec.Gate.(recorder); ok {
+		if err := g.Begin(ctx, inner.ID()); err != nil {
+			return nil, errors.Join(err, inner.Close(ctx))
+		}
 	}
 	s := &Session{engine: e, request: r, resumed: resumed, inner: inner}
 	e.mu.Lock()
@@ -129,8 +131,11 @@ func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func()
 	return s, nil
 }
 
-// sessionNamed is a gate that wants to know which session it guards.
-type sessionNamed interface{ SetSession(id string) }
+// recorder is a gate that keeps a record of the session it guards.
+type recorder interface {
+	Begin(ctx context.Context, session string) error
+	End(ctx context.Context) error
+}
 
 // ID is the agent's id of the session.
 func (s *Session) ID() string { return s.current().ID() }
@@ -155,7 +160,8 @@ func (s *Session) Usage() bridge.Usage {
 	return s.usage
 }
 
-// Abort, SetModel and History are those of bridge.Session.
+// Abort and SetModel are those of bridge.Session, and so is History, which
+// hides what the gate hides.
 func (s *Session) Abort(ctx context.Context) error { return s.current().Abort(ctx) }
 
 func (s *Session) SetModel(ctx context.Context, model, effort string) error {
@@ -167,7 +173,17 @@ func (s *Session) History(ctx context.Context) ([]bridge.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inner.History(ctx)
+	events, err := inner.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The agent keeps tool results as they were before the gate saw them.
+	clean := make([]bridge.Event, 0, len(events))
+	show := s.masked(func(ev bridge.Event, _ error) bool { clean = append(clean, ev); return true })
+	for _, ev := range events {
+		show(ev, nil)
+	}
+	return clean, nil
 }
 
 // Close lets go of the session. What the agent stored stays.
@@ -179,7 +195,11 @@ func (s *Session) Close(ctx context.Context) error {
 	if !open {
 		return nil
 	}
-	return errors.Join(s.current().Close(ctx), s.record(ctx, sessionstore.StateClosed))
+	err := errors.Join(s.current().Close(ctx), s.record(ctx, sessionstore.StateClosed))
+	if g, ok := s.request.Spec.Gate.(recorder); ok {
+		err = errors.Join(err, g.End(ctx))
+	}
+	return err
 }
 
 // Send runs a turn. It ends with TurnEnded; if the turn failed, Failed comes
@@ -192,18 +212,29 @@ func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Ev
 // owns the seat and gives it back.
 func (s *Session) SendSeated(ctx context.Context, seat *Seat, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
-		t := &turn{session: s, seat: seat, door: s.servedDoor(), began: time.Now(), yield: yield}
+		t := &turn{session: s, seat: seat, door: s.servedDoor(), began: time.Now(), yield: s.masked(yield)}
 		if err := t.run(ctx, p); err != nil && !t.left {
 			e := bridge.AsError(err)
 			end := bridge.TurnEnded{Reason: bridge.EndFailed, Usage: t.usage, Duration: time.Since(t.began)}
 			if e.Code == bridge.CodeCanceled {
 				end.Reason = bridge.EndAborted
 			}
-			if yield(bridge.Failed{Error: e}, nil) && yield(end, nil) {
+			if t.yield(bridge.Failed{Error: e}, nil) && t.yield(end, nil) {
 				yield(nil, e)
 			}
 		}
 	}
+}
+
+// masked lets events pass through the mask of the session's gate, if it has
+// one.
+func (s *Session) masked(yield func(bridge.Event, error) bool) func(bridge.Event, error) bool {
+	g, ok := s.request.Spec.Gate.(interface{ Mask() bridge.Mask })
+	if !ok {
+		return yield
+	}
+	mask, emit := g.Mask(), func(ev bridge.Event) bool { return yield(ev, nil) }
+	return func(ev bridge.Event, _ error) bool { return mask(ev, emit) }
 }
 
 // live returns the inner session, resumed if its runtime has died.

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
 		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
 	}
+	if os.Getenv("GUARD_TEST_MCP") != "" {
+		os.Exit(mcpMain(os.Stdin, os.Stdout))
+	}
 	os.Exit(m.Run())
 }
 
@@ -139,7 +142,7 @@ func (y *yard) start(t *testing.T) {
 	defaults.Root, defaults.Protected = ws.Root(), []string{y.home}
 	y.spec = bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: y.ws, Gate: guard.New(guard.Options{
 		Workspace: ws, Policy: policy.Combine(defaults, policy.Layer{Rules: rules, Trusted: true}), Redactor: redactor,
-		Audit: y.log, Asker: approval.Nobody{}, Door: "test",
+		Audit: y.log, Asker: approval.Nobody{}, Door: "test", Servers: []string{"files"},
 	})}
 	t.Cleanup(func() {
 		for what, err := range map[string]error{"agent": y.agent.Close(context.Background()), "model": y.model.Close(), "audit": y.log.Close(), "workspace": ws.Close()} {

@@ -31,6 +31,23 @@ func DepthOf(environ []string) int {
 	return depth
 }
 
+// DepthArgument carries the depth in the arguments of the bridge's own tools.
+const DepthArgument = "_depth"
+
+// DepthOfArgs reads the depth from a tool's arguments. What is no whole number
+// from 0 up counts as too deep.
+func DepthOfArgs(args any) int {
+	m, _ := args.(map[string]any)
+	v, ok := m[DepthArgument]
+	if !ok {
+		return 0
+	}
+	if n, ok := v.(float64); ok && n >= 0 && n < MaxDepth && n == float64(int(n)) {
+		return int(n)
+	}
+	return MaxDepth
+}
+
 // CheckDepth refuses to go deeper than MaxDepth.
 func CheckDepth(depth int) error {
 	if depth < MaxDepth {

@@ -40,8 +40,9 @@ type Options struct {
 	AskTimeout time.Duration
 	// AllowTools need no consent, by name; what is denied stays denied.
 	AllowTools []string
-	// Door and Session name the caller in the record.
-	Door string
+	// Door names the caller in the record, and Sources the policy in force.
+	Door    string
+	Sources []string
 	// Servers are the names of the session's MCP servers, and ClientTools
 	// those of the caller's own tools.
 	Servers     []string
@@ -79,11 +80,19 @@ func New(opts Options) *Guard {
 	return &Guard{opts: opts, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
 }
 
-// SetSession names the session in the record from now on.
-func (g *Guard) SetSession(id string) {
+// Begin puts the beginning of a session on record, with the policy that it is
+// under; the session's name is part of every entry from then on.
+func (g *Guard) Begin(ctx context.Context, session string) error {
 	g.mu.Lock()
-	g.session = id
+	g.session = session
 	g.mu.Unlock()
+	return g.record(ctx, audit.Entry{Hook: audit.HookStart, Input: map[string]any{
+		"workspace": g.opts.Workspace.Root(), "policy": g.opts.Sources}}, time.Now())
+}
+
+// End puts the end of the session on record.
+func (g *Guard) End(ctx context.Context) error {
+	return g.record(ctx, audit.Entry{Hook: audit.HookStop}, time.Now())
 }
 
 // Prompt hides secrets in what the user says.
@@ -110,7 +119,13 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 		delete(g.granted, s)
 	}
 	g.mu.Unlock()
-	d, asked := g.decide(ctx, action, requestOf(call, action))
+	var d bridge.Decision
+	asked := false
+	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
+		d = deny(err.Error())
+	} else {
+		d, asked = g.decide(ctx, action, requestOf(call, action))
+	}
 	if asked && d.Verdict == bridge.Allow {
 		// The runtime may now ask for the same thing; the person need not.
 		g.mu.Lock()
@@ -118,6 +133,9 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 			g.granted[s] = true
 		}
 		g.mu.Unlock()
+	}
+	if d.Verdict == bridge.Allow {
+		d.Args = g.settled(call)
 	}
 	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args}, d, began)
 }
@@ -167,6 +185,10 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 // before the model or anybody else sees it.
 func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
 	began := time.Now()
+	if reason := g.strayed(call); reason != "" {
+		err := errors.New(reason)
+		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
+	}
 	clean, hits := g.opts.Redactor.Value(result)
 	clean = shorten(clean)
 	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: clean, Decision: "allow"}
@@ -263,7 +285,11 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string)
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
 	end := bridge.Waiting(ctx, r)
-	defer func() { end(d) }()
+	began := time.Now()
+	defer func() {
+		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: q.Summary}, d, began)
+		end(d)
+	}()
 	answer, err := g.opts.Asker.Ask(ctx, q)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -137,6 +137,9 @@ func (s *session) hooks() *copilot.SessionHooks {
 			if d.Verdict != bridge.Allow {
 				return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: d.Reason}, nil
 			}
+			if d.Args != nil {
+				return &copilot.PreToolUseHookOutput{ModifiedArgs: d.Args}, nil
+			}
 			return nil, nil
 		},
 		OnPostToolUse: func(in copilot.PostToolUseHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseHookOutput, error) {

@@ -1,0 +1,199 @@
+package guard
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+)
+
+// Mask returns what hides secrets in the events of one turn: in the model's
+// words and a tool's output also where a secret is spread over several
+// pieces. What may be the beginning of one is held back until it is clear. It
+// is for one goroutine.
+func (g *Guard) Mask() bridge.Mask {
+	m := &mask{redactor: g.opts.Redactor, theirs: g.opts.ClientTools, open: map[string]*maskedText{}}
+	return m.pass
+}
+
+type mask struct {
+	redactor *redact.Redactor
+	theirs   []string               // the caller's own tools: it needs their arguments as they are
+	open     map[string]*maskedText // by message, thought or call
+	order    []string               // of open, oldest first
+}
+
+// maskedText is a text in progress, and an event that can carry more of it.
+type maskedText struct {
+	stream *redact.Stream
+	as     func(text string) bridge.Event
+}
+
+func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
+	switch e := ev.(type) {
+	case bridge.TextDelta:
+		return m.add("text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+	case bridge.ReasoningDelta:
+		return m.add("thought "+e.ID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+	case bridge.ToolProgress:
+		return m.add("call "+e.CallID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+	case bridge.MessageRetracted:
+		m.drop("text " + e.Message)
+	case bridge.MessageDone:
+		if !m.flush("text "+e.Message, emit) {
+			return false
+		}
+	case bridge.ToolFinished:
+		if !m.flush("call "+e.CallID, emit) {
+			return false
+		}
+	case bridge.TurnEnded:
+		for len(m.order) > 0 {
+			if !m.flush(m.order[0], emit) {
+				return false
+			}
+		}
+	default:
+	}
+	return emit(m.whole(ev))
+}
+
+func (m *mask) add(key, text string, as func(string) bridge.Event, emit func(bridge.Event) bool) bool {
+	t := m.open[key]
+	if t == nil {
+		t = &maskedText{stream: m.redactor.NewStream()}
+		m.open[key], m.order = t, append(m.order, key)
+	}
+	t.as = as
+	if safe := t.stream.Write(text); safe != "" {
+		return emit(as(safe))
+	}
+	return true
+}
+
+func (m *mask) flush(key string, emit func(bridge.Event) bool) bool {
+	t := m.open[key]
+	m.drop(key)
+	if t == nil {
+		return true
+	}
+	if rest := t.stream.Flush(); rest != "" {
+		return emit(t.as(rest))
+	}
+	return true
+}
+
+func (m *mask) drop(key string) {
+	delete(m.open, key)
+	for i, k := range m.order {
+		if k == key {
+			m.order = append(m.order[:i], m.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// whole masks the texts of an event that come in one piece.
+func (m *mask) whole(ev bridge.Event) bridge.Event {
+	switch e := ev.(type) {
+	case bridge.MessageDone:
+		e.Text, e.Reasoning = m.text(e.Text), m.text(e.Reasoning)
+		calls := make([]bridge.ToolCall, len(e.Calls))
+		for i, c := range e.Calls {
+			calls[i] = m.call(c)
+		}
+		if len(calls) > 0 {
+			e.Calls = calls
+		}
+		return e
+	case bridge.ToolStarted:
+		e.Call = m.call(e.Call)
+		return e
+	case bridge.ToolFinished:
+		e.Result, e.Error = m.text(e.Result), m.text(e.Error)
+		return e
+	case bridge.PermissionAsked:
+		e.Request = m.request(e.Request)
+		return e
+	case bridge.PermissionDecided:
+		e.Decision.Reason = m.text(e.Decision.Reason)
+		return e
+	case bridge.InputAsked:
+		e.Question.Text = m.text(e.Question.Text)
+		return e
+	case bridge.PlanChanged:
+		e.Text = m.text(e.Text)
+		return e
+	case bridge.Notice:
+		e.Text = m.text(e.Text)
+		return e
+	case bridge.Failed:
+		e.Error = m.failure(e.Error)
+		return e
+	case bridge.ModelFailed:
+		e.Error = m.failure(e.Error)
+		return e
+	case bridge.Other:
+		if e.Data != nil {
+			e.Data = maskedData{m.redactor, e.Data}
+		}
+		return e
+	default:
+		return ev
+	}
+}
+
+func (m *mask) text(s string) string {
+	clean, _ := m.redactor.String(s)
+	return clean
+}
+
+func (m *mask) call(c bridge.ToolCall) bridge.ToolCall {
+	if c.Args != nil && !slices.Contains(m.theirs, c.Name) {
+		c.Args, _ = m.redactor.Value(c.Args)
+	}
+	return c
+}
+
+func (m *mask) request(r bridge.PermissionRequest) bridge.PermissionRequest {
+	r.Command, r.Intention, r.Diff = m.text(r.Command), m.text(r.Intention), m.text(r.Diff)
+	for _, list := range []*[]string{&r.Segments, &r.URLs} {
+		clean := make([]string, len(*list))
+		for i, s := range *list {
+			clean[i] = m.text(s)
+		}
+		if len(clean) > 0 {
+			*list = clean
+		}
+	}
+	if r.Args != nil {
+		r.Args, _ = m.redactor.Value(r.Args)
+	}
+	return r
+}
+
+// failure is e with its cause told and masked: the cause is what would be
+// printed otherwise.
+func (m *mask) failure(e *bridge.Error) *bridge.Error {
+	if e == nil {
+		return nil
+	}
+	clean := *e
+	if text := m.text(e.Error()); text != e.Error() {
+		clean.Message, clean.Cause = text, nil
+	}
+	clean.Remedy = m.text(e.Remedy)
+	return &clean
+}
+
+// maskedData is a payload that is masked when somebody asks for it.
+type maskedData struct {
+	redactor *redact.Redactor
+	data     any
+}
+
+func (d maskedData) MarshalJSON() ([]byte, error) {
+	clean, _ := d.redactor.Value(d.data)
+	return json.Marshal(clean)
+}
