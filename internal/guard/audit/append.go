@@ -86,12 +86,13 @@ func (l *Log) write(e Entry) error {
 	if err != nil {
 		return unavailable(l.dir, err)
 	}
-	if at.behind {
-		// head.json may never be more than one entry behind.
+	if at.behind || at.headless {
+		// head.json may never be more than one entry behind, and is there
+		// before the first, so that its absence always tells something.
 		if err := l.writeHead(at); err != nil {
 			return err
 		}
-		at.behind = false
+		at.behind, at.headless = false, false
 	}
 	if at.repair != nil {
 		r := Entry{Time: now, PID: e.PID, Hook: HookRepair, Reason: string(at.repair.Cause), Repair: at.repair}

@@ -285,9 +285,13 @@ func TestCrashBeforeHead(t *testing.T) {
 	c := newClock()
 	l := openLog(t, dir, c)
 	appendEntries(t, l, 1)
-	if err := os.Remove(filepath.Join(dir, headName)); err != nil {
+	// It is there before the first entry, so that a log that was cut down to
+	// one entry cannot pass for a new one by losing it.
+	first, err := encodeHead(head{Hash: genesis})
+	if err != nil {
 		t.Fatal(err)
 	}
+	writeFile(t, filepath.Join(dir, headName), string(first))
 	clean(t, dir, 1)
 	for n := 2; n < 5; n++ {
 		appendEntries(t, l, 1)
@@ -304,6 +308,17 @@ func TestCrashBeforeHead(t *testing.T) {
 	}
 	appendEntries(t, openLog(t, dir, c), 1)
 	clean(t, dir, 5)
+}
+
+func TestOneEntryWithoutHeadIsSuspicious(t *testing.T) {
+	dir := t.TempDir()
+	appendEntries(t, openLog(t, dir, newClock()), 1)
+	if err := os.Remove(filepath.Join(dir, headName)); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(t, dir); r.OK() {
+		t.Error("nothing was found")
+	}
 }
 
 func TestTruncationStaysVisible(t *testing.T) {

@@ -31,6 +31,7 @@ type end struct {
 	lastFile string
 	repair   *Repair // what the next entry has to record
 	behind   bool    // head.json is one entry behind
+	headless bool    // there is neither an entry nor head.json
 	open     bool    // file does not end with a line end
 }
 
@@ -73,7 +74,7 @@ func readHead(dir string) (*head, error) {
 
 func parseHead(data []byte) *head {
 	var h head
-	if json.Unmarshal(data, &h) != nil || h.Seq == 0 || len(h.Hash) != 2*sha256.Size {
+	if json.Unmarshal(data, &h) != nil || len(h.Hash) != 2*sha256.Size {
 		return nil
 	}
 	return &h
@@ -244,11 +245,10 @@ func (e *end) judge(h *head, last *Entry, junk *tail) {
 	}
 	switch {
 	case h == nil && last == nil:
+		e.headless = true
 	case h == nil:
-		// Nothing but a crash right after the very first entry explains it.
-		if e.behind = last.Seq == 1 && last.Prev == genesis; !e.behind {
-			cause = CauseHeadMissing
-		}
+		cause = CauseHeadMissing // it is written before the first entry
+	case last == nil && h.Seq == 0 && h.Hash == genesis:
 	case last == nil || h.Seq > last.Seq:
 		cause = CauseMissing
 		e.seq, e.hash, e.lastFile = h.Seq, h.Hash, h.File

@@ -320,7 +320,7 @@ func (v *verifier) finish(h *head) {
 		v.endJunk(nil)
 	}
 	switch {
-	case h == nil && v.seq > 1:
+	case h == nil && v.seq > 0:
 		v.problem(Problem{File: headName, Kind: KindHead, Text: "head.json is missing or unreadable: entries may have been cut off the end"})
 	case h == nil:
 	case h.Seq > v.seq:
