@@ -24,7 +24,7 @@ var every = []Event{
 	ToolRequested{"q", ToolCall{ID: "c", Name: "t"}},
 	PermissionAsked{PermissionRequest{ID: "q", Kind: PermissionShell, Native: "shell", CallID: "c", Tool: "bash", Server: "s", Intention: "i",
 		Command: "ls", Segments: []string{"ls"}, Paths: []string{"/p"}, URLs: []string{"u"}, Diff: "d", Args: "a", ReadOnly: true}},
-	PermissionDecided{"q", "c", Decision{Allow, "ok"}},
+	PermissionDecided{"q", "c", Decision{Verdict: Allow, Reason: "ok"}},
 	InputAsked{"q", Question{"?", []string{"a"}, true}},
 	InputAnswered{"q"},
 	PlanChanged{"p"},

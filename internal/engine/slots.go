@@ -64,8 +64,8 @@ func (e *Engine) Admit(ctx context.Context) (*Seat, error) {
 	return &Seat{slots: e.slots, held: true}, nil
 }
 
-// leave gives the seat back for a while.
-func (t *Seat) leave() {
+// Leave gives the seat back for a while: until the turn goes on.
+func (t *Seat) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held {
@@ -100,7 +100,7 @@ func (t *Seat) retake(ctx context.Context) error {
 
 // Close gives the seat back for good.
 func (t *Seat) Close() {
-	t.leave()
+	t.Leave()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true

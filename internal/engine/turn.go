@@ -71,7 +71,7 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 		}
 		w.see(ev)
 		if _, ok := ev.(bridge.ToolRequested); ok {
-			t.seat.leave() // until Resolve
+			t.seat.Leave() // until Resolve
 		}
 		if err := t.judge(ev); err != nil {
 			// Leaving the loop aborts the turn in the agent.

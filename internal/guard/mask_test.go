@@ -101,7 +101,7 @@ func TestMaskCoversEveryEvent(t *testing.T) {
 	if b, err := bridge.EncodeEvent(theirs[0]); err != nil || !strings.Contains(string(b), told) {
 		t.Errorf("the caller's own tool lost its arguments: %s %v", b, err)
 	}
-	if args["a"].([]any)[0] != s {
+	if list, ok := args["a"].([]any); !ok || list[0] != s {
 		t.Error("the original was changed")
 	}
 }

@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
 		"internal/guard/redact", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
+	"internal/chat":            {"internal/bridge", "internal/engine"},
 	"internal/engine":          {"internal/bridge", "internal/sessionstore"},
 	"internal/agent/sdk":       {"internal/bridge", "internal/supervise"},
 	"internal/agent/agenttest": {"internal/bridge", "internal/engine"},

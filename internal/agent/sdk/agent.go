@@ -98,7 +98,7 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 	}
 	s := newSession(h, proc, spec)
 	if err := s.create(ctx); err != nil {
-		return nil, h.explain(err, "open a session")
+		return nil, h.noticed(proc, h.explain(err, "open a session"))
 	}
 	return s, nil
 }
@@ -115,7 +115,7 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 			return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id,
 				Remedy: "list what there is with `copilot-bridge sessions list`", Cause: err}
 		}
-		return nil, h.explain(err, "resume session "+id)
+		return nil, h.noticed(proc, h.explain(err, "resume session "+id))
 	}
 	return s, nil
 }

@@ -210,6 +210,14 @@ func (h *host) crashed(p *process) {
 	}
 }
 
+// noticed passes an error on; one that says that p is dead has it replaced.
+func (h *host) noticed(p *process, err error) error {
+	if bridge.CodeOf(err) == bridge.CodeCrashed {
+		h.crashed(p)
+	}
+	return err
+}
+
 // worked is called after a turn that ended well.
 func (h *host) worked() {
 	h.mu.Lock()
