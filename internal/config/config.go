@@ -44,6 +44,8 @@ type Config struct {
 	OpenClaw         OpenClaw
 	ABP              ABP
 	Engine           Engine
+	Serve            Serve
+	Facade           Facade
 	Telemetry        Telemetry
 	InfiniteSessions InfiniteSessions
 
@@ -111,6 +113,25 @@ type Engine struct {
 	ApprovalTimeout time.Duration
 	MaxConcurrent   int
 	QueueLimit      int // 0: nobody waits
+}
+
+// Serve says where `serve` listens and who may come in.
+type Serve struct {
+	Addr  string
+	Port  int      // 0: a free one, the same each time
+	Token Secret   // "" lets in whoever can connect, on loopback only
+	Hosts []string // further names that clients reach this machine by
+}
+
+// Facade tunes the HTTP APIs.
+type Facade struct {
+	Aliases         map[string]string // model names of the user's own making
+	UnknownModel    string            // "error" or "default"
+	HistoryBytes    int
+	HistoryTurns    int // 0 for no limit
+	Conversations   int
+	ConversationTTL time.Duration
+	ToolTTL         time.Duration
 }
 
 // Telemetry is passed on to the runtime. It is in use if ExporterType is set.

@@ -141,6 +141,8 @@ func TestDefaults(t *testing.T) {
 			IdleTimeout: 5 * time.Minute, TotalTimeout: time.Hour, ApprovalTimeout: 5 * time.Minute,
 			MaxConcurrent: 8, QueueLimit: 64,
 		},
+		Serve:   Serve{Addr: "127.0.0.1", Port: 8788},
+		Facade:  Facade{UnknownModel: "error", HistoryBytes: 256 << 10, Conversations: 64, ConversationTTL: 30 * time.Minute, ToolTTL: 10 * time.Minute},
 		origins: cfg.origins,
 	}
 	if !reflect.DeepEqual(cfg, want) {
@@ -166,6 +168,9 @@ func TestEveryField(t *testing.T) {
 		`ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS=["Write","Bash"]`, "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES=10",
 		"COPILOT_BRIDGE_IDLE_TIMEOUT=1s", "COPILOT_BRIDGE_TOTAL_TIMEOUT=0", "COPILOT_BRIDGE_APPROVAL_TIMEOUT=2s",
 		"COPILOT_BRIDGE_MAX_CONCURRENT=3", "COPILOT_BRIDGE_QUEUE_LIMIT=0",
+		"COPILOT_BRIDGE_ADDR=0.0.0.0", "COPILOT_BRIDGE_PORT=0", "COPILOT_BRIDGE_TOKEN=tok", "COPILOT_BRIDGE_HOSTS=a.example",
+		"COPILOT_BRIDGE_ALIASES=a=b", "COPILOT_BRIDGE_UNKNOWN_MODEL=default", "COPILOT_BRIDGE_HISTORY_BYTES=2048",
+		"COPILOT_BRIDGE_HISTORY_TURNS=3", "COPILOT_BRIDGE_CONVERSATIONS=5", "COPILOT_BRIDGE_CONVERSATION_TTL=3s", "COPILOT_BRIDGE_TOOL_TTL=4s",
 		"COPILOT_BRIDGE_OTEL_ENDPOINT=http://localhost:4318", "COPILOT_BRIDGE_OTEL_FILE=/tmp/t.jsonl",
 		"COPILOT_BRIDGE_OTEL_EXPORTER=file", "COPILOT_BRIDGE_OTEL_SOURCE=src", "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT=true",
 		"COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED=false",
@@ -194,6 +199,9 @@ func TestEveryField(t *testing.T) {
 			ACPArgs: []string{"--acp", "--log dir"}, AllowAlwaysTools: []string{"Write", "Bash"}, MaxInlineOutputBytes: 10,
 		},
 		Engine: Engine{IdleTimeout: time.Second, ApprovalTimeout: 2 * time.Second, MaxConcurrent: 3},
+		Serve:  Serve{Addr: "0.0.0.0", Token: "tok", Hosts: []string{"a.example"}},
+		Facade: Facade{Aliases: map[string]string{"a": "b"}, UnknownModel: "default", HistoryBytes: 2048, HistoryTurns: 3, Conversations: 5,
+			ConversationTTL: 3 * time.Second, ToolTTL: 4 * time.Second},
 		Telemetry: Telemetry{
 			OTLPEndpoint: "http://localhost:4318", FilePath: abs(t, "/tmp/t.jsonl", w.dir), ExporterType: ExporterFile,
 			SourceName: "src", CaptureContent: true,
@@ -204,7 +212,7 @@ func TestEveryField(t *testing.T) {
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("Load = %+v\nwant   %+v", cfg, want)
 	}
-	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "gate"}; !slices.Equal(got, want) {
+	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "gate", "tok"}; !slices.Equal(got, want) {
 		t.Errorf("Secrets = %q, want %q", got, want)
 	}
 }

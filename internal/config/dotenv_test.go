@@ -18,6 +18,10 @@ func TestDotEnvRefusesWhatIsDangerous(t *testing.T) {
 		"ABP_COPILOT_ACP_URL":                       "tcp://h:1",
 		"ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS": "Bash",
 		"COPILOT_BRIDGE_OTEL_ENDPOINT":              "http://h",
+		"COPILOT_BRIDGE_ADDR":                       "0.0.0.0",
+		"COPILOT_BRIDGE_PORT":                       "80",
+		"COPILOT_BRIDGE_TOKEN":                      "t",
+		"COPILOT_BRIDGE_HOSTS":                      "h",
 		"COPILOT_BRIDGE_OTEL_FILE":                  "/x",
 		"COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT":       "true",
 	}

@@ -17,6 +17,7 @@ type binding struct {
 	allowed string   // follows "must be"
 	values  []string // every value, where they can be listed
 	list    bool     // config.yaml may give a sequence
+	pairs   bool     // config.yaml may give a mapping
 	set     func(*Config, string, place) error
 	text    func(*Config) string // the value in force as a user would write it; masked if secret
 	reveal  func(*Config) string // the value of a secret; nil for other settings
@@ -38,6 +39,7 @@ type kind[T any] struct {
 	allowed  string
 	values   []string
 	list     bool
+	pairs    bool
 	verbatim bool // space around the value belongs to it
 	parse    func(string, place) (T, error)
 	text     func(T) string
@@ -45,7 +47,7 @@ type kind[T any] struct {
 
 func (k kind[T]) into(field func(*Config) *T) binding {
 	return binding{
-		allowed: k.allowed, values: k.values, list: k.list,
+		allowed: k.allowed, values: k.values, list: k.list, pairs: k.pairs,
 		set: func(c *Config, s string, at place) error {
 			if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
 				return &refusal{text: "must be UTF-8 text without NUL bytes"}

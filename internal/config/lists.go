@@ -17,6 +17,50 @@ func names() kind[[]string] {
 		func(r rune) bool { return r == ',' || unicode.IsSpace(r) }, false)
 }
 
+// pairs is a set of names and what each of them stands for.
+func pairs() kind[map[string]string] {
+	k := kind[map[string]string]{
+		allowed: `a JSON object such as {"gpt-4o": "my-model"}, or pairs such as gpt-4o=my-model separated by commas or spaces`, pairs: true,
+		text: func(m map[string]string) string {
+			if m == nil {
+				return ""
+			}
+			data, err := json.Marshal(m)
+			if err != nil { // texts always marshal
+				return ""
+			}
+			return string(data)
+		},
+	}
+	k.parse = func(s string, _ place) (map[string]string, error) {
+		out := map[string]string{}
+		if strings.HasPrefix(s, "{") {
+			if err := json.Unmarshal([]byte(s), &out); err != nil {
+				return nil, errNotAllowed
+			}
+		} else {
+			words, err := splitWords(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+			if err != nil {
+				return nil, err
+			}
+			for _, w := range words {
+				name, value, ok := strings.Cut(w, "=")
+				if _, twice := out[name]; !ok || twice {
+					return nil, errNotAllowed
+				}
+				out[name] = value
+			}
+		}
+		for name, value := range out {
+			if name == "" || value == "" || strings.ContainsFunc(name+value, unicode.IsControl) {
+				return nil, errNotAllowed
+			}
+		}
+		return out, nil
+	}
+	return k
+}
+
 func list(allowed string, separator func(rune) bool, emptyItems bool) kind[[]string] {
 	return kind[[]string]{
 		allowed: allowed, list: true,

@@ -206,6 +206,62 @@ func settings() []setting {
 		},
 
 		{
+			key: "serve.addr", env: "COPILOT_BRIDGE_ADDR", fallback: "127.0.0.1", dotenv: never,
+			about:   "Address to listen on; anything but loopback needs a token",
+			binding: host().into(func(c *Config) *string { return &c.Serve.Addr }),
+		},
+		{
+			key: "serve.port", env: "COPILOT_BRIDGE_PORT", fallback: "8788", dotenv: never,
+			about:   "Port to listen on; 0 picks a free one and remembers it",
+			binding: whole(0, 65535).into(func(c *Config) *int { return &c.Serve.Port }),
+		},
+		{
+			key: "serve.token", env: "COPILOT_BRIDGE_TOKEN", dotenv: never,
+			about:   "Token that every client has to show, as a bearer token or API key",
+			binding: secretLine(func(c *Config) *Secret { return &c.Serve.Token }),
+		},
+		{
+			key: "serve.hosts", env: "COPILOT_BRIDGE_HOSTS", dotenv: never,
+			about:   "Further host names that clients reach this machine by, such as a reverse proxy's",
+			binding: names().into(func(c *Config) *[]string { return &c.Serve.Hosts }),
+		},
+		{
+			key: "facade.aliases", env: "COPILOT_BRIDGE_ALIASES",
+			about:   "Model names of your own: what clients say, and the model or agent/model that it means",
+			binding: pairs().into(func(c *Config) *map[string]string { return &c.Facade.Aliases }),
+		},
+		{
+			key: "facade.unknown_model", env: "COPILOT_BRIDGE_UNKNOWN_MODEL", fallback: "error",
+			about:   "What a model name that nobody knows leads to: an error, or the default model",
+			binding: oneOf("error", "default").into(func(c *Config) *string { return &c.Facade.UnknownModel }),
+		},
+		{
+			key: "facade.history_bytes", env: "COPILOT_BRIDGE_HISTORY_BYTES", fallback: "262144",
+			about:   "How much of a conversation a fresh session is told",
+			binding: whole(1024, 64<<20).into(func(c *Config) *int { return &c.Facade.HistoryBytes }),
+		},
+		{
+			key: "facade.history_turns", env: "COPILOT_BRIDGE_HISTORY_TURNS", fallback: "0",
+			about:   "How many turns of a conversation a fresh session is told; 0 for no limit",
+			binding: whole(0, 1_000_000).into(func(c *Config) *int { return &c.Facade.HistoryTurns }),
+		},
+		{
+			key: "facade.conversations", env: "COPILOT_BRIDGE_CONVERSATIONS", fallback: "64",
+			about:   "How many conversations are kept ready for their next message",
+			binding: whole(1, 10_000).into(func(c *Config) *int { return &c.Facade.Conversations }),
+		},
+		{
+			key: "facade.conversation_ttl", env: "COPILOT_BRIDGE_CONVERSATION_TTL", fallback: "30m",
+			about:   "How long a conversation is kept ready",
+			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Facade.ConversationTTL }),
+		},
+		{
+			key: "facade.tool_ttl", env: "COPILOT_BRIDGE_TOOL_TTL", fallback: "10m",
+			about:   "How long a client may take to answer a call of its own tool",
+			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Facade.ToolTTL }),
+		},
+
+		{
 			key: "telemetry.otlp_endpoint", env: "COPILOT_BRIDGE_OTEL_ENDPOINT", dotenv: never,
 			about:   "OTLP endpoint to send the runtime's telemetry to",
 			binding: httpURL().into(func(c *Config) *string { return &c.Telemetry.OTLPEndpoint }),

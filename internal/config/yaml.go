@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -113,6 +114,9 @@ func (w *walker) setting(s *setting, pair *ast.MappingValueNode) {
 	if !ok && s.list {
 		value, ok = sequence(pair.Value)
 	}
+	if !ok && s.pairs {
+		value, ok = object(pair.Value)
+	}
 	if !ok {
 		w.fault(pair.Key, "%s must be %s", s.key, s.allowed)
 		return
@@ -168,6 +172,29 @@ func sequence(n ast.Node) (string, bool) {
 		items = append(items, item)
 	}
 	return jsonArray(items), true
+}
+
+// object returns a mapping of scalars as a JSON object. A key that stands
+// there twice is refused: one of the two would be lost.
+func object(n ast.Node) (string, bool) {
+	inner, ok := mapping(n)
+	if !ok {
+		return "", false
+	}
+	out := map[string]string{}
+	for _, pair := range inner {
+		value, ok := scalar(pair.Value)
+		if !ok || isNull(pair.Value) || pair.Key == nil || pair.Key.GetToken() == nil {
+			return "", false
+		}
+		name := pair.Key.GetToken().Value
+		if _, twice := out[name]; twice {
+			return "", false
+		}
+		out[name] = value
+	}
+	data, err := json.Marshal(out)
+	return string(data), err == nil
 }
 
 func lineOf(n ast.Node) int {

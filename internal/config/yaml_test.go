@@ -34,8 +34,15 @@ model: >-
   folded
   name
 log_level:
+facade:
+  aliases:
+    gpt-4o: my-model
+    claude-3.5: agent/my-model
 `}
 	cfg := w.mustLoad(t)
+	if a := cfg.Facade.Aliases; len(a) != 2 || a["gpt-4o"] != "my-model" || a["claude-3.5"] != "agent/my-model" {
+		t.Errorf("aliases %v", a)
+	}
 	for _, tt := range []struct {
 		got  any
 		want string
