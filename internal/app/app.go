@@ -76,8 +76,8 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 		ProjectContext: o.Config.ProjectContext,
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
-			ApprovalTimeout: o.Config.Engine.ApprovalTimeout,
-			MaxConcurrent:   o.Config.Engine.MaxConcurrent, QueueLimit: o.Config.Engine.QueueLimit,
+			ApprovalTimeout: o.Config.Engine.ApprovalTimeout, ParkTimeout: o.Config.Facade.ToolTTL,
+			MaxConcurrent: o.Config.Engine.MaxConcurrent, QueueLimit: o.Config.Engine.QueueLimit,
 			MaxRetries: o.Config.MaxRetries,
 		},
 	})

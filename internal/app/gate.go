@@ -20,7 +20,25 @@ type guardParts struct {
 	mu         sync.Mutex
 	redactor   *redact.Redactor
 	log        *audit.Log
-	workspaces []*paths.Workspace
+	workspaces map[string]*paths.Workspace
+}
+
+// workspace returns the workspace at a directory, the same one each time.
+func (p *guardParts) workspace(dir, home string) (*paths.Workspace, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ws := p.workspaces[dir]; ws != nil {
+		return ws, nil
+	}
+	ws, err := paths.New(dir, paths.WithHome(home))
+	if err != nil {
+		return nil, err
+	}
+	if p.workspaces == nil {
+		p.workspaces = map[string]*paths.Workspace{}
+	}
+	p.workspaces[dir] = ws
+	return ws, nil
 }
 
 func (p *guardParts) close() error {
@@ -58,18 +76,25 @@ func (p *guardParts) shared(c *config.Config) (*redact.Redactor, *audit.Log, err
 // Trust is the record of trusted policy files of a configuration.
 func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("trust.json")} }
 
-// Gate is the guard of a workspace, with asker for what needs consent. A
-// policy file that cannot be understood is an error: it might forbid
-// something.
-func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, error) {
+// Guarding says for whom a guard stands.
+type Guarding struct {
+	Workspace string
+	Door      string
+	Asker     approval.Asker
+	// Defaults decide where no rule speaks.
+	Defaults policy.Defaults
+	// Tools are the caller's own, which run on its side.
+	Tools []bridge.ToolSpec
+}
+
+// Gate is a guard for one session. A policy file that cannot be understood is
+// an error: it might forbid something.
+func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	c := b.opts.Config
-	ws, err := paths.New(workspace, paths.WithHome(b.opts.UserDir))
+	ws, err := b.guard.workspace(g.Workspace, b.opts.UserDir)
 	if err != nil {
 		return nil, err
 	}
-	b.guard.mu.Lock()
-	b.guard.workspaces = append(b.guard.workspaces, ws)
-	b.guard.mu.Unlock()
 	layers, sources, err := b.layers(ws.Root())
 	if err != nil {
 		return nil, err
@@ -78,12 +103,16 @@ func (b *Bridge) Gate(workspace string, asker approval.Asker) (bridge.Gate, erro
 	if err != nil {
 		return nil, err
 	}
-	defaults := policy.DefaultsRun()
-	defaults.Root, defaults.CaseInsensitive = ws.Root(), ws.CaseFolding()
-	defaults.Protected = []string{c.Home, c.AuditLogDir}
+	d := g.Defaults
+	d.Root, d.CaseInsensitive = ws.Root(), ws.CaseFolding()
+	d.Protected = []string{c.Home, c.AuditLogDir}
+	var theirs []string
+	for _, t := range g.Tools {
+		theirs = append(theirs, t.Name)
+	}
 	return guard.New(guard.Options{
-		Workspace: ws, Policy: policy.Combine(defaults, layers...), Redactor: redactor, Audit: log, Asker: asker, Door: "cli", Sources: sources,
-		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries,
+		Workspace: ws, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Door: g.Door, Sources: sources,
+		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 	}), nil
 }
 

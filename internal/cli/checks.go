@@ -17,6 +17,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
@@ -203,7 +204,7 @@ func (v *validation) models(ctx context.Context, b *app.Bridge, cfg *config.Conf
 
 // turn lets the model answer, and forgets it again.
 func (v *validation) turn(ctx context.Context, b *app.Bridge) {
-	gate, err := b.Gate(v.p.env.Dir, approval.Nobody{})
+	gate, err := b.Gate(app.Guarding{Workspace: v.p.env.Dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()})
 	if err != nil {
 		v.fail("turn", err, exitFailed)
 		return

@@ -22,6 +22,7 @@ func (p *program) root() *cobra.Command {
 		Long: "copilot-bridge puts GitHub Copilot's agent runtime behind the protocols that your tools speak.\n\n" +
 			"Without a login or a provider of your own, a built-in rehearsal model answers, so that\neverything can be tried at once.\n\n" + exitHelp,
 		Example: `  copilot-bridge run "create hello.txt saying hi"
+  copilot-bridge serve
   copilot-bridge validate
   copilot-bridge sessions list`,
 		SilenceErrors: true,
@@ -37,7 +38,7 @@ func (p *program) root() *cobra.Command {
 	root.SetIn(p.env.Stdin)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.runCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.configCommand(), p.auditCommand(), p.trustCommand(), p.versionCommand())
+	root.AddCommand(p.runCommand(), p.serveCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.configCommand(), p.auditCommand(), p.trustCommand(), p.versionCommand())
 	root.SetHelpCommand(helpCommand())
 	strictCompletion(root)
 	return root
@@ -175,6 +176,7 @@ func editDistance(a, b string) int {
 // flagOf says which flag gives a setting.
 var flagOf = map[string]string{
 	"log_level": "--log-level", "model": "--model", "reasoning_effort": "--reasoning-effort", "engine.total_timeout": "--timeout",
+	"serve.addr": "--addr", "serve.port": "--port", "serve.token": "--token",
 }
 
 // load reads the configuration, with the flags that were given by setting

@@ -15,6 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
 // talkOptions are what run and sessions resume have in common.
@@ -78,7 +79,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if o.yes {
 		who = approval.Yes{}
 	}
-	if spec.Gate, err = t.bridge.Gate(t.dir, who); err != nil {
+	if spec.Gate, err = t.bridge.Gate(app.Guarding{Workspace: t.dir, Door: "cli", Asker: who, Defaults: policy.DefaultsRun()}); err != nil {
 		return nil, err
 	}
 	t.request = engine.Request{Spec: spec, Door: "cli", Keep: true}

@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/chat"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/anthropic"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/openai"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// Serving says what a server offers.
+type Serving struct {
+	Workspace string
+	ReadWrite bool
+	// Asker is who consents to what agent/… models want to do.
+	Asker approval.Asker
+}
+
+// Server answers over HTTP until it is told to stop.
+type Server struct {
+	bridge *Bridge
+	front  *front.Server
+	chat   *chat.Service
+
+	mu      sync.Mutex
+	prompts map[string]*guard.Guard // by door
+}
+
+// Listen binds the configured address and puts the doors behind it. The
+// runtime is started meanwhile; it is warm soon after Serve has begun.
+func (b *Bridge) Listen(ctx context.Context, o Serving) (s *Server, err error) {
+	c := b.opts.Config
+	// A policy that cannot be read, or a log that cannot be written, should
+	// stop the start and not the first caller.
+	if _, err := b.agentGate(o, nil); err != nil {
+		return nil, err
+	}
+	unknown := c.Facade.UnknownModel
+	if b.Answers.Kind == AnswersRehearsal {
+		unknown = "default" // it plays whatever part it is given
+	}
+	s = &Server{bridge: b, prompts: map[string]*guard.Guard{}}
+	s.chat = chat.New(b.Engine, chat.Options{
+		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
+		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
+		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: string(c.BYOK.Provider), Prompt: s.prompt, Warm: b.warm,
+		AgentSpec: func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
+			gate, err := b.agentGate(o, tools)
+			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
+			spec.Gate = gate
+			return spec, err
+		},
+	})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.chat.Close(ctx))
+		}
+	}()
+	api := openai.New(s.chat, openai.Options{Logger: b.opts.Logger})
+	messages := anthropic.New(s.chat, anthropic.Options{Logger: b.opts.Logger})
+	s.front, err = front.Listen(ctx, front.Options{
+		Addr: c.Serve.Addr, Port: c.Serve.Port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts,
+		Ports: &front.Ports{File: c.Path("state.json"), Name: "serve"},
+		Doors: map[string]http.Handler{
+			"POST /v1/chat/completions": api, "POST /v1/responses": api, "GET /v1/models": api, "GET /v1/models/{id...}": api,
+			"/v1/responses/{id...}": api, "POST /v1/messages": messages, "POST /v1/messages/count_tokens": messages,
+		},
+		About: func() front.About {
+			return front.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: !o.ReadWrite, Model: s.example()}
+		},
+		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// URL is where the server is reached.
+func (s *Server) URL() string { return s.front.URL() }
+
+// Serve answers until ctx ends; running answers are then ended cleanly, and
+// after them what they ran on. ready is called when requests are answered.
+func (s *Server) Serve(ctx context.Context, ready func()) error {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.chat.Ready(ctx); err != nil && ctx.Err() == nil {
+			s.bridge.opts.Logger.Warn("Copilot is not available yet", "error", err)
+		}
+		ready()
+		if err := s.bridge.warm(ctx); err != nil && ctx.Err() == nil {
+			s.bridge.opts.Logger.Warn("warming up", "error", err)
+		}
+	})
+	err := s.front.Serve(ctx)
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	return errors.Join(err, s.chat.Close(ctx))
+}
+
+// warm lets the chat runtime run a turn on a model of our own, which costs
+// nothing, so that the first caller does not pay for it.
+func (b *Bridge) warm(ctx context.Context) error {
+	m := rehearsal.New(rehearsal.WithJournal(0), rehearsal.WithLogger(b.opts.Logger))
+	if err := m.Start(ctx); err != nil {
+		return err
+	}
+	err := b.Engine.Warm(ctx, bridge.ProfileChat, bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, m.Model())
+	return errors.Join(err, m.Close())
+}
+
+func (b *Bridge) agentGate(o Serving, tools []bridge.ToolSpec) (bridge.Gate, error) {
+	d := policy.DefaultsServe()
+	if o.ReadWrite {
+		d = policy.DefaultsRun()
+	}
+	asker := o.Asker
+	if asker == nil {
+		asker = approval.Nobody{}
+	}
+	return b.Gate(Guarding{Workspace: o.Workspace, Door: "http", Asker: asker, Defaults: d, Tools: tools})
+}
+
+// prompt hides secrets in what a chat sends to the model, and records it. Chat
+// sessions have no tools of their own, so this is all of the guard that they
+// need.
+func (s *Server) prompt(ctx context.Context, door, text string) (string, error) {
+	redactor, log, err := s.bridge.guard.shared(s.bridge.opts.Config)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	g := s.prompts[door]
+	if g == nil {
+		g = guard.New(guard.Options{Redactor: redactor, Audit: log, Door: door})
+		s.prompts[door] = g
+	}
+	s.mu.Unlock()
+	return g.Prompt(ctx, text)
+}
+
+// health asks the runtime itself.
+func (s *Server) health(ctx context.Context) front.Health {
+	h := front.Health{OK: true, Copilot: front.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answers.Detail}}
+	status, err := s.bridge.Engine.Status(ctx)
+	switch {
+	case err != nil:
+		e := bridge.AsError(err)
+		h.Copilot, h.Ready, h.Reason = front.CopilotUnavailable, false, e.Message
+		if e.Remedy != "" {
+			h.Reason += "; " + e.Remedy
+		}
+	case !status.Authenticated:
+		h.Copilot, h.Ready, h.Reason = front.CopilotUnavailable, false, "not logged in"
+	default:
+		h.Details["runtime"] = status.RuntimeVersion
+	}
+	return h
+}
+
+// gauges are the counts that tell a leak.
+func (s *Server) gauges() map[string]func() float64 {
+	of := func(f func(chat.Stats) int) func() float64 {
+		return func() float64 { return float64(f(s.chat.Stats())) }
+	}
+	return map[string]func() float64{
+		"conversations":   of(func(s chat.Stats) int { return s.Conversations }),
+		"parked_calls":    of(func(s chat.Stats) int { return s.ParkedCalls }),
+		"pooled_sessions": of(func(s chat.Stats) int { return s.Pooled }),
+		"running_turns":   of(func(s chat.Stats) int { return s.Running }),
+	}
+}
+
+func (s *Server) usage() []front.UsageRow {
+	var out []front.UsageRow
+	for _, r := range s.bridge.Engine.Usage() {
+		out = append(out, front.UsageRow{Door: r.Door, Model: r.Model, In: r.Usage.InputTokens, Out: r.Usage.OutputTokens, Cost: r.Usage.Cost})
+	}
+	return out
+}
+
+// example is a model for the first page.
+func (s *Server) example() string {
+	if m := s.bridge.Spec(bridge.ProfileChat, "").Model; m != "" {
+		return m
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if list, err := s.chat.Models(ctx); err == nil && len(list) > 0 {
+		return list[0].Name
+	}
+	return ""
+}

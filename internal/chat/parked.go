@@ -1,0 +1,163 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// noResult answers the calls that a client goes on without.
+var noResult = bridge.ToolResult{Text: "no result was given", Failed: true}
+
+// answers says whether messages can go to a parked turn: results only of
+// calls that it made. Service.mu is held.
+func (c *conversation) answers(fresh []bridge.Message) bool {
+	for i := range fresh {
+		if fresh[i].Role == bridge.RoleTool && !c.called(fresh[i].CallID) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *conversation) called(id string) bool {
+	for _, call := range c.calls {
+		if call.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// requested takes note that the runtime waits for a call, or answers it if
+// the client has: it may ask for parallel calls one after another.
+func (c *conversation) requested(e bridge.ToolRequested) error {
+	c.moved = true
+	c.mu.Lock()
+	r, ok := c.results[e.Call.ID]
+	delete(c.results, e.Call.ID)
+	if !ok {
+		c.pending[e.Call.ID] = e.RequestID
+	}
+	c.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return c.session.Resolve(c.ctx, e.RequestID, r)
+}
+
+// resume goes on with a parked turn: a brings results of its calls and
+// perhaps more words of the user.
+func (c *conversation) resume(ctx context.Context, a *answer) error {
+	s := c.service
+	results, more, err := c.collect(ctx, a)
+	if err != nil {
+		s.giveBack(c)
+		return err
+	}
+	a.cancel = c.cancel
+	s.mu.Lock()
+	if c.dead {
+		s.mu.Unlock()
+		return errOver
+	}
+	c.state = busy
+	s.running++
+	s.mu.Unlock()
+
+	if more.Text != "" || len(more.Attachments) > 0 {
+		if err := c.session.Steer(ctx, more); err != nil {
+			if bridge.CodeOf(err) != bridge.CodeUnsupported {
+				return c.giveUp(err)
+			}
+			last := c.calls[len(c.calls)-1].ID
+			r := results[last]
+			r.Text = strings.TrimSpace(r.Text + "\n\n" + more.Text)
+			results[last] = r
+		}
+	}
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return errOver
+	}
+	missed := c.backlog
+	c.backlog = nil
+	for _, ev := range missed {
+		// The turn's goroutine does not know this answer yet, and the channel
+		// has room for a backlog.
+		if err := a.steady.see(ev); err != nil {
+			c.mu.Unlock()
+			return c.giveUp(err)
+		}
+	}
+	c.reader = a
+	ready := map[string]bridge.ToolResult{}
+	for id, r := range results {
+		if request, ok := c.pending[id]; ok {
+			ready[request] = r
+			delete(c.pending, id)
+			continue
+		}
+		c.results[id] = r
+	}
+	c.mu.Unlock()
+	for request, r := range ready {
+		if err := c.session.Resolve(ctx, request, r); err != nil {
+			a.leave() // so that the turn waits for nobody
+			return c.giveUp(err)
+		}
+	}
+	return nil
+}
+
+// errOver says that a parked turn has ended under the hands of a request.
+var errOver = errors.New("the parked turn is over")
+
+// giveUp aborts a turn that cannot go on. Its goroutine cleans up.
+func (c *conversation) giveUp(err error) error {
+	c.cancel(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return errOver
+	}
+	return err
+}
+
+// collect reads the results and the user's words that come after them.
+func (c *conversation) collect(ctx context.Context, a *answer) (map[string]bridge.ToolResult, bridge.Prompt, error) {
+	s := c.service
+	results := map[string]bridge.ToolResult{}
+	var rest []bridge.Message
+	for i := range a.fresh {
+		m := &a.fresh[i]
+		if m.Role != bridge.RoleTool {
+			rest = append(rest, *m)
+			continue
+		}
+		text, err := s.guard(ctx, a, m.Text)
+		if err != nil {
+			return nil, bridge.Prompt{}, err
+		}
+		results[m.CallID] = bridge.ToolResult{Text: text, Failed: m.Failed}
+		if len(m.Attachments) > 0 {
+			// Results are text; what comes with them is shown as the user's.
+			rest = append(rest, bridge.Message{Role: bridge.RoleUser, Text: "[attached to the result of " + m.CallID + "]", Attachments: m.Attachments})
+		}
+	}
+	for _, call := range c.calls {
+		if _, ok := results[call.ID]; !ok {
+			results[call.ID] = noResult
+		}
+	}
+	if len(rest) == 0 {
+		return results, bridge.Prompt{}, nil
+	}
+	p := replay(rest, s.opts.HistoryBytes, 0)
+	var err error
+	p.Text, err = s.guard(ctx, a, p.Text)
+	return results, p, err
+}

@@ -1,0 +1,62 @@
+package chat
+
+import (
+	"context"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+)
+
+// look replaces a runtime that holds too much memory, now and then, after a
+// turn. Turns that run or are parked go on in the old one; conversations that
+// wait are let go, and told again if somebody comes back to them.
+func (s *Service) look() {
+	s.mu.Lock()
+	s.turns++
+	due := s.turns >= lookEvery && !s.rotating && s.opts.MemoryLimit > 0 && !s.closed
+	if due {
+		s.turns, s.rotating = 0, true
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	for _, p := range []bridge.Profile{bridge.ProfileChat, bridge.ProfileAgent} {
+		if held := s.engine.Memory(p); held > s.opts.MemoryLimit {
+			s.opts.Logger.Info("the runtime has grown and is replaced", "profile", p, "bytes", held)
+			s.rotate(p)
+		}
+	}
+	s.mu.Lock()
+	s.rotating = false
+	s.mu.Unlock()
+}
+
+func (s *Service) rotate(p bridge.Profile) {
+	ctx, cancel := context.WithTimeout(s.ctx, openWithin)
+	defer cancel()
+	if err := s.engine.Rotate(ctx, p); err != nil {
+		s.opts.Logger.Warn("the runtime could not be replaced", "error", err)
+		return
+	}
+	if s.opts.Warm != nil {
+		if err := s.opts.Warm(ctx); err != nil {
+			s.opts.Logger.Debug("warming up a new runtime", "error", err)
+		}
+	}
+	s.mu.Lock()
+	var old []*engine.Session
+	for e := s.order.Back(); e != nil; {
+		c := conversationAt(e)
+		e = e.Prev()
+		if c.state == idle && c.outdated() {
+			s.release(c)
+			old = append(old, c.session)
+		}
+	}
+	old = append(old, s.pool.weed(func(x pooled) bool { return !x.session.Current() })...)
+	s.mu.Unlock()
+	for _, session := range old {
+		s.discard(session)
+	}
+}

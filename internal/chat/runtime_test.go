@@ -1,0 +1,157 @@
+//go:build unix
+
+package chat
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// bench is a service on the real runtime, whose model is scripted.
+type bench struct {
+	*Service
+	t     testing.TB
+	ctx   context.Context
+	agent *sdk.Agent
+	model *rehearsal.Server
+}
+
+func real(t testing.TB, opts Options, limits engine.Limits) *bench {
+	t.Helper()
+	m := rehearsal.New(rehearsal.WithJournal(20000))
+	if err := m.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := sdk.New(sdk.Options{Runtime: runtimetest.Path(t), Home: t.TempDir(), Records: t.TempDir(), Self: self, Env: os.Environ(), Version: "test",
+		Provider: &bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, Model: m.Model()})
+	if limits.MaxConcurrent == 0 {
+		limits.MaxConcurrent, limits.QueueLimit = 16, 1000
+	}
+	e := engine.New(engine.Options{Agent: a, Limits: limits})
+	s := New(e, opts)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(func() {
+		cancel()
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("closing the service: %v", err)
+		}
+		if err := e.Close(context.Background()); err != nil {
+			t.Errorf("closing the engine: %v", err)
+		}
+		if err := m.Close(); err != nil {
+			t.Errorf("closing the model: %v", err)
+		}
+	})
+	return &bench{Service: s, t: t, ctx: ctx, agent: a, model: m}
+}
+
+// last is what the model was asked last.
+func (b *bench) last() rehearsal.Request {
+	b.t.Helper()
+	r := b.model.Requests()
+	if len(r) == 0 {
+		b.t.Fatal("the model was not asked")
+	}
+	return r[len(r)-1]
+}
+
+// eventually waits for something that happens after an answer.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+func TestNextTurnSendsOnlyWhatIsNew(t *testing.T) {
+	b := real(t, Options{}, engine.Limits{})
+	c := chatOf(say("one"))
+	c.System = "Be brief."
+	c.Messages = append(c.Messages, ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "one").reply())
+	for _, word := range []string{"two", "three"} {
+		c.Messages = append(c.Messages, say(word))
+		c.Messages = append(c.Messages, ask(b.ctx, b.Service, c).good(t, bridge.EndDone, word).reply())
+	}
+	r := b.last()
+	if r.System() != "Be brief." || len(r.ToolNames()) != 0 {
+		t.Errorf("system %q, tools %v", r.System(), r.ToolNames())
+	}
+	// Real messages, not a retelling: the session has heard them itself.
+	var roles []string
+	for _, m := range r.Messages {
+		roles = append(roles, m.Role)
+	}
+	if got := strings.Join(roles, " "); got != "system user assistant user assistant user" {
+		t.Errorf("the model sees %s", got)
+	}
+	if strings.Contains(string(r.Raw), "[DIALOG]") {
+		t.Error("the history was told again")
+	}
+	eventually(t, "one conversation", func() bool { s := b.Stats(); return s.Conversations == 1 && s.Running == 0 })
+
+	edited := c
+	edited.Messages = append([]bridge.Message{user("something else"), assistant("one")}, user("go on\nrehearsal: text four"))
+	ask(b.ctx, b.Service, edited).good(t, bridge.EndDone, "four")
+	r = b.last()
+	if len(r.Messages) != 2 || !strings.Contains(r.Messages[1].Content, "[DIALOG]\nuser: something else\nassistant: one\nuser: go on") {
+		t.Errorf("an edited history reached the model as %+v", r.Messages)
+	}
+}
+
+func TestToolCallsArePassedOut(t *testing.T) {
+	b := real(t, Options{}, engine.Limits{})
+	for name, order := range map[string][]int{"in order": {0, 1}, "in any order": {1, 0}, "one missing": {1}} {
+		t.Run(name, func(t *testing.T) {
+			c := withTools(chatOf(script("text let me see", `tool get_weather {"x":"Oslo"}`, `tool bash {"x":"ls"}`, "usage 7 3", "next", "text sunny", "usage 9 2")), "get_weather", "bash")
+			o := ask(b.ctx, b.Service, c).good(t, bridge.EndTools, "let me see")
+			calls := o.calls()
+			if len(calls) != 2 || calls[0].Name != "get_weather" || calls[1].Name != "bash" || o.end().Usage.InputTokens != 7 {
+				t.Fatalf("calls %+v, usage %+v", calls, o.end().Usage)
+			}
+			if s := b.Stats(); s.Parked != 1 || s.ParkedCalls != 2 || s.Running != 0 {
+				t.Errorf("stats %+v", s)
+			}
+			// Another conversation meanwhile.
+			ask(b.ctx, b.Service, chatOf(say("meanwhile"))).good(t, bridge.EndDone, "meanwhile")
+
+			c.Messages = append(c.Messages, o.reply())
+			for _, i := range order {
+				c.Messages = append(c.Messages, result(calls[i].ID, "result-"+calls[i].Name))
+			}
+			o = ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "sunny")
+			if u := o.end().Usage; u.InputTokens != 9 || u.Calls != 1 {
+				t.Errorf("usage %+v", u)
+			}
+			want := []string{"result-get_weather", "result-bash"}
+			if len(order) == 1 {
+				want[0] = "no result was given"
+			}
+			r := b.last()
+			if got := r.ToolResults(); len(got) != 2 || !strings.Contains(got[0], want[0]) || !strings.Contains(got[1], want[1]) {
+				t.Errorf("the model was told %q, want %q", got, want)
+			}
+			if strings.Contains(string(r.Raw), "[DIALOG]") {
+				t.Error("the history was told again")
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package chat
+
+import (
+	"context"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+)
+
+const (
+	openWithin    = 30 * time.Second
+	discardWithin = 10 * time.Second
+	// lookEvery is how many turns pass between two looks at the memory.
+	lookEvery = 64
+)
+
+func (s *Service) count(n int) {
+	s.mu.Lock()
+	s.running += n
+	s.mu.Unlock()
+}
+
+// settle comes after a turn, on its goroutine: the conversation goes on being
+// held, or its session is cleaned for somebody else.
+func (s *Service) settle(c *conversation, err error) {
+	c.mu.Lock()
+	reader := c.reader
+	c.reader, c.ended = nil, true
+	c.mu.Unlock()
+	switch {
+	case reader == nil:
+	case err != nil:
+		reader.fail(err)
+	default:
+		c.conclude(reader, bridge.EndDone, idle, nil)
+	}
+	s.mu.Lock()
+	if c.state == parked {
+		s.running++ // it was not counted while it waited
+	}
+	dispose := false
+	switch {
+	case err == nil && (c.state == settling || c.state == idle):
+		c.state = idle
+		if c.place != nil && c.outdated() {
+			s.release(c)
+			dispose = true
+		}
+	default:
+		c.dead = true
+		// One that was taken for the next request is that one's to dispose of.
+		dispose = c.state != settling || c.place != nil
+		s.release(c)
+	}
+	close(c.settled)
+	victims := s.surplus()
+	s.mu.Unlock()
+	if dispose {
+		s.dispose(c)
+	}
+	for _, v := range victims {
+		s.dispose(v)
+	}
+	s.look()
+}
+
+// outdated says that a conversation's runtime has died or been replaced. An
+// agent's session may hold more than words, so it stays where it is.
+func (c *conversation) outdated() bool { return !c.shape.agent && !c.session.Current() }
+
+// giveBack holds a conversation that was taken but not used.
+func (s *Service) giveBack(c *conversation) {
+	if c == nil {
+		return
+	}
+	s.mu.Lock()
+	dead := c.dead
+	if !dead {
+		s.hold(c, c.key, c.state)
+	}
+	s.mu.Unlock()
+	if dead {
+		s.dispose(c)
+	}
+}
+
+// surplus takes out what is held beyond the bound, the oldest first, and
+// parked turns only if there is nothing else: those are aborted, and disposed
+// of by their own goroutines. mu is held.
+func (s *Service) surplus() (victims []*conversation) {
+	for _, st := range []state{idle, parked} {
+		for e := s.order.Back(); e != nil && s.order.Len() > s.opts.Conversations; {
+			c := conversationAt(e)
+			e = e.Prev()
+			if c.state == st {
+				victims = s.evict(victims, c, "too many conversations are held")
+			}
+		}
+	}
+	return victims
+}
+
+func (s *Service) evict(victims []*conversation, c *conversation, why string) []*conversation {
+	s.release(c)
+	if c.state == parked {
+		c.cancel(&bridge.Error{Code: bridge.CodeTimeout, Message: why})
+		return victims
+	}
+	return append(victims, c)
+}
+
+// sweep ends what nobody has come back for. It is the service's first
+// goroutine and runs until Close.
+func (s *Service) sweep() {
+	every := max(min(s.opts.ConversationTTL, s.opts.ParkTimeout, s.opts.AnswerTTL)/20, 10*time.Millisecond)
+	t := time.NewTicker(min(every, 30*time.Second))
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		}
+		s.expire()
+	}
+}
+
+func (s *Service) expire() {
+	s.answers.expire()
+	s.mu.Lock()
+	var victims []*conversation
+	for e := s.order.Back(); e != nil; {
+		c := conversationAt(e)
+		e = e.Prev()
+		age := time.Since(c.used)
+		switch {
+		case c.state == idle && (age >= s.opts.ConversationTTL || c.outdated()):
+			victims = s.evict(victims, c, "")
+		case c.state == parked && age >= s.opts.ParkTimeout:
+			victims = s.evict(victims, c, "the client did not answer its tool calls")
+		}
+	}
+	old := s.pool.weed(func(p pooled) bool { return time.Since(p.since) >= s.opts.ConversationTTL || !p.session.Current() })
+	s.mu.Unlock()
+	for _, v := range victims {
+		s.dispose(v)
+	}
+	for _, session := range old {
+		s.discard(session)
+	}
+}
+
+// open makes a new session. It is not stopped halfway, since nobody would
+// know of the session then; if the caller has gone it is kept for the next.
+func (s *Service) open(ctx context.Context, c *bridge.Chat, sh *shape) (*engine.Session, error) {
+	spec := bridge.SessionSpec{Profile: bridge.ProfileChat, System: bridge.SystemText{Replace: true}}
+	if sh.agent {
+		var err error
+		if spec, err = s.opts.AgentSpec(sh.tools); err != nil {
+			return nil, err
+		}
+		spec.Profile = bridge.ProfileAgent
+	}
+	if sh.model != "" {
+		spec.Model = sh.model
+	}
+	if sh.effort != "" {
+		spec.ReasoningEffort = sh.effort
+	}
+	spec.Tools = sh.tools
+	if sh.system != "" {
+		text := sh.system
+		if s.opts.Prompt != nil {
+			var err error
+			if text, err = s.opts.Prompt(ctx, c.Door, text); err != nil {
+				return nil, err
+			}
+		}
+		if spec.System.Text != "" {
+			text = spec.System.Text + "\n\n" + text
+		}
+		spec.System.Text = text
+	}
+	opening, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWithin)
+	defer cancel()
+	session, err := s.engine.Open(opening, engine.Request{Spec: spec, Door: c.Door, Ephemeral: !sh.agent})
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		s.keep(sh, session)
+		return nil, context.Cause(ctx)
+	}
+	return session, nil
+}
+
+// dispose cleans the session of a conversation for the next caller, or
+// deletes it if it cannot be proven clean. No turn runs in it.
+func (s *Service) dispose(c *conversation) {
+	if !c.odd && s.clean(c.shape, c.session) {
+		s.keep(c.shape, c.session)
+		return
+	}
+	s.discard(c.session)
+}
+
+// clean empties a session and looks whether it is empty.
+func (s *Service) clean(sh *shape, session *engine.Session) bool {
+	if sh.agent || !session.Current() || s.ctx.Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, discardWithin)
+	defer cancel()
+	if err := session.Reset(ctx); err != nil {
+		s.opts.Logger.Debug("a session could not be reset", "session", session.ID(), "error", err)
+		return false
+	}
+	left, err := session.History(ctx)
+	if err != nil {
+		return false
+	}
+	for _, ev := range left {
+		if o, ok := ev.(bridge.Other); !ok || !blank[o.Name] {
+			s.opts.Logger.Debug("a session is not empty after its reset", "session", session.ID(), "event", ev.Type())
+			return false
+		}
+	}
+	return true
+}
+
+// blank are the events that an empty session may hold.
+var blank = map[string]bool{"session.start": true, "session.model_change": true, "abort": true}
+
+// keep puts an empty session into the pool.
+func (s *Service) keep(sh *shape, session *engine.Session) {
+	surplus := session
+	s.mu.Lock()
+	if !s.closed && !sh.agent {
+		surplus = s.pool.put(sh.key, session, time.Now())
+	}
+	s.mu.Unlock()
+	if surplus != nil {
+		s.discard(surplus)
+	}
+}
+
+func (s *Service) discard(session *engine.Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), discardWithin)
+	defer cancel()
+	if err := session.Discard(ctx); err != nil {
+		s.opts.Logger.Warn("a session could not be deleted", "session", session.ID(), "error", err)
+	}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	addr, port, token, workspace string
+	model                        string
+	readWrite, demo, json        bool
+}
+
+func (p *program) serveCommand() *cobra.Command {
+	o := &serveOptions{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer OpenAI's and Anthropic's HTTP APIs",
+		Long: `Answer OpenAI's and Anthropic's HTTP APIs, so that SDKs, editors, Claude Code and
+Codex can use Copilot's models. The first page, at the URL that is printed, has an
+example for each.
+
+A model such as gpt-5 answers as a plain model: it has the caller's tools and
+nothing else. agent/gpt-5 is Copilot's agent in the workspace, under the policy;
+it may read only, unless --read-write is given or a policy that you trust says so.
+
+Only this machine is listened to, unless --addr says otherwise, which needs a
+token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may see.
+
+With --json standard output gets one line when requests are answered:
+{"url":…,"token":true|false,"pid":…}. Ctrl-C ends running answers cleanly, then
+the runtime; a second one ends the program at once.
+
+` + exitHelp,
+		Example: `  copilot-bridge serve
+  copilot-bridge serve --workspace ~/src/app --read-write
+  copilot-bridge serve --port 0 --json
+  COPILOT_BRIDGE_TOKEN=… copilot-bridge serve --addr 0.0.0.0
+  curl http://127.0.0.1:8788/v1/models`,
+		Args:              takes(cobra.NoArgs, "no arguments"),
+		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runServe(cmd, o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.addr, "addr", "", "`ADDRESS` to listen on (default 127.0.0.1)")
+	f.StringVar(&o.port, "port", "", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
+	f.StringVar(&o.token, "token", "", "`TOKEN` that clients have to show")
+	f.StringVarP(&o.workspace, "workspace", "w", "", "`DIR` that agent/… models work in (default: the present one)")
+	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use where the caller's is not known and the configuration says so")
+	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
+	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
+	f.BoolVar(&o.json, "json", false, "write a line of JSON when ready")
+	for _, name := range []string{"addr", "port", "token", "model"} {
+		p.must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	p.must(cmd.MarkFlagDirname("workspace"))
+	return cmd
+}
+
+// settings are the flags that are settings.
+func (o *serveOptions) settings() map[string]string {
+	flags := map[string]string{}
+	for key, value := range map[string]string{"serve.addr": o.addr, "serve.port": o.port, "serve.token": o.token, "model": o.model} {
+		if value != "" {
+			flags[key] = value
+		}
+	}
+	return flags
+}
+
+func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
+	cfg, err := p.load(o.settings())
+	if err != nil {
+		return err
+	}
+	dir, err := p.directory(o.workspace)
+	if err != nil {
+		return err
+	}
+	ctx, interrupted := p.interruptible(cmd.Context())
+	defer interrupted.stop()
+	b, err := p.start(ctx, cfg, o.demo)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := b.Close(ctx); err != nil {
+			p.log.Warn("the end was not clean", "error", err)
+		}
+	}()
+	serving := app.Serving{Workspace: dir, ReadWrite: o.readWrite, Asker: approval.Nobody{}}
+	if !o.json && p.hasKeyboard() {
+		k := p.openKeyboard()
+		defer k.close()
+		serving.Asker = asker{k}
+	}
+	s, err := b.Listen(ctx, serving)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, func() { p.serving(o, b, s, dir, cfg.Serve.Token != "") })
+}
+
+// serving tells that requests are answered.
+func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir string, token bool) {
+	if o.json {
+		line, err := json.Marshal(struct {
+			URL   string `json:"url"`
+			Token bool   `json:"token"`
+			PID   int    `json:"pid"`
+		}{s.URL(), token, os.Getpid()})
+		if err == nil {
+			_, err = p.out.Write(append(line, '\n'))
+		}
+		if err != nil {
+			p.log.Warn("the ready line was not written", "error", err)
+		}
+		return
+	}
+	c := p.console
+	mode := "read-only"
+	if o.readWrite {
+		mode = "read-write"
+	}
+	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
+	c.line(c.style.dim("  answers    " + approval.Visible(b.Answers.Detail)))
+	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode + " for agent/… models"))
+	c.line(c.style.dim("  examples   " + s.URL() + "/   (Ctrl-C to stop)"))
+	if n := b.Answers.Notice; n != "" {
+		c.line(c.style.loud("! " + n))
+	}
+}

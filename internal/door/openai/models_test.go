@@ -1,0 +1,92 @@
+package openai
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+func get(t *testing.T, d *door, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	d.mux().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+func TestModels(t *testing.T) {
+	const plain = `{"id":"plain","object":"model","created":0,"owned_by":"github-copilot"}`
+	const gpt = `{"id":"gpt-5","object":"model","created":0,"owned_by":"github-copilot"}`
+	const agent = `{"id":"agent/gpt-5","object":"model","created":0,"owned_by":"github-copilot"}`
+	for _, c := range []struct {
+		path, body, header string
+	}{
+		{"/v1/models", `{"object":"list","data":[` + gpt + `,` + plain + `,` + agent + `]}`, ""},
+		{"/v1/models/gpt-5", gpt, ""},
+		{"/v1/models/agent/gpt-5", agent, ""},
+		{"/v1/models/agent%2Fgpt-5", agent, ""},
+		{"/v1/models/anything", gpt, "gpt-5"},
+	} {
+		w := get(t, fixed(plays(nil)), "GET", c.path)
+		if w.Code != 200 || w.Body.String() != c.body || w.Header().Get("X-Copilot-Bridge-Model") != c.header {
+			t.Errorf("%s: %d %s %v", c.path, w.Code, w.Body, w.Header())
+		}
+	}
+}
+
+func TestNoModels(t *testing.T) {
+	svc := plays(nil)
+	svc.list = nil
+	if w := get(t, fixed(svc), "GET", "/v1/models"); w.Body.String() != `{"object":"list","data":[]}` {
+		t.Errorf("got %s", w.Body)
+	}
+	svc.err = &bridge.Error{Code: bridge.CodeUnavailable, Message: "down"}
+	for _, path := range []string{"/v1/models", "/v1/models/gpt-5"} {
+		if w := get(t, fixed(svc), "GET", path); w.Code != 503 || *readError(t, w).Error.Code != "copilot_unavailable" {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestUnknownModel(t *testing.T) {
+	d := fixed(plays(nil))
+	for _, w := range []*httptest.ResponseRecorder{
+		get(t, d, "GET", "/v1/models/nothing"),
+		post(t, d, "/v1/chat/completions", strings.Replace(hello, "gpt-5", "nothing", 1)),
+	} {
+		e := readError(t, w).Error
+		if w.Code != 404 || *e.Code != "model_not_found" || *e.Param != "model" || e.Message != `there is no model "nothing". There are gpt-5 and agent/gpt-5.` {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+func TestAnotherModelInstead(t *testing.T) {
+	d := fixed(plays(nil, bridge.MessageDone{Text: "x"}, bridge.TurnEnded{Reason: bridge.EndDone}))
+	w := post(t, d, "/v1/chat/completions", strings.Replace(hello, "gpt-5", "anything", 1))
+	if w.Code != 200 || w.Header().Get("X-Copilot-Bridge-Model") != "gpt-5" || !strings.Contains(w.Body.String(), `"model":"anything"`) {
+		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
+	}
+}
+
+func TestOtherPathsAndMethods(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/v1/chat/completions", 405, "POST"},
+		{"GET", "/v1/responses", 405, "POST"},
+		{"POST", "/v1/models", 405, "GET"},
+		{"DELETE", "/v1/models/gpt-5", 405, "GET"},
+		{"POST", "/v1/embeddings", 404, ""},
+		{"GET", "/v1/", 404, ""},
+	} {
+		w := get(t, fixed(plays(nil)), c.method, c.path)
+		if w.Code != c.status || w.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d %v", c.method, c.path, w.Code, w.Header())
+		}
+		readError(t, w)
+	}
+}
