@@ -29,8 +29,15 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
 		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := os.RemoveAll(built); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
 }
+
+// built is the directory of the binary under test, if there is one.
+var built string
 
 // prompt makes the model answer in 20 chunks without delay.
 const prompt = "rehearsal: chunks a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p|q|r|s|t"

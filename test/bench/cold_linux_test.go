@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,10 +22,7 @@ import (
 // after the bare runtime would have had it, and needs at most 40 MB.
 func BenchmarkCold(b *testing.B) {
 	m := startModel(b)
-	binary := filepath.Join(b.TempDir(), "copilot-bridge")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge").CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	path := binary(b)
 	for b.Loop() {
 		var x, y []time.Duration
 		var rss []int
@@ -37,7 +32,7 @@ func BenchmarkCold(b *testing.B) {
 				b.Fatal(err)
 			}
 			x = append(x, d)
-			d, kb, err := coldRun(b, binary, m)
+			d, kb, err := coldRun(b, path, m)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -93,11 +88,11 @@ func coldBare(b *testing.B, m *rehearsal.Server) (time.Duration, error) {
 
 // coldRun runs the command and returns the time to its first token and its
 // peak memory in KB.
-func coldRun(b *testing.B, binary string, m *rehearsal.Server) (time.Duration, int, error) {
+func coldRun(b *testing.B, path string, m *rehearsal.Server) (time.Duration, int, error) {
 	b.Helper()
 	home := b.TempDir()
 	// The pause at the end leaves time to read the memory.
-	cmd := exec.Command(binary, "run", "--json", prompt+"\nrehearsal: delay 200ms")
+	cmd := exec.Command(path, "run", "--json", prompt+"\nrehearsal: delay 200ms")
 	cmd.Dir = b.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+home, "COPILOT_BRIDGE_HOME="+home, "COPILOT_CLI_PATH="+runtimetest.Path(b),
 		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+m.URL(), "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model())
@@ -118,25 +113,11 @@ func coldRun(b *testing.B, binary string, m *rehearsal.Server) (time.Duration, i
 			if first == 0 {
 				first = time.Since(began)
 			}
-			peak = peakRSS(cmd.Process.Pid)
+			peak = statusKB(cmd.Process.Pid, "VmHWM:")
 		}
 	}
 	if err := cmd.Wait(); err != nil || first == 0 {
 		return 0, 0, fmt.Errorf("run: %w\n%s", err, stderr.Bytes())
 	}
 	return first, peak, nil
-}
-
-func peakRSS(pid int) int {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, _ := strconv.Atoi(strings.Fields(v)[0])
-			return kb
-		}
-	}
-	return 0
 }

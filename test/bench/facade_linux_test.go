@@ -1,0 +1,417 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// server is a running `serve`.
+type server struct {
+	url   string
+	pid   int
+	ready time.Duration // from the start of the process
+	http  *http.Client
+}
+
+var buildOnce = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "copilot-bridge-bench-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	path := filepath.Join(dir, "copilot-bridge")
+	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/copilot-bridge").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func binary(b *testing.B) string {
+	b.Helper()
+	path, err := buildOnce()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+func startServe(b *testing.B, m *rehearsal.Server, env ...string) *server {
+	b.Helper()
+	home := b.TempDir()
+	cmd := exec.Command(binary(b), "serve", "--json", "--port", "0")
+	cmd.Dir = b.TempDir()
+	cmd.Env = append(append(os.Environ(), "HOME="+home, "COPILOT_BRIDGE_HOME="+home, "COPILOT_CLI_PATH="+runtimetest.Path(b),
+		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+m.URL(), "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model()), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+			b.Errorf("serve: %v\n%s", err, stderr.Bytes())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	s := &server{pid: cmd.Process.Pid, ready: time.Since(began), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	b.Cleanup(s.http.CloseIdleConnections)
+	var told struct {
+		URL string `json:"url"`
+	}
+	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil {
+		b.Fatalf("%v\n%s", err, stderr.Bytes())
+	}
+	s.url = told.URL
+	return s
+}
+
+// message is one of a chat's.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// ask runs one streamed request to its end and returns when the first word
+// came, and all of them.
+func (s *server) ask(ctx context.Context, model string, messages ...message) (first time.Duration, text string, err error) {
+	body, err := json.Marshal(map[string]any{"model": model, "stream": true, "messages": messages})
+	if err != nil {
+		return 0, "", err
+	}
+	began := time.Now()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := s.http.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return 0, "", fmt.Errorf("%s: %s", resp.Status, b)
+	}
+	var all strings.Builder
+	done := false
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		line, ok := strings.CutPrefix(lines.Text(), "data: ")
+		switch {
+		case !ok:
+		case line == "[DONE]":
+			done = true
+		default:
+			var chunk struct {
+				Choices []struct {
+					Delta struct {
+						Content string `json:"content"`
+					} `json:"delta"`
+				} `json:"choices"`
+			}
+			if err := json.Unmarshal([]byte(line), &chunk); err != nil {
+				return 0, "", fmt.Errorf("%w: %s", err, line)
+			}
+			if len(chunk.Choices) > 0 && chunk.Choices[0].Delta.Content != "" {
+				if first == 0 {
+					first = time.Since(began)
+				}
+				all.WriteString(chunk.Choices[0].Delta.Content)
+			}
+		}
+	}
+	if !done {
+		return 0, "", errors.New("the stream was cut")
+	}
+	return first, all.String(), nil
+}
+
+// httpTurner is a client that says the same each time and remembers nothing.
+type httpTurner struct {
+	s     *server
+	model string
+}
+
+func (t httpTurner) turn(ctx context.Context) (time.Duration, error) {
+	first, text, err := t.s.ask(ctx, t.model, message{"system", "Be brief."}, message{"user", prompt})
+	if err == nil && text != "abcdefghijklmnopqrst" {
+		err = fmt.Errorf("the answer is %q", text)
+	}
+	return first, err
+}
+
+func (httpTurner) reset(context.Context) error { return nil }
+
+// BenchmarkFacade compares OpenAI's API over HTTP with the bare SDK.
+func BenchmarkFacade(b *testing.B) {
+	ctx, m := context.Background(), startModel(b)
+	c := bareClient(b, m)
+	if err := c.Start(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = c.Stop() })
+	const most = 32
+	var bare, facade []turner
+	s := startServe(b, m, "COPILOT_BRIDGE_CONVERSATIONS=64")
+	for range most {
+		x, err := newBare(ctx, c, m)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bare, facade = append(bare, x), append(facade, httpTurner{s, m.Model()})
+	}
+	run := func(side []turner, turns int) float64 {
+		began := time.Now()
+		var wg sync.WaitGroup
+		errs := make([]error, len(side))
+		for i, t := range side {
+			wg.Go(func() { _, errs[i] = measure(ctx, t, turns) })
+		}
+		wg.Wait()
+		if err := cmp.Or(errs...); err != nil {
+			b.Fatal(err)
+		}
+		return float64(len(side)*turns) / time.Since(began).Seconds()
+	}
+	run(bare, 4) // warm up; the facade's conversations fill up too
+	run(facade, 4)
+	for b.Loop() {
+		var x, y []time.Duration
+		for range 20 {
+			d, err := measure(ctx, bare[0], 25)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x = append(x, d...)
+			if d, err = measure(ctx, facade[0], 25); err != nil {
+				b.Fatal(err)
+			}
+			y = append(y, d...)
+		}
+		p, q := percentile(x, 0.5), percentile(y, 0.5)
+		report("facade, TTFT p50, one at a time", ms(p), ms(q), "+"+ms(q-p), "≤ +1 ms", q-p <= time.Millisecond)
+		b.ReportMetric(float64(q-p)/float64(time.Millisecond), "ms-above-bare")
+		for _, n := range []int{8, most} {
+			var ratios, us, them []float64
+			for i := range 6 {
+				var p, q float64
+				if i%2 == 0 {
+					p, q = run(bare[:n], 160/n), run(facade[:n], 160/n)
+				} else {
+					q, p = run(facade[:n], 160/n), run(bare[:n], 160/n)
+				}
+				them, us, ratios = append(them, p), append(us, q), append(ratios, q/p)
+			}
+			mid := func(f []float64) float64 { slices.Sort(f); return f[len(f)/2] }
+			r := mid(ratios)
+			report(fmt.Sprintf("facade, turns per second at %d", n), fmt.Sprintf("%.0f/s", mid(them)), fmt.Sprintf("%.0f/s", mid(us)),
+				fmt.Sprintf("%.1f %%", 100*r), "≥ 95 %", r >= 0.95)
+			b.ReportMetric(100*r, fmt.Sprintf("%%-of-bare-at-%d", n))
+		}
+	}
+}
+
+// BenchmarkFacadeMemory: 2,000 callers that never come back leave the
+// runtime's memory where it was.
+func BenchmarkFacadeMemory(b *testing.B) {
+	ctx, m := context.Background(), startModel(b)
+	s := startServe(b, m)
+	t := httpTurner{s, m.Model()}
+	for b.Loop() {
+		if _, err := measure(ctx, t, 300); err != nil {
+			b.Fatal(err)
+		}
+		before := statusKB(runtimePID(b, s.pid), "VmRSS:")
+		if _, err := measure(ctx, t, 2000); err != nil {
+			b.Fatal(err)
+		}
+		after := statusKB(runtimePID(b, s.pid), "VmRSS:")
+		change := 100 * (float64(after)/float64(before) - 1)
+		report("runtime memory, 2,000 callers", fmt.Sprintf("%.0f MB", float64(before)/1024), fmt.Sprintf("%.0f MB", float64(after)/1024),
+			fmt.Sprintf("%+.1f %%", change), "± 10 %", change <= 10)
+		b.ReportMetric(change, "%-growth")
+	}
+}
+
+// BenchmarkFollowUp: the 20th turn of a conversation sends the session at
+// most a third of what telling it the history again would.
+func BenchmarkFollowUp(b *testing.B) {
+	ctx := context.Background()
+	m := rehearsal.New()
+	if err := m.Start(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = m.Close() })
+	s := startServe(b, m)
+	for b.Loop() {
+		var dialog []message
+		for i := range 20 {
+			dialog = append(dialog, message{"user", fmt.Sprintf("question %d: %s\nrehearsal: text an answer of some length to question %d, as models give", i, strings.Repeat("words ", 20), i)})
+			_, text, err := s.ask(ctx, m.Model(), dialog...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			dialog = append(dialog, message{"assistant", text})
+		}
+		ask := append(slices.Clone(dialog), message{"user", "and the last one\nrehearsal: text ok"})
+		if _, _, err := s.ask(ctx, m.Model(), ask...); err != nil {
+			b.Fatal(err)
+		}
+		follow := lastPrompt(b, m)
+		ask[0].Content = "edited, " + ask[0].Content // so it is told anew
+		if _, _, err := s.ask(ctx, m.Model(), ask...); err != nil {
+			b.Fatal(err)
+		}
+		replay := lastPrompt(b, m)
+		ratio := float64(replay) / float64(follow)
+		report("21st turn, bytes sent to the session", strconv.Itoa(replay), strconv.Itoa(follow), fmt.Sprintf("%.0f× fewer", ratio), "≥ 3×", ratio >= 3)
+		b.ReportMetric(ratio, "times-fewer")
+	}
+}
+
+// lastPrompt is the length of the newest user message that the model saw.
+func lastPrompt(b *testing.B, m *rehearsal.Server) int {
+	b.Helper()
+	all := m.Requests()
+	var body struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(all[len(all)-1].Raw, &body); err != nil {
+		b.Fatal(err)
+	}
+	for _, msg := range slices.Backward(body.Messages) {
+		if msg.Role == "user" {
+			return len(msg.Content)
+		}
+	}
+	b.Fatal("no user message")
+	return 0
+}
+
+// BenchmarkServeReady: serve answers at most 300 ms later than the bare
+// runtime does.
+func BenchmarkServeReady(b *testing.B) {
+	m := startModel(b)
+	binary(b)
+	for b.Loop() {
+		var x, y []time.Duration
+		for range 10 {
+			d, err := bareStart(b, m)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x, y = append(x, d), append(y, startServe(b, m).ready)
+		}
+		p, q := percentile(x, 0.5), percentile(y, 0.5)
+		report("serve, ready after start p50", ms(p), ms(q), "+"+ms(q-p), "≤ +300 ms", q-p <= 300*time.Millisecond)
+		b.ReportMetric(float64(q-p)/float64(time.Millisecond), "ms-above-bare")
+	}
+}
+
+// bareStart starts the runtime by the SDK and opens a session.
+func bareStart(b *testing.B, m *rehearsal.Server) (time.Duration, error) {
+	b.Helper()
+	ctx := context.Background()
+	began := time.Now()
+	c := bareClient(b, m)
+	defer func() { _ = c.Stop() }()
+	if err := c.Start(ctx); err != nil {
+		return 0, err
+	}
+	_, err := c.CreateSession(ctx, &copilot.SessionConfig{Model: m.Model(), AvailableTools: []string{},
+		Provider: &copilot.ProviderConfig{Type: "openai", BaseURL: m.URL(), APIKey: m.Key()}})
+	return time.Since(began), err
+}
+
+// BenchmarkConversations: with 100 conversations held the bridge needs at
+// most 60 MB.
+func BenchmarkConversations(b *testing.B) {
+	ctx, m := context.Background(), startModel(b)
+	s := startServe(b, m, "COPILOT_BRIDGE_CONVERSATIONS=128")
+	for b.Loop() {
+		for i := range 100 {
+			dialog := []message{{"user", fmt.Sprintf("conversation %d\n%s\n%s", i, strings.Repeat("some context ", 100), prompt)}}
+			_, text, err := s.ask(ctx, m.Model(), dialog...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, _, err = s.ask(ctx, m.Model(), append(dialog, message{"assistant", text}, message{"user", "more\n" + prompt})...); err != nil {
+				b.Fatal(err)
+			}
+		}
+		kb := statusKB(s.pid, "VmRSS:")
+		report("bridge RSS, 100 conversations", "", fmt.Sprintf("%.1f MB", float64(kb)/1024), "", "≤ 60 MB", kb <= 60*1024)
+		b.ReportMetric(float64(kb)/1024, "MB")
+	}
+}
+
+// statusKB reads a line of /proc/PID/status.
+func statusKB(pid int, name string) int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, name); ok {
+			kb, _ := strconv.Atoi(strings.Fields(v)[0])
+			return kb
+		}
+	}
+	return 0
+}
+
+// runtimePID finds the runtime below a bridge.
+func runtimePID(b *testing.B, pid int) int {
+	b.Helper()
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err == nil && strings.HasPrefix(string(name), "copilot-runtime") {
+		return pid
+	}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, t := range tasks {
+		children, _ := os.ReadFile(t)
+		for _, child := range strings.Fields(string(children)) {
+			n, err := strconv.Atoi(child)
+			if err != nil {
+				continue
+			}
+			if found := runtimePID(b, n); found != 0 {
+				return found
+			}
+		}
+	}
+	return 0
+}
