@@ -7,12 +7,16 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run test race lint bench build cross fuzz clean
+.PHONY: run demo test race lint bench build cross fuzz clean
 
-## run: build, set up, and let the real runtime create a file under the demo model
+## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
-	@mkdir -p build
-	@rm -rf build/demo && mkdir build/demo
+	@mkdir -p build/workspace
+	$(BIN) serve --workspace build/workspace $(ARGS)
+
+## demo: let the real runtime create a file under the built-in model
+demo: build
+	@rm -rf build/demo && mkdir -p build/demo
 	$(BIN) run --demo --cwd build/demo "create hello.txt saying hi"
 	@printf '\nbuild/demo/hello.txt says: ' && cat build/demo/hello.txt && echo
 

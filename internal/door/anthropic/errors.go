@@ -198,12 +198,11 @@ func (d *door) logFailure(e *bridge.Error) {
 	d.opts.Logger.Log(context.Background(), level, "request failed", "code", e.Code, "error", e.Error())
 }
 
-// endedBy returns why ctx ended, if it did and somebody gave a reason (the
-// server stops), and err otherwise.
+// endedBy returns why ctx ended, if it did: the client went away, or the
+// server stops and says so. Otherwise it returns err.
 func endedBy(ctx context.Context, err error) error {
-	var e *bridge.Error
-	if ctx.Err() != nil && errors.As(context.Cause(ctx), &e) {
-		return e
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return err
 }

@@ -79,8 +79,8 @@ func (s *stream) last(a *answer, events <-chan item) error {
 		err = s.finish(a)
 	}
 	for it := range events {
-		if it.err != nil {
-			return it.err
+		if it.err != nil && err != nil {
+			err = it.err // why it failed; a message that is complete stays so
 		}
 	}
 	return err

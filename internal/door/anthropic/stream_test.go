@@ -30,13 +30,13 @@ func await(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// connect starts a request of a real client. Its body is open until the test
-// closes it or the context ends.
-func connect(ctx context.Context, t *testing.T, d *door, body string) *http.Response {
+// connect starts a request of a real client, and returns the status and the
+// body as it comes.
+func connect(t *testing.T, d *door, body string) (int, *bufio.Reader) {
 	t.Helper()
 	server := httptest.NewServer(d.mux())
 	t.Cleanup(server.Close)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/messages", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/messages", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,12 @@ func connect(ctx context.Context, t *testing.T, d *door, body string) *http.Resp
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() }) // reading has told of every fault
-	return resp
+	t.Cleanup(func() {
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return resp.StatusCode, bufio.NewReader(resp.Body)
 }
 
 // readTo reads up to a line that begins with these words.
@@ -75,14 +79,13 @@ func TestErrorAfterFirstWord(t *testing.T) {
 		}
 		yield(nil, &bridge.Error{Code: bridge.CodeCrashed, Message: "The runtime exited", Remedy: "Try again."})
 	}}
-	resp := connect(t.Context(), t, fixed(svc, Options{}), askStream)
-	body := bufio.NewReader(resp.Body)
+	status, body := connect(t, fixed(svc, Options{}), askStream)
 	readTo(t, body, `data: {"type":"content_block_delta"`)
 	close(read)
 	rest, err := io.ReadAll(body)
 	want := "\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"The runtime exited. Try again.\"},\"request_id\":\"req_1\"}\n\n"
-	if err != nil || string(rest) != want || resp.StatusCode != http.StatusOK {
-		t.Errorf("%d %q, %v", resp.StatusCode, rest, err)
+	if err != nil || string(rest) != want || status != http.StatusOK {
+		t.Errorf("%d %q, %v", status, rest, err)
 	}
 }
 
@@ -162,8 +165,7 @@ func TestParkedIsNotAborted(t *testing.T) {
 		}
 		ended <- ctx.Err()
 	}}
-	resp := connect(t.Context(), t, fixed(svc, Options{}), askStream)
-	body := bufio.NewReader(resp.Body)
+	_, body := connect(t, fixed(svc, Options{}), askStream)
 	readTo(t, body, "event: message_stop")
 	close(read)
 	if err := <-ended; err != nil {
@@ -282,6 +284,14 @@ func TestPanicInService(t *testing.T) {
 	w := post(t, fixed(svc, Options{}), "/v1/messages", askStream)
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "broken") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestErrorAfterEnd shows that nothing follows a message that is complete.
+func TestErrorAfterEnd(t *testing.T) {
+	w := post(t, fixed(plays(errors.New("too late"), says("Hi")...), Options{}), "/v1/messages", askStream)
+	if got := w.Body.String(); !strings.HasSuffix(got, "data: {\"type\":\"message_stop\"}\n\n") {
+		t.Errorf("%d %s", w.Code, got)
 	}
 }
 

@@ -25,18 +25,19 @@ const signature = "Y29waWxvdC1icmlkZ2U="
 type effort string
 
 // levels are all efforts that models are known to have, the least first.
-var levels = [...]string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+func levels() []string { return []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"} }
 
-func known(level string) bool { return slices.Contains(levels[:], level) }
+func known(level string) bool { return slices.Contains(levels(), level) }
 
 // of is the effort of this model's that comes nearest, the lower one of two.
 func (e effort) of(m bridge.Model) string {
-	want := slices.Index(levels[:], string(e))
+	all := levels()
+	want := slices.Index(all, string(e))
 	if want < 0 {
 		return ""
 	}
-	best, distance := "", len(levels)
-	for i, level := range levels {
+	best, distance := "", len(all)
+	for i, level := range all {
 		if !slices.Contains(m.ReasoningEfforts, level) {
 			continue
 		}
