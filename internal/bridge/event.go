@@ -119,6 +119,9 @@ type (
 	// UsageReported counts one request to the model.
 	UsageReported struct {
 		Usage Usage `json:"usage"`
+		// Finish is why the model stopped, in its provider's words: "stop",
+		// "length", "content_filter", …
+		Finish string `json:"finish,omitempty"`
 	}
 	// Notice is something worth telling a person.
 	Notice struct {

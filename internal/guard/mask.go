@@ -13,7 +13,7 @@ import (
 // pieces. What may be the beginning of one is held back until it is clear. It
 // is for one goroutine.
 func (g *Guard) Mask() bridge.Mask {
-	m := &mask{redactor: g.opts.Redactor, theirs: g.opts.ClientTools, open: map[string]*maskedText{}}
+	m := &mask{redactor: g.opts.Redactor, theirs: g.opts.ClientTools, open: map[string]*maskedText{}, speaking: map[string]string{}}
 	return m.pass
 }
 
@@ -22,6 +22,7 @@ type mask struct {
 	theirs   []string               // the caller's own tools: it needs their arguments as they are
 	open     map[string]*maskedText // by message, thought or call
 	order    []string               // of open, oldest first
+	speaking map[string]string      // the message of each agent
 }
 
 // maskedText is a text in progress, and an event that can carry more of it.
@@ -33,6 +34,9 @@ type maskedText struct {
 func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 	switch e := ev.(type) {
 	case bridge.TextDelta:
+		if !m.turnTo("text "+e.Message, e.AgentID, emit) {
+			return false
+		}
 		return m.add("text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.ReasoningDelta:
 		return m.add("thought "+e.ID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
@@ -57,6 +61,14 @@ func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 	default:
 	}
 	return emit(m.whole(ev))
+}
+
+// turnTo lets out what is held of an agent's message before another one of
+// the same agent begins, so that words stay in their order.
+func (m *mask) turnTo(key, agent string, emit func(bridge.Event) bool) bool {
+	last := m.speaking[agent]
+	m.speaking[agent] = key
+	return last == "" || last == key || m.flush(last, emit)
 }
 
 func (m *mask) add(key, text string, as func(string) bridge.Event, emit func(bridge.Event) bool) bool {

@@ -14,10 +14,18 @@ import (
 // goroutine at a time: the SDK's event loop, or a replay of the history.
 type translator struct {
 	host     *host
-	open     map[string]bool     // messages with deltas that are not finished
+	open     map[string]*spoken  // messages with deltas that are not finished
+	joined   map[string]string   // messages that continue an earlier one, and which
 	tools    map[string]toolRun  // running tool calls
 	attempts int                 // failed requests to the model since the last that worked
 	thought  map[string]struct{} // reasoning ids that were streamed
+}
+
+// spoken is what was streamed of a message.
+type spoken struct {
+	agent  string
+	before string // what the parts said that it continues
+	text   strings.Builder
 }
 
 type toolRun struct {
@@ -34,7 +42,7 @@ func newTranslator(h *host) *translator {
 
 // reset forgets the last turn.
 func (tr *translator) reset() {
-	tr.open, tr.tools, tr.thought = map[string]bool{}, map[string]toolRun{}, map[string]struct{}{}
+	tr.open, tr.joined, tr.tools, tr.thought = map[string]*spoken{}, map[string]string{}, map[string]toolRun{}, map[string]struct{}{}
 	tr.attempts = 0
 }
 
@@ -42,8 +50,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	agent := str(e.AgentID)
 	switch d := e.Data.(type) {
 	case *rpc.AssistantMessageDeltaData:
-		tr.open[d.MessageID] = true
-		push(bridge.TextDelta{Message: d.MessageID, Text: d.DeltaContent, AgentID: agent})
+		push(bridge.TextDelta{Message: tr.say(d.MessageID, agent, d.DeltaContent), Text: d.DeltaContent, AgentID: agent})
 	case *rpc.AssistantReasoningDeltaData:
 		tr.thought[d.ReasoningID] = struct{}{}
 		push(bridge.ReasoningDelta{ID: d.ReasoningID, Text: d.DeltaContent, AgentID: agent})
@@ -52,9 +59,8 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 			push(bridge.ReasoningDelta{ID: d.ReasoningID, Text: d.Content, AgentID: agent})
 		}
 	case *rpc.AssistantMessageData:
-		delete(tr.open, d.MessageID)
 		tr.attempts = 0
-		push(message(d, agent))
+		push(tr.said(message(d, agent)))
 	case *rpc.ModelCallStartData:
 		push(bridge.ModelCalled{Model: str(d.Model)})
 	case *rpc.ModelCallFailureData:
@@ -64,7 +70,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.AssistantTurnRetryData:
 		tr.retract(push)
 	case *rpc.AssistantUsageData:
-		push(bridge.UsageReported{Usage: usage(d)})
+		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason)})
 	case *rpc.ExternalToolRequestedData:
 		push(bridge.ToolRequested{RequestID: d.RequestID, Call: bridge.ToolCall{ID: d.ToolCallID, Name: d.ToolName, Args: d.Arguments}})
 	case *rpc.ToolExecutionStartData, *rpc.ToolExecutionPartialResultData, *rpc.ToolExecutionProgressData, *rpc.ToolExecutionCompleteData:
@@ -97,6 +103,44 @@ func (tr *translator) retract(push func(bridge.Event)) {
 		push(bridge.MessageRetracted{Message: id})
 	}
 	clear(tr.open)
+	clear(tr.joined)
+}
+
+// say adds to a message and returns its id. When a model runs out of tokens
+// the runtime asks it to go on, and what it then says has another id while
+// the first part never ends: to everybody else that is one message.
+func (tr *translator) say(id, agent, text string) string {
+	if first, ok := tr.joined[id]; ok {
+		id = first
+	} else if tr.open[id] == nil {
+		for first, m := range tr.open {
+			if m.agent == agent {
+				tr.joined[id] = first
+				m.before += m.text.String()
+				m.text.Reset()
+				id = first
+				break
+			}
+		}
+	}
+	if tr.open[id] == nil {
+		tr.open[id] = &spoken{agent: agent}
+	}
+	tr.open[id].text.WriteString(text)
+	return id
+}
+
+// said ends a message.
+func (tr *translator) said(m bridge.MessageDone) bridge.MessageDone {
+	if first, ok := tr.joined[m.Message]; ok {
+		delete(tr.joined, m.Message)
+		m.Message = first
+		if o := tr.open[first]; o != nil {
+			m.Text = o.before + m.Text
+		}
+	}
+	delete(tr.open, m.Message)
+	return m
 }
 
 func (tr *translator) tool(e copilot.SessionEvent, agent string, push func(bridge.Event)) {

@@ -12,6 +12,7 @@ const (
 	stopToolUse   = "tool_use"
 	stopMaxTokens = "max_tokens"
 	stopSequence  = "stop_sequence"
+	stopRefusal   = "refusal"
 )
 
 // kind is the kind of a content block of an answer.
@@ -48,6 +49,7 @@ type answer struct {
 	mind    []byte            // all of that, if the answer is taken whole
 	calls   []bridge.ToolCall // of the last message
 
+	why    string       // the model stopped, in its provider's words
 	usage  bridge.Usage // of what was reported; of all, once the turn has ended
 	wrote  int64        // bytes, for an estimate if no usage is reported
 	ended  bool
@@ -82,7 +84,7 @@ func (a *answer) next(ev bridge.Event) {
 			a.done(e)
 		}
 	case bridge.UsageReported:
-		a.usage = a.usage.Add(e.Usage)
+		a.usage, a.why = a.usage.Add(e.Usage), e.Finish
 	case bridge.TurnEnded:
 		a.end(e)
 	default:
@@ -177,6 +179,10 @@ func (a *answer) stopReason() string {
 		return a.cut.reason
 	case a.reason == bridge.EndTools && len(a.calls) > 0:
 		return stopToolUse
+	case a.why == "length" || a.why == "max_tokens":
+		return stopMaxTokens
+	case a.why == "content_filter" || a.why == "refusal":
+		return stopRefusal
 	default:
 		return stopEndTurn
 	}

@@ -33,8 +33,6 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	s.enter()
 	defer s.leave()
 	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), began: time.Now(), door: "other"}
-	// What the last request on this connection has set is still in force.
-	x.writeBefore(time.Time{})
 	body := watch(r, x.rc, s.opts.BodyTimeout)
 	id := requestID(r.Header.Get(requestIDHeader))
 	s.greet(w.Header(), id)
@@ -44,7 +42,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	broken := s.guarded(x, r, id)
 	took := time.Since(x.began)
 	if !x.hijacked {
-		x.writeBefore(time.Now().Add(patience)) // net/http has yet to send what is left
+		// net/http has yet to send what is left. It then takes the deadline
+		// away. Failing means that there is no connection to wait for.
+		_ = x.rc.SetWriteDeadline(time.Now().Add(patience))
 		body.leave()
 	}
 	if x.status == 0 {
@@ -231,9 +231,4 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		x.status = http.StatusSwitchingProtocols
 	}
 	return conn, rw, err
-}
-
-func (x *exchange) writeBefore(t time.Time) {
-	// Fails only where there is no connection, as in tests of handlers.
-	_ = x.rc.SetWriteDeadline(t)
 }

@@ -39,7 +39,8 @@ func start(t *testing.T, opts Options) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	transport := &http.Transport{}
-	r := &running{Server: s, client: &http.Client{Transport: transport, Timeout: patient}, stop: cancel, done: make(chan error, 1)}
+	r := &running{Server: s, stop: cancel, done: make(chan error, 1)}
+	r.client = &http.Client{Transport: transport, Timeout: patient, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	go func() { r.done <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()

@@ -145,12 +145,15 @@ func piped(t *testing.T, opts Options) (client net.Conn, r *running) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r = &running{Server: s, stop: cancel, done: make(chan error, 1)}
-	go func() { r.done <- s.Serve(ctx) }()
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		r.done <- s.Serve(ctx)
+	}()
 	t.Cleanup(func() {
 		_ = client.Close()
 		cancel()
-		<-s.idle
-		synctest.Wait()
+		<-returned
 	})
 	return client, r
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,42 +33,33 @@ func goodbye(w http.ResponseWriter, r *http.Request) {
 func TestShutdownEndsStreamsCleanly(t *testing.T) {
 	r := start(t, Options{Doors: map[string]http.Handler{"POST /stream": http.HandlerFunc(goodbye)}})
 	const streams = 8
-	type reader struct {
-		*bufio.Reader
-		io.Closer
-	}
-	var readers []reader
+	var clients sync.WaitGroup
+	begun := make(chan struct{}, streams)
 	for range streams {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL()+"/stream", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := r.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in := reader{bufio.NewReader(resp.Body), resp.Body}
-		readers = append(readers, in)
-		if line, err := in.ReadString('\n'); err != nil || line != "event: hello\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
+		clients.Go(func() {
+			resp, err := r.client.Post(r.URL()+"/stream", "application/json", strings.NewReader("{}"))
+			begun <- struct{}{} // headers come with the first event
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			data, err := io.ReadAll(resp.Body)
+			if err = errors.Join(err, resp.Body.Close()); err != nil {
+				t.Errorf("the stream broke: %v", err)
+			}
+			want := "event: hello\ndata: 1\n\nevent: error\ndata: {\"code\":\"unavailable\",\"message\":\"the bridge is shutting down\"}\n\ndata: [DONE]\n\n"
+			if string(data) != want {
+				t.Errorf("read %q", data)
+			}
+		})
+	}
+	for range streams {
+		<-begun
 	}
 	if err := r.finish(t); err != nil {
 		t.Errorf("Serve returned %v", err)
 	}
-	for _, in := range readers {
-		rest, err := io.ReadAll(in)
-		if err != nil {
-			t.Errorf("the stream broke: %v", err)
-		}
-		want := "data: 1\n\nevent: error\ndata: {\"code\":\"unavailable\",\"message\":\"the bridge is shutting down\"}\n\ndata: [DONE]\n\n"
-		if string(rest) != want {
-			t.Errorf("read %q", rest)
-		}
-		if err := in.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	clients.Wait()
 	if _, err := r.client.Get(r.URL() + "/healthz"); err == nil { //nolint:bodyclose // there is no answer
 		t.Error("still accepts connections")
 	}

@@ -16,6 +16,9 @@ type outcome struct {
 	calls []bridge.ToolCall // of the last message
 	usage bridge.Usage      // what was reported; once the turn has ended, all of it
 	end   bridge.EndReason  // "" until then
+	// finish is why the model stopped speaking, as far as that matters to the
+	// client: "length", "content_filter" or "".
+	finish string
 }
 
 func (o *outcome) note(ev bridge.Event) {
@@ -26,6 +29,7 @@ func (o *outcome) note(ev bridge.Event) {
 		}
 	case bridge.UsageReported:
 		o.usage = o.usage.Add(e.Usage)
+		o.finish = finishes[e.Finish]
 	case bridge.TurnEnded:
 		o.end = e.Reason
 		if e.Usage != (bridge.Usage{}) {
@@ -208,10 +212,16 @@ func (w *whole) close(reasoning string) {
 	w.stop = stopper{stops: w.stops}
 }
 
+// finishes are the reasons to stop that clients are told of, in the words of
+// the providers and of this API.
+var finishes = map[string]string{"length": "length", "max_tokens": "length", "content_filter": "content_filter", "refusal": "content_filter"}
+
 // finishReason is the API's word for how an answer ended.
-func finishReason(end bridge.EndReason, stopped, legacy bool) string {
+func finishReason(o *outcome, stopped, legacy bool) string {
 	switch {
-	case end != bridge.EndTools || stopped:
+	case o.end == bridge.EndDone && !stopped && o.finish != "":
+		return o.finish
+	case o.end != bridge.EndTools || stopped:
 		return "stop"
 	case legacy:
 		return "function_call"

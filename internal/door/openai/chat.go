@@ -54,7 +54,7 @@ func (d *door) wholeChat(w http.ResponseWriter, r *http.Request, req *chatReques
 		d.fail(w, endedBy(ctx, a.incomplete()))
 		return
 	}
-	finish := finishReason(a.end, stopped, req.legacy() && len(a.calls) > 0)
+	finish := finishReason(&a.outcome, stopped, req.legacy() && len(a.calls) > 0)
 	wire.JSON(w, http.StatusOK, completion{
 		ID: d.id("chatcmpl-"), Object: "chat.completion", Created: d.now().Unix(), Model: req.Model,
 		Choices: []completionChoice{{Message: a.completionMessage(finish), FinishReason: finish}},
@@ -165,7 +165,7 @@ func (s *chatStream) begin() {
 // finish sends the tool calls, how it ended, and the usage.
 func (s *chatStream) finish() {
 	s.begin()
-	reason := finishReason(s.end, s.stop.hit, s.legacy && len(s.calls) > 0)
+	reason := finishReason(&s.outcome, s.stop.hit, s.legacy && len(s.calls) > 0)
 	switch reason {
 	case "tool_calls":
 		for i, c := range s.calls {

@@ -70,6 +70,13 @@ func (a *responseAnswer) completed() responseObject {
 	o := a.object
 	o.Status, o.Output, o.Usage = statusCompleted, a.items, newUsage(a.usage)
 	o.CompletedAt = new(a.door.now().Unix())
+	if a.end == bridge.EndDone && a.finish != "" {
+		reason := a.finish
+		if reason == "length" {
+			reason = "max_output_tokens"
+		}
+		o.Status, o.IncompleteDetails, o.CompletedAt = statusIncomplete, &incompleteness{reason}, nil
+	}
 	if o.Output == nil {
 		o.Output = []any{}
 	}

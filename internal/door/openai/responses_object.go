@@ -16,6 +16,11 @@ const (
 	statusFailed     = "failed"
 )
 
+// incompleteness says why a response is not all that it could be.
+type incompleteness struct {
+	Reason string `json:"reason"` // max_output_tokens or content_filter
+}
+
 // responseObject is the answer as a whole.
 type responseObject struct {
 	ID                 string          `json:"id"`
@@ -25,7 +30,7 @@ type responseObject struct {
 	Status             string          `json:"status"`
 	Background         bool            `json:"background"`
 	Error              *responseError  `json:"error"`
-	IncompleteDetails  *struct{}       `json:"incomplete_details"`
+	IncompleteDetails  *incompleteness `json:"incomplete_details"`
 	Instructions       *string         `json:"instructions"`
 	MaxOutputTokens    *int64          `json:"max_output_tokens"`
 	MaxToolCalls       *int64          `json:"max_tool_calls"`

@@ -1,0 +1,107 @@
+package sdk
+
+import (
+	"context"
+
+	"github.com/github/copilot-sdk/go/rpc"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Reset forgets the conversation but keeps the session, which is much cheaper
+// than a new one. Nothing said before is sent to the model again. It must not
+// run beside a turn, and it fails rather than leave anything behind.
+func (s *session) Reset(ctx context.Context) error {
+	s.mu.Lock()
+	first, older := s.first, s.older
+	blocked := s.turn != nil || s.loose
+	s.mu.Unlock()
+	if blocked {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "a turn of the session may still be under way"}
+	}
+	if older {
+		var err error
+		if first, err = s.firstStored(ctx); err != nil {
+			return err
+		}
+	}
+	if first != "" {
+		res, err := s.sdk.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: first})
+		if err != nil {
+			return s.host.explain(err, "reset the session")
+		}
+		if res == nil || res.EventsRemoved < 1 {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "the runtime removed nothing of the session"}
+		}
+	}
+	s.mu.Lock()
+	s.first, s.older = "", false
+	s.mu.Unlock()
+	return nil
+}
+
+// firstStored finds the first message of a session that was resumed.
+func (s *session) firstStored(ctx context.Context) (string, error) {
+	events, err := s.sdk.GetEvents(ctx)
+	if err != nil {
+		return "", s.host.explain(err, "read the session's history")
+	}
+	for _, e := range events {
+		if _, ok := e.Data.(*rpc.UserMessageData); ok && e.AgentID == nil {
+			return e.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// Steer says something to the turn that is running: the model hears it with
+// its next request.
+func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
+	s.mu.Lock()
+	running := s.turn != nil
+	s.mu.Unlock()
+	if !running {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "no turn is running in this session"}
+	}
+	if s.spec.Gate != nil {
+		text, err := s.spec.Gate.Prompt(ctx, p.Text)
+		if err != nil {
+			return err
+		}
+		p.Text = text
+	}
+	p.ResponseFormat = nil // the turn's own holds
+	req, err := sendRequest(p)
+	if err != nil {
+		return err
+	}
+	mode := rpc.SendModeImmediate
+	req.Mode, req.Wait = &mode, nil
+	_, err = s.sdk.RPC.Send(ctx, req)
+	return s.host.explain(err, "add to the turn")
+}
+
+// Current says whether the session's runtime lives and is the one in which
+// new sessions are opened.
+func (s *session) Current() bool { return s.host.current(s.proc) }
+
+// Remove closes the session and deletes what is stored of it.
+func (s *session) Remove(ctx context.Context) error {
+	id, client := s.ID(), s.proc.client
+	if !s.Current() {
+		// Its own runtime may be about to end; another one can delete it too.
+		s.host.mu.Lock()
+		if p := s.host.proc; p != nil && !s.host.dead {
+			client = p.client
+		}
+		s.host.mu.Unlock()
+	}
+	if err := s.Close(ctx); err != nil {
+		return err
+	}
+	err := s.host.explain(client.DeleteSession(ctx, id), "delete session "+id)
+	if c := bridge.CodeOf(err); c == bridge.CodeCrashed || c == bridge.CodeNotFound {
+		return nil // no runtime has it any more
+	}
+	return err
+}
