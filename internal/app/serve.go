@@ -38,7 +38,7 @@ type Server struct {
 
 // Listen binds the configured address and puts the doors behind it. The
 // runtime is started meanwhile; it is warm soon after Serve has begun.
-func (b *Bridge) Listen(ctx context.Context, o Serving) (s *Server, err error) {
+func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	c := b.opts.Config
 	// A policy that cannot be read, or a log that cannot be written, should
 	// stop the start and not the first caller.
@@ -49,7 +49,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (s *Server, err error) {
 	if b.Answers.Kind == AnswersRehearsal {
 		unknown = "default" // it plays whatever part it is given
 	}
-	s = &Server{bridge: b, prompts: map[string]*guard.Guard{}}
+	s := &Server{bridge: b, prompts: map[string]*guard.Guard{}}
 	s.chat = chat.New(b.Engine, chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
 		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
@@ -61,13 +61,9 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (s *Server, err error) {
 			return spec, err
 		},
 	})
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.chat.Close(ctx))
-		}
-	}()
 	api := openai.New(s.chat, openai.Options{Logger: b.opts.Logger})
 	messages := anthropic.New(s.chat, anthropic.Options{Logger: b.opts.Logger})
+	var err error
 	s.front, err = front.Listen(ctx, front.Options{
 		Addr: c.Serve.Addr, Port: c.Serve.Port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts,
 		Ports: &front.Ports{File: c.Path("state.json"), Name: "serve"},
@@ -81,7 +77,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (s *Server, err error) {
 		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.chat.Close(ctx))
 	}
 	return s, nil
 }

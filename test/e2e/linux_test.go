@@ -26,7 +26,7 @@ func TestProcesses(t *testing.T) { runScripts(t, "testdata/linux", platformComma
 func platformCommands() map[string]scriptCommand {
 	return map[string]scriptCommand{
 		"start": start, "seen": seen, "signal": sendSignal, "finish": finish,
-		"noleftovers": noLeftovers, "proc": proc, "killruntime": killRuntime,
+		"noleftovers": noLeftovers, "proc": proc, "killruntime": killRuntime, "ask": ask,
 	}
 }
 
