@@ -138,6 +138,13 @@ type Gate interface {
 // engine then passes the events of every turn through one.
 type Mask func(ev Event, emit func(Event) bool) bool
 
+// TextMask hides what nobody should see in a text that comes in pieces: Write
+// returns what can be let out, Flush the rest. It is for one goroutine.
+type TextMask interface {
+	Write(chunk string) (safe string)
+	Flush() string
+}
+
 // Person is somebody who can answer the agent's questions.
 type Person interface {
 	Ask(ctx context.Context, q Question) (Answer, error)

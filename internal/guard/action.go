@@ -12,7 +12,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
-// known are the runtime's own tools. The list changes with its versions: what
+// known are the runtime's own tools and the workspace's operations. The list changes with its versions: what
 // is not on it is asked about, never allowed for being new.
 var known = map[string]policy.Kind{
 	"bash": policy.KindShell, "powershell": policy.KindShell,
@@ -24,6 +24,9 @@ var known = map[string]policy.Kind{
 	"task": policy.KindOther, "read_agent": policy.KindOther, "write_agent": policy.KindOther, "list_agents": policy.KindOther,
 	"sql": policy.KindOther, "session_store_sql": policy.KindOther, "ask_user": policy.KindOther, "skill": policy.KindOther,
 	"report_intent": policy.KindOther, "update_todo": policy.KindOther, "exit_plan_mode": policy.KindOther, "task_complete": policy.KindOther,
+	"mcp.fs.read": policy.KindRead, "mcp.fs.list": policy.KindRead, "mcp.search.code": policy.KindRead, "mcp.symbols.list": policy.KindRead,
+	"mcp.edit.applyPatch": policy.KindWrite, "mcp.format.apply": policy.KindWrite, "mcp.imports.organize": policy.KindWrite,
+	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell,
 	"fetch_copilot_cli_documentation": policy.KindOther, "tool_search_tool": policy.KindOther,
 }
 
