@@ -220,7 +220,9 @@ func (a *analyser) transfer(c *call, spec transferSpec) {
 		case has(spec.files, name):
 			if at := strings.IndexAny(value, "@<"); at >= 0 && at+1 < len(value) {
 				file, _, _ := strings.Cut(value[at+1:], ";")
-				a.path(Path{Text: file, Certain: at == 0 || value[at-1] == '='})
+				if file != "" {
+					a.path(Path{Text: file, Certain: at == 0 || value[at-1] == '='})
+				}
 			}
 		}
 	}
