@@ -1,0 +1,388 @@
+package language
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
+)
+
+const (
+	politeWait = time.Second            // for a server to go by itself
+	termWait   = time.Second            // between SIGTERM and SIGKILL
+	drainWait  = 500 * time.Millisecond // for the last output of a server that has gone
+)
+
+// client is one live server: its process and the connection with it. It
+// works concurrently on several documents, but on each for one caller only.
+type client struct {
+	m        *Manager
+	language string
+	server   Server
+	command  []string
+	group    *group.Group
+	conn     *conn
+	said     *tail // what it printed where it should not, and its log
+	stdin    *os.File
+
+	caps  capabilities
+	units encoding
+
+	completed atomic.Int64  // operations that succeeded
+	gone      chan struct{} // closed when nothing of it is left, goroutines included
+
+	changes changes
+
+	mu         sync.Mutex
+	documents  map[string]chan struct{} // held by whoever works on a document
+	registered map[string]string        // registration id → method
+	captured   map[string]*capture      // by document, while a command runs
+}
+
+// capture collects the edits that a server sends while it runs a command.
+type capture struct{ edits []workspaceEdit }
+
+// startClient starts a server and shakes hands with it. The caller's own
+// count in m.wg lets the client's goroutines be counted there too.
+func (m *Manager) startClient(ctx context.Context, language string, server Server) (*client, error) {
+	command, err := m.program(language, server)
+	if err != nil {
+		return nil, err
+	}
+	options := server.InitializationOptions
+	if server.configure != nil {
+		if options, err = server.configure(m, command[0]); err != nil {
+			return nil, err
+		}
+	}
+	c := &client{
+		m: m, language: language, server: server, command: command, said: &tail{}, gone: make(chan struct{}),
+		documents: map[string]chan struct{}{}, registered: map[string]string{}, captured: map[string]*capture{},
+	}
+	c.changes.look(m.dir, server) // what the server reads from now on
+	if err := c.spawn(); err != nil {
+		return nil, &bridge.Error{
+			Code: bridge.CodeUnavailable, Message: fmt.Sprintf("the language server %s cannot be started", command[0]),
+			Remedy: server.Install, Cause: err,
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.opts.StartTimeout)
+	defer cancel()
+	if err := c.initialize(ctx, options); err != nil {
+		quoted := c.said.quoted()
+		c.kill()
+		if m.ctx.Err() != nil {
+			return nil, closedError()
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s", m.opts.StartTimeout)
+		}
+		return nil, &bridge.Error{
+			Code: bridge.CodeUnavailable, Message: fmt.Sprintf("the language server %s did not start%s", command[0], quoted),
+			Remedy: "See whether it runs by itself in this directory. " + server.Install, Cause: err,
+		}
+	}
+	m.log.Info("language server started", "language", language, "command", command[0], "pid", c.group.PID())
+	return c, nil
+}
+
+// spawn starts the process and the goroutines that end with it.
+func (c *client) spawn() error {
+	var files []*os.File
+	closeAll := func() {
+		for _, f := range files {
+			_ = f.Close() // nothing was written
+		}
+	}
+	for range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll()
+			return err
+		}
+		files = append(files, r, w)
+	}
+	theirIn, stdin, stdout, theirOut, stderr, theirErr := files[0], files[1], files[2], files[3], files[4], files[5]
+	cmd := &exec.Cmd{
+		Path: c.command[0], Args: c.command, Dir: c.m.dir, Env: slices.Concat(c.m.opts.Env, c.server.env),
+		Stdin: theirIn, Stdout: theirOut, Stderr: theirErr,
+	}
+	g, err := group.Start(cmd, c.m.opts.Trees)
+	if err != nil {
+		closeAll()
+		return err
+	}
+	for _, f := range []*os.File{theirIn, theirOut, theirErr} {
+		_ = f.Close() // the server has its own copy
+	}
+	c.group, c.stdin = g, stdin
+	c.conn = newConn(stdout, c.said, stdin)
+	c.conn.request, c.conn.notification = c.serve, c.hear
+
+	c.m.wg.Add(1)
+	go func() {
+		defer c.m.wg.Done()
+		defer close(c.gone)
+		var wg sync.WaitGroup
+		wg.Go(c.conn.run)
+		wg.Go(func() { _, _ = io.Copy(c.said, stderr) }) // it ends with the server
+		select {
+		case <-g.Done():
+		case <-c.conn.done: // of no use any more
+			if err := g.End(context.Background(), termWait); err != nil {
+				c.m.log.Warn("language server did not end", "language", c.language, "error", err)
+			}
+		}
+		deadline := time.Now().Add(drainWait)
+		for _, f := range []*os.File{stdout, stderr} {
+			_ = f.SetReadDeadline(deadline) // something may still hold the other end
+		}
+		_ = stdin.Close() // stop may have closed it
+		wg.Wait()
+		_, _ = stdout.Close(), stderr.Close() // they were only read
+	}()
+	return nil
+}
+
+func (c *client) dead() bool {
+	select {
+	case <-c.conn.done:
+		return true
+	case <-c.group.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// lostError says that the server is gone, and what it said.
+func (c *client) lostError(cause error) error {
+	select {
+	case <-c.gone: // so that its last words are in
+	case <-time.After(politeWait):
+	}
+	how := "broke the connection"
+	select {
+	case <-c.group.Done():
+		code, signal := c.group.Exit()
+		how = fmt.Sprintf("ended with code %d", code)
+		if signal != "" {
+			how = "was ended by " + signal
+		}
+	default:
+	}
+	if errors.Is(cause, io.EOF) || errors.Is(cause, os.ErrDeadlineExceeded) || errors.Is(cause, os.ErrClosed) {
+		cause = nil
+	}
+	return &bridge.Error{
+		Code:    bridge.CodeCrashed,
+		Message: fmt.Sprintf("the language server %s %s%s", filepath.Base(c.command[0]), how, c.said.quoted()),
+		Remedy:  "Try again: it is started anew. If it happens every time, see whether it runs by itself in this directory.",
+		Cause:   cause,
+	}
+}
+
+func (c *client) initialize(ctx context.Context, options any) error {
+	uri := fileURI(c.m.dir)
+	params := map[string]any{
+		"processId":             os.Getpid(), // servers end when it does
+		"clientInfo":            map[string]any{"name": "copilot-bridge"},
+		"rootUri":               uri,
+		"rootPath":              c.m.dir,
+		"workspaceFolders":      c.folders(),
+		"capabilities":          clientCapabilities(),
+		"initializationOptions": options,
+	}
+	var answer struct {
+		Capabilities capabilities `json:"capabilities"`
+	}
+	if err := c.conn.call(ctx, "initialize", params, &answer); err != nil {
+		return err
+	}
+	c.caps = answer.Capabilities
+	switch c.units = encoding(c.caps.PositionEncoding); c.units {
+	case utf8Units, utf16Units, utf32Units:
+	case "":
+		c.units = utf16Units
+	default:
+		return fmt.Errorf("it counts characters in %q, which it was not offered", c.units)
+	}
+	if err := c.conn.notify("initialized", struct{}{}); err != nil {
+		return err
+	}
+	if len(c.server.Settings) > 0 { // for servers that do not ask
+		return c.conn.notify("workspace/didChangeConfiguration", map[string]any{"settings": c.server.Settings})
+	}
+	return nil
+}
+
+func (c *client) folders() any {
+	return []map[string]string{{"uri": fileURI(c.m.dir), "name": filepath.Base(c.m.dir)}}
+}
+
+// stop ends the server: it is asked, then told by its input's end, then
+// killed with all that it started. ctx cuts the asking short.
+func (c *client) stop(ctx context.Context) error {
+	polite, cancel := context.WithTimeout(ctx, politeWait)
+	defer cancel()
+	if err := c.conn.call(polite, "shutdown", nil, nil); err == nil {
+		_ = c.conn.notify("exit", nil) // it may have gone
+		select {
+		case <-c.group.Done():
+		case <-polite.Done():
+		}
+	}
+	_ = c.stdin.Close() // the server may have gone, and closed it
+	if err := c.group.End(ctx, termWait); err != nil {
+		return err
+	}
+	c.conn.fail(errClosed)
+	<-c.gone
+	return nil
+}
+
+func (c *client) kill() {
+	if err := c.group.Kill(); err != nil {
+		c.m.log.Warn("language server did not end", "language", c.language, "error", err)
+		return
+	}
+	c.conn.fail(errClosed)
+	<-c.gone
+}
+
+// hear takes notifications; those about progress and diagnostics are nobody's
+// business here.
+func (c *client) hear(method string, params json.RawMessage) {
+	if method != "window/showMessage" && method != "window/logMessage" {
+		return
+	}
+	var p struct {
+		Type    int    `json:"type"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(params, &p) == nil && p.Type == 1 {
+		c.m.log.Debug("language server says", "language", c.language, "message", p.Message)
+	}
+}
+
+// serve answers what a server asks of us.
+func (c *client) serve(method string, params json.RawMessage) (any, *rpcError) {
+	switch method {
+	case "workspace/configuration":
+		return c.configuration(params)
+	case "client/registerCapability", "client/unregisterCapability":
+		return c.register(method == "client/registerCapability", params)
+	case "workspace/applyEdit":
+		return c.applyEdit(params)
+	case "workspace/workspaceFolders":
+		return c.folders(), nil
+	case "window/workDoneProgress/create", "window/showMessageRequest": // nobody is there to choose
+		return nil, nil
+	case "window/showDocument":
+		return map[string]bool{"success": false}, nil
+	}
+	if strings.HasPrefix(method, "workspace/") && strings.HasSuffix(method, "/refresh") {
+		return nil, nil
+	}
+	return nil, &rpcError{Code: codeMethodNotFound, Message: "not supported: " + method}
+}
+
+func (c *client) configuration(params json.RawMessage) (any, *rpcError) {
+	var p struct {
+		Items []struct {
+			Section string `json:"section"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, &rpcError{Code: codeInvalidParams, Message: err.Error()}
+	}
+	answers := make([]any, len(p.Items))
+	for i, item := range p.Items {
+		answers[i] = setting(c.server.Settings, item.Section)
+	}
+	return answers, nil
+}
+
+// setting finds "a.b" as {"a.b": …} or {"a": {"b": …}}; "" is everything.
+func setting(settings map[string]any, section string) any {
+	if section == "" {
+		return settings
+	}
+	if v, ok := settings[section]; ok {
+		return v
+	}
+	first, rest, nested := strings.Cut(section, ".")
+	if inner, ok := settings[first].(map[string]any); ok && nested {
+		return setting(inner, rest)
+	}
+	return nil
+}
+
+func (c *client) register(add bool, params json.RawMessage) (any, *rpcError) {
+	type registration struct {
+		ID     string `json:"id"`
+		Method string `json:"method"`
+	}
+	var p struct {
+		Registrations   []registration `json:"registrations"`
+		Unregistrations []registration `json:"unregisterations"` // the protocol's spelling
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, &rpcError{Code: codeInvalidParams, Message: err.Error()}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !add {
+		for _, r := range p.Unregistrations {
+			delete(c.registered, r.ID)
+		}
+		return nil, nil
+	}
+	for _, r := range p.Registrations {
+		c.registered[r.ID] = r.Method
+	}
+	return nil, nil
+}
+
+func (c *client) hasRegistered(method string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.registered {
+		if m == method {
+			return true
+		}
+	}
+	return false
+}
+
+// applyEdit keeps an edit for whoever runs the command that makes it. A
+// server that would edit on its own account is refused.
+func (c *client) applyEdit(params json.RawMessage) (any, *rpcError) {
+	var p struct {
+		Edit workspaceEdit `json:"edit"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, &rpcError{Code: codeInvalidParams, Message: err.Error()}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uri, into := range c.captured {
+		if p.Edit.touches(uri) {
+			into.edits = append(into.edits, p.Edit)
+			return map[string]any{"applied": true}, nil
+		}
+	}
+	return map[string]any{"applied": false, "failureReason": "no command of this client asked for it"}, nil
+}

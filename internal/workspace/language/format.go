@@ -1,0 +1,245 @@
+package language
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
+)
+
+// Format returns content, meant for the file at path, as it should be laid
+// out. The file need not exist. It is formatted by the language server, or by
+// a formatter command if there is no server or it cannot format.
+func (m *Manager) Format(ctx context.Context, path, content string) (formatted string, changed bool, err error) {
+	return m.rewrite(ctx, path, content, m.format)
+}
+
+// Organize returns content with its imports sorted, completed and without
+// those not used, as far as the language's server does that.
+func (m *Manager) Organize(ctx context.Context, path, content string) (organized string, changed bool, err error) {
+	return m.rewrite(ctx, path, content, m.organize)
+}
+
+// Tidy is Organize and then Format, with a single look of the server at the
+// text. A server that cannot organise still formats.
+func (m *Manager) Tidy(ctx context.Context, path, content string) (tidied string, changed bool, err error) {
+	return m.rewrite(ctx, path, content, func(ctx context.Context, t target, body string) (string, error) {
+		after := body
+		err := m.do(ctx, t, "tidy "+t.path, func(ctx context.Context, c *client) error {
+			d, err := c.open(ctx, t.path, t.id, body)
+			if err != nil {
+				return err
+			}
+			defer d.close()
+			if err := d.organize(ctx, t); err != nil && bridge.CodeOf(err) != bridge.CodeUnsupported {
+				return err
+			}
+			after = d.s
+			if !c.formats() || t.server.FormatterFirst {
+				return errNoFormat
+			}
+			after, err = d.format(ctx, t)
+			return err
+		})
+		return m.orFormatter(ctx, t, after, err)
+	})
+}
+
+// rewrite checks a text, has it worked on, and says whether that changed it.
+func (m *Manager) rewrite(ctx context.Context, path, before string, work func(context.Context, target, string) (string, error)) (string, bool, error) {
+	t, err := m.target(path)
+	if err != nil {
+		return "", false, err
+	}
+	body, restore, err := content(path, before)
+	if err != nil {
+		return "", false, err
+	}
+	after, err := work(ctx, t, body)
+	if err != nil {
+		return "", false, err
+	}
+	after = restore(keepLineEnds(body, after))
+	return after, after != before, nil
+}
+
+// errNoFormat means that the server is there but does not format.
+var errNoFormat = errors.New("the server cannot format")
+
+func (m *Manager) format(ctx context.Context, t target, body string) (string, error) {
+	if t.server.FormatterFirst {
+		if _, ok := m.formatter(t.server, t.path); ok {
+			return m.orFormatter(ctx, t, body, errNoFormat)
+		}
+	}
+	var after string
+	err := m.do(ctx, t, "format "+t.path, func(ctx context.Context, c *client) error {
+		if !c.formats() {
+			return errNoFormat
+		}
+		d, err := c.open(ctx, t.path, t.id, body)
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		after, err = d.format(ctx, t)
+		return err
+	})
+	if err == nil {
+		return after, nil
+	}
+	return m.orFormatter(ctx, t, body, err)
+}
+
+// orFormatter uses the formatter command if err is that no server can do it.
+// Otherwise, and if there is no such command, err stays.
+func (m *Manager) orFormatter(ctx context.Context, t target, body string, err error) (string, error) {
+	if err == nil {
+		return body, nil
+	}
+	code := bridge.CodeOf(err)
+	unable := errors.Is(err, errNoFormat)
+	if !unable && code != bridge.CodeUnsupported && code != bridge.CodeUnavailable && code != bridge.CodeCrashed {
+		return "", err
+	}
+	command, ok := m.formatter(t.server, t.path)
+	if ok {
+		return m.runFormatter(ctx, t, command, body)
+	}
+	if unable {
+		return "", &bridge.Error{
+			Code: bridge.CodeUnsupported, Message: fmt.Sprintf("the language server for %s cannot format, and no formatter was found", t.language),
+			Remedy: "Configure a formatter command for it. " + t.server.Install,
+		}
+	}
+	return "", err
+}
+
+func (c *client) formats() bool {
+	return offered(c.caps.DocumentFormattingProvider) || c.hasRegistered("textDocument/formatting")
+}
+
+func (d *document) format(ctx context.Context, t target) (string, error) {
+	tabSize, spaces := indentation(d.s, t.server.TabSize)
+	if t.language == "go" {
+		spaces = false
+	}
+	var edits []textEdit
+	err := d.c.call(ctx, "textDocument/formatting", map[string]any{
+		"textDocument": documentID{d.uri},
+		"options": map[string]any{
+			"tabSize": tabSize, "insertSpaces": spaces,
+			"trimTrailingWhitespace": true, "insertFinalNewline": true, "trimFinalNewlines": true,
+		},
+	}, &edits)
+	if err != nil {
+		return "", err
+	}
+	return d.edited(edits)
+}
+
+// edited is the text with a server's edits.
+func (d *document) edited(edits []textEdit) (string, error) {
+	after, err := d.apply(edits)
+	if err == nil && !utf8.ValidString(after) {
+		err = errors.New("the result is no text")
+	}
+	if err != nil {
+		return "", &bridge.Error{
+			Code: bridge.CodeInternal, Message: fmt.Sprintf("the language server %s sent edits that make no sense", filepath.Base(d.c.command[0])), Cause: err,
+		}
+	}
+	return after, nil
+}
+
+// indentation tells how a text is indented: with tabs, or by how many spaces.
+// Where it does not show, fallback spaces are used.
+func indentation(s string, fallback int) (size int, spaces bool) {
+	if fallback <= 0 {
+		fallback = 4
+	}
+	tabs, before := 0, 0
+	steps := map[int]int{}
+	for line := range strings.Lines(s) {
+		rest := strings.TrimLeft(line, " ")
+		switch {
+		case strings.HasPrefix(line, "\t"):
+			tabs++
+			continue
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(rest, "*"): // of a block comment
+			continue
+		}
+		n := len(line) - len(rest)
+		if step := n - before; step > 1 && step <= 8 {
+			steps[step]++
+		}
+		before = n
+	}
+	best, votes := fallback, 0
+	for _, step := range []int{2, 4, 8, 3, 6} {
+		if steps[step] > votes {
+			best, votes = step, steps[step]
+		}
+	}
+	if tabs > votes {
+		return fallback, false
+	}
+	return best, true
+}
+
+// formatter is the command that formats a file, if it is installed.
+func (m *Manager) formatter(s Server, path string) ([]string, bool) {
+	if len(s.Formatter) == 0 {
+		return nil, false
+	}
+	configured := false
+	for _, own := range m.opts.Servers {
+		configured = configured || (len(own.Formatter) > 0 && own.Formatter[0] == s.Formatter[0])
+	}
+	program, ok := m.look(s.Formatter[0], configured)
+	if !ok {
+		return nil, false
+	}
+	command := []string{program}
+	for _, arg := range s.Formatter[1:] {
+		command = append(command, strings.ReplaceAll(arg, "{file}", filepath.FromSlash(path)))
+	}
+	return command, true
+}
+
+func (m *Manager) runFormatter(ctx context.Context, t target, command []string, body string) (string, error) {
+	if !m.begin() {
+		return "", closedError()
+	}
+	defer m.wg.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	r, err := task.Run(ctx, task.Spec{
+		Dir: m.dir, Command: command, Env: m.opts.Env, Stdin: []byte(body), Trees: m.opts.Trees,
+		Timeout: m.opts.RequestTimeout, MaxOutput: 4 * maxContent,
+	})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Base(command[0])
+	switch {
+	case r.TimedOut:
+		return "", &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the formatter %s took over %s", name, m.opts.RequestTimeout)}
+	case r.ExitCode != 0:
+		said := &tail{}
+		_, _ = said.Write([]byte(r.Stderr)) // it only remembers
+		return "", &bridge.Error{
+			Code: bridge.CodeInvalid, Message: fmt.Sprintf("the formatter %s could not format %s%s", name, t.path, said.quoted()),
+			Remedy: "See that the file's syntax is right.",
+		}
+	case r.Truncated, r.Stdout == "" && strings.TrimSpace(body) != "":
+		return "", &bridge.Error{Code: bridge.CodeInternal, Message: fmt.Sprintf("the formatter %s gave no usable text for %s", name, t.path)}
+	}
+	return r.Stdout, nil
+}

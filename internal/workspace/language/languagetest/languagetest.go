@@ -1,0 +1,136 @@
+// Package languagetest gives tests real language servers. It is for tests
+// alone.
+//
+// They are installed once into the user's cache directory, outside any
+// repository, keyed by their version, and shared by all test packages and
+// runs.
+package languagetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+)
+
+// GoplsVersion is the last one that builds with the Go of go.mod.
+const GoplsVersion = "v0.23.0"
+
+// The lock file names no addresses: whoever installs may use a registry of
+// their own. To change a version, edit package.json and run
+// npm install --package-lock-only --omit-lockfile-registry-resolved.
+//
+//go:embed typescript/package.json typescript/package-lock.json
+var typescript embed.FS
+
+// Gopls returns the path of the pinned gopls, installing it if need be. It
+// may be called from several test processes at once.
+func Gopls(tb testing.TB) string {
+	tb.Helper()
+	name := "gopls"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	dir := ready(tb, "gopls-"+GoplsVersion+"-"+runtime.Version(), func(ctx context.Context, dir string) error {
+		cmd := exec.CommandContext(ctx, "go", "install", "golang.org/x/tools/gopls@"+GoplsVersion)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
+		return run(cmd)
+	})
+	return filepath.Join(dir, name)
+}
+
+// TypeScript returns the path of the pinned typescript-language-server, which
+// has its TypeScript beside it, installing both if need be.
+func TypeScript(tb testing.TB) string {
+	tb.Helper()
+	lock := file(tb, "package-lock.json")
+	sum := sha256.Sum256(lock)
+	dir := ready(tb, "typescript-"+hex.EncodeToString(sum[:6]), func(ctx context.Context, dir string) error {
+		for name, content := range map[string][]byte{"package.json": file(tb, "package.json"), "package-lock.json": lock} {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+				return err
+			}
+		}
+		cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress",
+			"--no-update-notifier", "--loglevel=error", "--prefer-offline", "--global=false")
+		cmd.Dir = dir
+		return run(cmd)
+	})
+	name := "typescript-language-server"
+	if runtime.GOOS == "windows" {
+		name += ".cmd"
+	}
+	return filepath.Join(dir, "node_modules", ".bin", name)
+}
+
+func file(tb testing.TB, name string) []byte {
+	tb.Helper()
+	b, err := typescript.ReadFile("typescript/" + name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// ready returns the cache folder of that name, filled by install if it is not
+// there yet. A folder appears under its name only when it is complete.
+func ready(tb testing.TB, folder string, install func(ctx context.Context, dir string) error) string {
+	tb.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		tb.Fatalf("find the cache directory: %v", err)
+	}
+	base := filepath.Join(cache, "copilot-bridge-test")
+	dir := filepath.Join(base, folder)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Minute)
+	defer cancel()
+	unlock, err := durable.Lock(ctx, dir+".lock")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() {
+		if err := unlock(); err != nil {
+			tb.Error(err)
+		}
+	}()
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	staging, err := os.MkdirTemp(base, folder+"-staging-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(staging) }() // moved away if all went well
+	tb.Logf("installing %s", folder)
+	if err := install(ctx, staging); err != nil {
+		tb.Fatalf("install %s: %v", folder, err)
+	}
+	if err := os.Rename(staging, dir); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
+func run(cmd *exec.Cmd) error {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out.Bytes())
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// Package group starts a program so that it can be ended whole: the program
+// and everything it started. The program gets a process group of its own, or,
+// where the caller gives a supervised tree, a supervisor that also finds what
+// left the group and that outlives a killed bridge long enough to clean up.
+//
+// It knows nothing of pipes, limits or protocols: tasks and language servers,
+// its callers, bring their own.
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+)
+
+// Trees makes the supervised tree that one program runs in. Nil means that a
+// process group has to do.
+type Trees func() (*supervise.Tree, error)
+
+// How long a part of the group may still be there after it was killed. It is
+// past that only if the system holds it, as on a dead network disk.
+const killWait = 5 * time.Second
+
+// killedCode is the exit code of a program that SIGKILL ended.
+const killedCode = 128 + 9
+
+// poll is how often the group is looked at while it may end by itself.
+const poll = 10 * time.Millisecond
+
+// Group is one program and what it started. All methods may be called
+// concurrently and more than once.
+type Group struct {
+	cmd  *exec.Cmd
+	tree *supervise.Tree
+
+	done   chan struct{} // closed when the program has gone and the rest was killed
+	err    error         // set before done is closed
+	asked  chan struct{} // holds one token once the program was asked to end
+	polite atomic.Int64  // how long the rest may take then, in nanoseconds
+	killed atomic.Bool   // by us, while it lived
+}
+
+// Start starts cmd. Its streams must be files or nil, since nobody waits for
+// copying, and its environment must be given; cmd.SysProcAttr, Path, Args and
+// Env are changed. Once the program has ended, whatever is left of its group
+// is killed.
+func Start(cmd *exec.Cmd, trees Trees) (*Group, error) {
+	g := &Group{cmd: cmd, done: make(chan struct{}), asked: make(chan struct{}, 1)}
+	if cmd.Err != nil {
+		return nil, cmd.Err
+	}
+	if cmd.Env == nil {
+		return nil, errors.New("no environment given") // it would be ours, with all that is in it
+	}
+	if trees != nil {
+		tree, err := trees()
+		if err != nil {
+			return nil, fmt.Errorf("supervise: %w", err)
+		}
+		path, args, env := tree.Command(cmd.Path)
+		cmd.Args = append(append([]string{path}, args...), cmd.Args[1:]...)
+		cmd.Path = path
+		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], env...)
+		g.tree = tree
+	}
+	ownGroup(cmd, g.tree != nil)
+
+	started := make(chan error, 1)
+	go func() {
+		// The parent-death signal is sent when the thread that started the
+		// program ends, so that thread has to stay until the program is gone.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			g.wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Group) wait() {
+	defer close(g.done)
+	g.err = g.cmd.Wait()
+	select {
+	case <-g.asked: // the others were asked as well, and may have to clean up
+		deadline := time.Now().Add(time.Duration(g.polite.Load()))
+		for !groupGone(g.cmd.Process) && time.Now().Before(deadline) {
+			time.Sleep(poll)
+		}
+	default:
+	}
+	if err := killRest(g.cmd.Process); err != nil {
+		g.err = errors.Join(g.err, err)
+	}
+	if g.tree != nil {
+		if err := g.tree.Sweep(); err != nil {
+			g.err = errors.Join(g.err, err)
+		}
+	}
+}
+
+// Done is closed when the program has ended and the rest of its group was
+// killed.
+func (g *Group) Done() <-chan struct{} { return g.done }
+
+// Err is how the program ended, as exec.Cmd.Wait tells it. It is valid once
+// Done is closed.
+func (g *Group) Err() error { return g.err }
+
+// PID is the program's process id; 0 if a supervisor has not told it yet.
+func (g *Group) PID() int {
+	if g.tree != nil {
+		return g.tree.ProgramPID()
+	}
+	return g.cmd.Process.Pid
+}
+
+// Exit returns the program's exit code and the signal that ended it, if any;
+// the code is then 128 and the signal's number, as shells have it. It is
+// valid once Done is closed. A supervisor passes signals on as such codes, so
+// there a program that ends with 129 to 159 by itself counts as signalled.
+func (g *Group) Exit() (code int, signal string) {
+	code, signal = exitStatus(g.cmd.ProcessState)
+	if g.tree == nil || signal != "" {
+		return code, signal
+	}
+	if code == 0 && g.killed.Load() { // a supervisor that had to insist does not say so
+		code = killedCode
+	}
+	return code, signalName(code - 128)
+}
+
+// End asks the whole group to go, kills what is left after grace, and returns
+// when all of it is gone. ctx cuts the grace short.
+func (g *Group) End(ctx context.Context, grace time.Duration) error {
+	g.polite.Store(int64(grace))
+	select {
+	case g.asked <- struct{}{}:
+	default:
+	}
+	g.terminate()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-g.done:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return g.Kill()
+}
+
+// Kill ends the whole group at once and returns when it is gone.
+func (g *Group) Kill() error {
+	g.polite.Store(0)
+	select {
+	case <-g.done:
+	default:
+		g.killed.Store(true)
+	}
+	var err error
+	if g.tree != nil {
+		// Not the caller's context: what is being killed must be gone.
+		ctx, cancel := context.WithTimeout(context.Background(), killWait)
+		err = g.tree.Kill(ctx)
+		cancel()
+	}
+	select {
+	case <-g.done: // the group's id is no longer ours
+		return err
+	default:
+	}
+	err = errors.Join(err, killGroup(g.cmd.Process))
+	timer := time.NewTimer(killWait)
+	defer timer.Stop()
+	select {
+	case <-g.done:
+		return err
+	case <-timer.C:
+		return errors.Join(err, fmt.Errorf("process %d does not end although it was killed", g.cmd.Process.Pid))
+	}
+}
+
+func (g *Group) terminate() {
+	select {
+	case <-g.done:
+		return
+	default:
+	}
+	if g.tree != nil {
+		if pid := g.tree.ProgramPID(); pid > 1 {
+			terminateGroup(pid)
+			return
+		}
+		// Not started yet: the supervisor is to give up.
+	}
+	terminateGroup(g.cmd.Process.Pid)
+}

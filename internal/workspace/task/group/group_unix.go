@@ -1,0 +1,51 @@
+//go:build unix
+
+package group
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func ownGroup(cmd *exec.Cmd, supervised bool) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if !supervised { // a supervisor must outlive us to do its work
+		dieWithParent(cmd.SysProcAttr)
+	}
+}
+
+// killGroup kills all of the group that leader leads. That there is nobody
+// left is fine; macOS says EPERM if those left are dead but not yet waited for.
+// Like everywhere in this program, the instant in which an empty group's id
+// could have gone to another process is taken as too short to matter.
+func killGroup(leader *os.Process) error {
+	err := syscall.Kill(-leader.Pid, syscall.SIGKILL)
+	if errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EPERM) {
+		return nil
+	}
+	return err
+}
+
+// killRest kills what a leader that has ended leaves behind.
+func killRest(leader *os.Process) error { return killGroup(leader) }
+
+// terminateGroup asks only; what does not listen is killed later.
+func terminateGroup(leader int) { _ = syscall.Kill(-leader, syscall.SIGTERM) }
+
+func exitStatus(state *os.ProcessState) (int, string) {
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), signalName(int(ws.Signal()))
+	}
+	return state.ExitCode(), ""
+}
+
+func signalName(n int) string {
+	if n <= 0 || n > 31 {
+		return ""
+	}
+	return unix.SignalName(syscall.Signal(n))
+}

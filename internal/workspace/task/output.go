@@ -1,0 +1,134 @@
+package task
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"unicode/utf8"
+)
+
+// output keeps the head and the tail of one stream and passes pieces on. One
+// goroutine reads into it; the rest is used when that has ended.
+type output struct {
+	stream string
+	limit  int
+	turn   *sync.Mutex
+	emit   func(string, []byte)
+
+	head, tail []byte // tail is a ring once full
+	at         int    // where the ring's oldest byte is
+	total      int64
+
+	part    []byte // of a character that is not complete yet
+	emitted int
+}
+
+func newOutput(stream string, limit int, turn *sync.Mutex, emit func(string, []byte)) *output {
+	return &output{stream: stream, limit: limit, turn: turn, emit: emit}
+}
+
+// readFrom reads until the stream ends or its deadline passes.
+func (o *output) readFrom(r io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		o.add(buf[:n])
+		if err != nil {
+			o.flush()
+			return
+		}
+	}
+}
+
+func (o *output) add(b []byte) {
+	o.total += int64(len(b))
+	o.pass(b)
+	half := o.limit - o.limit/2
+	if room := half - len(o.head); room > 0 {
+		n := min(room, len(b))
+		o.head = append(o.head, b[:n]...)
+		b = b[n:]
+	}
+	size := o.limit / 2
+	b = b[max(0, len(b)-size):]
+	for len(b) > 0 {
+		if len(o.tail) < size {
+			n := min(size-len(o.tail), len(b))
+			o.tail = append(o.tail, b[:n]...)
+			b = b[n:]
+			continue
+		}
+		n := copy(o.tail[o.at:], b)
+		o.at = (o.at + n) % size
+		b = b[n:]
+	}
+}
+
+// pass hands whole characters on, as far as the limit allows.
+func (o *output) pass(b []byte) {
+	if o.emit == nil || o.emitted >= o.limit {
+		return
+	}
+	b = append(o.part, b...)
+	cut := len(b) - incomplete(b)
+	o.part = append([]byte(nil), b[cut:]...)
+	o.send(b[:cut])
+}
+
+func (o *output) flush() {
+	if o.emit != nil && len(o.part) > 0 {
+		o.send(o.part)
+		o.part = nil
+	}
+}
+
+func (o *output) send(b []byte) {
+	if room := o.limit - o.emitted; len(b) > room {
+		b = b[:room]
+		b = b[:len(b)-incomplete(b)]
+		o.emitted = o.limit
+	} else {
+		o.emitted += len(b)
+	}
+	if len(b) == 0 {
+		return
+	}
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	o.emit(o.stream, bytes.ToValidUTF8(b, []byte("\uFFFD")))
+}
+
+// incomplete is how many bytes at the end of b begin a character that more
+// bytes could complete.
+func incomplete(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		c := b[len(b)-n]
+		if utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+func (o *output) truncated() bool { return o.total > int64(len(o.head)+len(o.tail)) }
+
+func (o *output) String() string {
+	if !o.truncated() {
+		return string(bytes.ToValidUTF8(append(o.head, o.tail...), []byte("\uFFFD")))
+	}
+	head := o.head[:len(o.head)-incomplete(o.head)]
+	tail := append(append([]byte(nil), o.tail[o.at:]...), o.tail[:o.at]...)
+	for n := 0; n < utf8.UTFMax && len(tail) > 0 && !utf8.RuneStart(tail[0]); n++ {
+		tail = tail[1:]
+	}
+	missing := o.total - int64(len(head)) - int64(len(tail))
+	var b bytes.Buffer
+	b.Write(bytes.ToValidUTF8(head, []byte("\uFFFD")))
+	_, _ = fmt.Fprintf(&b, "\n[… %d bytes left out …]\n", missing) // a buffer takes all
+	b.Write(bytes.ToValidUTF8(tail, []byte("\uFFFD")))
+	return b.String()
+}
