@@ -73,12 +73,15 @@ func FuzzParseHost(f *testing.F) {
 		if got.Name == "" || got.Name != strings.ToLower(got.Name) || strings.ContainsAny(got.Name, "/\\@?# \t\n[]") || got.Port < 0 || got.Port > 65535 {
 			t.Fatalf("%q: %+v", raw, got)
 		}
-		again := got.Name
+		again := got.Name // with a scheme before it, since a host may be called like one
 		if strings.Contains(again, ":") {
 			again = "[" + again + "]"
 		}
 		if got.Port != 0 {
 			again += ":" + strconv.Itoa(got.Port)
+		}
+		if got.Port != 0 {
+			again = "http://" + again
 		}
 		if second, err := ParseHost(again); err != nil || second.Name != got.Name || second.Port != got.Port {
 			t.Fatalf("%q is %+v, which is %+v, %v", raw, got, second, err)
