@@ -14,7 +14,7 @@ import (
 // BenchmarkAnswer compares the time to the first word of an answer with that
 // of a turn in an engine's session that is reset after it, in alternation.
 func BenchmarkAnswer(b *testing.B) {
-	r := real(b, Options{}, engine.Limits{})
+	r := onRuntime(b, Options{}, engine.Limits{})
 	s, err := r.engine.Open(r.ctx, engine.Request{Spec: bridge.SessionSpec{Profile: bridge.ProfileChat, System: bridge.SystemText{Text: "Be brief.", Replace: true}}})
 	if err != nil {
 		b.Fatal(err)

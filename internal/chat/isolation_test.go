@@ -14,7 +14,7 @@ import (
 )
 
 // isolationCallers is how many callers the isolation test mixes.
-const isolationCallers = 400
+const isolationCallers = 240
 
 var nonces = regexp.MustCompile(`nonce-[0-9]+-end`)
 
@@ -115,7 +115,7 @@ func (c *caller) retell() {
 // No word of one caller ever reaches the model, or the answer, of another.
 func TestIsolation(t *testing.T) {
 	// Few conversations are held, so that sessions pass from hand to hand.
-	b := real(t, Options{Conversations: 6}, engine.Limits{MaxConcurrent: 12, QueueLimit: isolationCallers})
+	b := onRuntime(t, Options{Conversations: 6}, engine.Limits{MaxConcurrent: 12, QueueLimit: isolationCallers})
 	var mu sync.Mutex
 	var fails []string
 	opened := map[int]int{}

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -115,13 +114,4 @@ func withTools(c bridge.Chat, names ...string) bridge.Chat {
 			"type": "object", "properties": map[string]any{"x": map[string]any{"type": "string"}}}})
 	}
 	return c
-}
-
-func jsonText(t testing.TB, v any) string {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }

@@ -25,7 +25,7 @@ type bench struct {
 	model *rehearsal.Server
 }
 
-func real(t testing.TB, opts Options, limits engine.Limits) *bench {
+func onRuntime(t testing.TB, opts Options, limits engine.Limits) *bench {
 	t.Helper()
 	m := rehearsal.New(rehearsal.WithJournal(20000))
 	if err := m.Start(context.Background()); err != nil {
@@ -38,7 +38,7 @@ func real(t testing.TB, opts Options, limits engine.Limits) *bench {
 	a := sdk.New(sdk.Options{Runtime: runtimetest.Path(t), Home: t.TempDir(), Records: t.TempDir(), Self: self, Env: os.Environ(), Version: "test",
 		Provider: &bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, Model: m.Model()})
 	if limits.MaxConcurrent == 0 {
-		limits.MaxConcurrent, limits.QueueLimit = 16, 1000
+		limits.MaxConcurrent, limits.QueueLimit, limits.MaxRetries = 16, 1000, 3
 	}
 	e := engine.New(engine.Options{Agent: a, Limits: limits})
 	s := New(e, opts)
@@ -59,13 +59,13 @@ func real(t testing.TB, opts Options, limits engine.Limits) *bench {
 }
 
 // last is what the model was asked last.
-func (b *bench) last() rehearsal.Request {
+func (b *bench) last() *rehearsal.Request {
 	b.t.Helper()
 	r := b.model.Requests()
 	if len(r) == 0 {
 		b.t.Fatal("the model was not asked")
 	}
-	return r[len(r)-1]
+	return &r[len(r)-1]
 }
 
 // eventually waits for something that happens after an answer.
@@ -83,7 +83,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 }
 
 func TestNextTurnSendsOnlyWhatIsNew(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{})
+	b := onRuntime(t, Options{}, engine.Limits{})
 	c := chatOf(say("one"))
 	c.System = "Be brief."
 	c.Messages = append(c.Messages, ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "one").reply())
@@ -114,44 +114,5 @@ func TestNextTurnSendsOnlyWhatIsNew(t *testing.T) {
 	r = b.last()
 	if len(r.Messages) != 2 || !strings.Contains(r.Messages[1].Content, "[DIALOG]\nuser: something else\nassistant: one\nuser: go on") {
 		t.Errorf("an edited history reached the model as %+v", r.Messages)
-	}
-}
-
-func TestToolCallsArePassedOut(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{})
-	for name, order := range map[string][]int{"in order": {0, 1}, "in any order": {1, 0}, "one missing": {1}} {
-		t.Run(name, func(t *testing.T) {
-			c := withTools(chatOf(script("text let me see", `tool get_weather {"x":"Oslo"}`, `tool bash {"x":"ls"}`, "usage 7 3", "next", "text sunny", "usage 9 2")), "get_weather", "bash")
-			o := ask(b.ctx, b.Service, c).good(t, bridge.EndTools, "let me see")
-			calls := o.calls()
-			if len(calls) != 2 || calls[0].Name != "get_weather" || calls[1].Name != "bash" || o.end().Usage.InputTokens != 7 {
-				t.Fatalf("calls %+v, usage %+v", calls, o.end().Usage)
-			}
-			if s := b.Stats(); s.Parked != 1 || s.ParkedCalls != 2 || s.Running != 0 {
-				t.Errorf("stats %+v", s)
-			}
-			// Another conversation meanwhile.
-			ask(b.ctx, b.Service, chatOf(say("meanwhile"))).good(t, bridge.EndDone, "meanwhile")
-
-			c.Messages = append(c.Messages, o.reply())
-			for _, i := range order {
-				c.Messages = append(c.Messages, result(calls[i].ID, "result-"+calls[i].Name))
-			}
-			o = ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "sunny")
-			if u := o.end().Usage; u.InputTokens != 9 || u.Calls != 1 {
-				t.Errorf("usage %+v", u)
-			}
-			want := []string{"result-get_weather", "result-bash"}
-			if len(order) == 1 {
-				want[0] = "no result was given"
-			}
-			r := b.last()
-			if got := r.ToolResults(); len(got) != 2 || !strings.Contains(got[0], want[0]) || !strings.Contains(got[1], want[1]) {
-				t.Errorf("the model was told %q, want %q", got, want)
-			}
-			if strings.Contains(string(r.Raw), "[DIALOG]") {
-				t.Error("the history was told again")
-			}
-		})
 	}
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
@@ -18,6 +19,9 @@ type shape struct {
 	tools  []bridge.ToolSpec // those that are offered
 	names  map[string]bool   // of the tools
 }
+
+// toolName is what the runtime takes for a tool's name.
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // shapeOf derives the shape of a request. What a choice of tools comes to is
 // part of it: with "none" none are offered, with a name only that one.
@@ -53,6 +57,10 @@ func shapeOf(c *bridge.Chat) (*shape, error) {
 	for _, t := range s.tools {
 		if s.names[t.Name] {
 			return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("there are two tools named %q", t.Name)}
+		}
+		if !toolName.MatchString(t.Name) {
+			return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%q cannot be the name of a tool", t.Name),
+				Remedy: "use letters, digits, underscores and hyphens"}
 		}
 		s.names[t.Name] = true
 		d.str(t.Name)

@@ -11,6 +11,7 @@ import (
 const (
 	openWithin    = 30 * time.Second
 	discardWithin = 10 * time.Second
+	breath        = 10 * time.Millisecond
 	// lookEvery is how many turns pass between two looks at the memory.
 	lookEvery = 64
 )
@@ -59,10 +60,28 @@ func (s *Service) settle(c *conversation, err error) {
 	if dispose {
 		s.dispose(c)
 	}
+	s.mu.Lock()
+	s.running--
+	alone := s.running <= 1 // with the request that may have followed at once
+	s.mu.Unlock()
+	if len(victims) > 0 && alone {
+		s.breathe()
+	}
 	for _, v := range victims {
 		s.dispose(v)
 	}
 	s.look()
+}
+
+// breathe lets a request that follows at once get its first word before the
+// runtime is busied with what can wait.
+func (s *Service) breathe() {
+	t := time.NewTimer(breath)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
 }
 
 // outdated says that a conversation's runtime has died or been replaced. An
@@ -85,70 +104,28 @@ func (s *Service) giveBack(c *conversation) {
 	}
 }
 
-// surplus takes out what is held beyond the bound, the oldest first, and
-// parked turns only if there is nothing else: those are aborted, and disposed
-// of by their own goroutines. mu is held.
-func (s *Service) surplus() (victims []*conversation) {
-	for _, st := range []state{idle, parked} {
-		for e := s.order.Back(); e != nil && s.order.Len() > s.opts.Conversations; {
-			c := conversationAt(e)
-			e = e.Prev()
-			if c.state == st {
-				victims = s.evict(victims, c, "too many conversations are held")
+// spare returns an empty session from the pool, nil if there is none. Those
+// whose runtime has gone are seen to beside.
+func (s *Service) spare(sh *shape) *engine.Session {
+	s.mu.Lock()
+	var stale []*engine.Session
+	session := s.pool.take(sh.key)
+	for session != nil && !session.Current() {
+		stale = append(stale, session)
+		session = s.pool.take(sh.key)
+	}
+	s.mu.Unlock()
+	if len(stale) > 0 {
+		discard := func() {
+			for _, x := range stale {
+				s.discard(x)
 			}
 		}
-	}
-	return victims
-}
-
-func (s *Service) evict(victims []*conversation, c *conversation, why string) []*conversation {
-	s.release(c)
-	if c.state == parked {
-		c.cancel(&bridge.Error{Code: bridge.CodeTimeout, Message: why})
-		return victims
-	}
-	return append(victims, c)
-}
-
-// sweep ends what nobody has come back for. It is the service's first
-// goroutine and runs until Close.
-func (s *Service) sweep() {
-	every := max(min(s.opts.ConversationTTL, s.opts.ParkTimeout, s.opts.AnswerTTL)/20, 10*time.Millisecond)
-	t := time.NewTicker(min(every, 30*time.Second))
-	defer t.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-t.C:
-		}
-		s.expire()
-	}
-}
-
-func (s *Service) expire() {
-	s.answers.expire()
-	s.mu.Lock()
-	var victims []*conversation
-	for e := s.order.Back(); e != nil; {
-		c := conversationAt(e)
-		e = e.Prev()
-		age := time.Since(c.used)
-		switch {
-		case c.state == idle && (age >= s.opts.ConversationTTL || c.outdated()):
-			victims = s.evict(victims, c, "")
-		case c.state == parked && age >= s.opts.ParkTimeout:
-			victims = s.evict(victims, c, "the client did not answer its tool calls")
+		if s.start(discard) != nil {
+			discard() // closing
 		}
 	}
-	old := s.pool.weed(func(p pooled) bool { return time.Since(p.since) >= s.opts.ConversationTTL || !p.session.Current() })
-	s.mu.Unlock()
-	for _, v := range victims {
-		s.dispose(v)
-	}
-	for _, session := range old {
-		s.discard(session)
-	}
+	return session
 }
 
 // open makes a new session. It is not stopped halfway, since nobody would

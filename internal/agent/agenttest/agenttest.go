@@ -43,6 +43,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Cancel", h.cancel)
 	t.Run("Resume", h.resume)
 	t.Run("Close", h.closing)
+	t.Run("Reuse", h.reuse)
 	if h.CreateTool != "" {
 		t.Run("Gate", h.gate)
 	}

@@ -244,6 +244,12 @@ func (s *scriptedSession) Reset(context.Context) error {
 
 // Steer is only recorded.
 func (s *scriptedSession) Steer(_ context.Context, p bridge.Prompt) error {
+	s.mu.Lock()
+	running := s.abort != nil
+	s.mu.Unlock()
+	if !running {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "no turn is running"}
+	}
 	s.agent.heard(s.id, p.Text)
 	return nil
 }

@@ -126,7 +126,8 @@ func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := proc.client.ListSessions(ctx, nil)
+	var list []copilot.SessionMetadata
+	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListSessions(ctx, nil); return err })
 	if err != nil {
 		return nil, h.explain(err, "list sessions")
 	}
@@ -151,7 +152,7 @@ func (a *Agent) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := proc.client.DeleteSession(ctx, id); err != nil {
+	if err := proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) }); err != nil {
 		if strings.Contains(strings.ToLower(err.Error()), "not found") {
 			return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
 		}
@@ -170,7 +171,8 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := proc.client.ListModels(ctx)
+	var list []copilot.ModelInfo
+	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListModels(ctx); return err })
 	if err != nil {
 		return nil, h.explain(err, "list models")
 	}
@@ -201,7 +203,8 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 		return bridge.AgentStatus{}, err
 	}
 	out := bridge.AgentStatus{Agent: a.Name()}
-	st, err := proc.client.GetStatus(ctx)
+	var st *copilot.GetStatusResponse
+	err = proc.call(func(c *copilot.Client) (err error) { st, err = c.GetStatus(ctx); return err })
 	if err != nil {
 		return out, h.explain(err, "ask for the runtime's status")
 	}
@@ -210,7 +213,8 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 		out.Authenticated, out.AuthType, out.Host = true, "provider", a.opts.Provider.BaseURL
 		return out, nil
 	}
-	au, err := proc.client.GetAuthStatus(ctx)
+	var au *copilot.GetAuthStatusResponse
+	err = proc.call(func(c *copilot.Client) (err error) { au, err = c.GetAuthStatus(ctx); return err })
 	if err != nil {
 		return out, h.explain(err, "ask for the login")
 	}
@@ -232,7 +236,7 @@ func (a *Agent) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := proc.client.Ping(ctx, "ping"); err != nil {
+	if err := proc.call(func(c *copilot.Client) error { _, err := c.Ping(ctx, "ping"); return err }); err != nil {
 		return h.explain(err, "ping the runtime")
 	}
 	return nil
@@ -253,7 +257,7 @@ func (a *Agent) Warm(ctx context.Context, p bridge.Profile, provider bridge.Prov
 	id := s.ID()
 	err = errors.Join(turnErr, s.Close(ctx))
 	if _, proc, herr := a.host(ctx, p); herr == nil {
-		err = errors.Join(err, proc.client.DeleteSession(ctx, id))
+		err = errors.Join(err, proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) }))
 	}
 	if err != nil {
 		return fmt.Errorf("warm up: %w", err)

@@ -22,7 +22,7 @@ func (s *session) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.attached(s.proc.client.CreateSession(ctx, c))
+	return s.proc.call(func(client *copilot.Client) error { return s.attached(client.CreateSession(ctx, c)) })
 }
 
 // resume attaches to a stored session under the same configuration.
@@ -32,7 +32,7 @@ func (s *session) resume(ctx context.Context, id string) error {
 		return err
 	}
 	s.older = true
-	return s.attached(s.proc.client.ResumeSession(ctx, id, resumed(c)))
+	return s.proc.call(func(client *copilot.Client) error { return s.attached(client.ResumeSession(ctx, id, resumed(c))) })
 }
 
 func (s *session) attached(sdk *copilot.Session, err error) error {

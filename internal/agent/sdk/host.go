@@ -20,8 +20,32 @@ type process struct {
 	client *copilot.Client
 	tree   *supervise.Tree
 
+	// use guards client: the SDK's is not safe to use while it is stopped, and
+	// one that has been stopped starts the program again when it is used.
+	use     sync.RWMutex
+	stopped bool
+
 	mu       sync.Mutex
 	sessions map[*copilot.Session]struct{} // not disconnected yet
+}
+
+// call uses the client, unless it has been stopped.
+func (p *process) call(f func(*copilot.Client) error) error {
+	p.use.RLock()
+	defer p.use.RUnlock()
+	if p.stopped {
+		return &bridge.Error{Code: bridge.CodeCrashed, Message: "the Copilot runtime has exited", Remedy: "try again: the runtime is started anew"}
+	}
+	return f(p.client)
+}
+
+// stop ends the use of the client. The program has been ended before, so that
+// nobody waits for it any more.
+func (p *process) stop() {
+	p.use.Lock()
+	defer p.use.Unlock()
+	p.stopped = true
+	p.client.ForceStop()
 }
 
 func (p *process) attach(s *copilot.Session) {

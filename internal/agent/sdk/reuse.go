@@ -2,7 +2,9 @@ package sdk
 
 import (
 	"context"
+	"strings"
 
+	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -87,21 +89,22 @@ func (s *session) Current() bool { return s.host.current(s.proc) }
 
 // Remove closes the session and deletes what is stored of it.
 func (s *session) Remove(ctx context.Context) error {
-	id, client := s.ID(), s.proc.client
-	if !s.Current() {
-		// Its own runtime may be about to end; another one can delete it too.
-		s.host.mu.Lock()
-		if p := s.host.proc; p != nil && !s.host.dead {
-			client = p.client
-		}
-		s.host.mu.Unlock()
-	}
+	id := s.ID()
 	if err := s.Close(ctx); err != nil {
 		return err
 	}
-	err := s.host.explain(client.DeleteSession(ctx, id), "delete session "+id)
-	if c := bridge.CodeOf(err); c == bridge.CodeCrashed || c == bridge.CodeNotFound {
-		return nil // no runtime has it any more
+	proc := s.proc
+	s.host.mu.Lock()
+	if p := s.host.proc; p != nil && !s.host.dead {
+		proc = p // its own may have died or ended with it; any can delete
+	}
+	s.host.mu.Unlock()
+	err := proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) })
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "not found") {
+		return nil
+	}
+	if err = s.host.explain(err, "delete session "+id); bridge.CodeOf(err) == bridge.CodeCrashed {
+		return nil // there is no runtime left to ask
 	}
 	return err
 }

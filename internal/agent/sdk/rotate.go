@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	copilot "github.com/github/copilot-sdk/go"
+
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
@@ -96,7 +98,11 @@ func (h *host) endRetired(ctx context.Context) error {
 func (h *host) shutdown(ctx context.Context, p *process) func(context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if _, err := p.client.RPC.Runtime.Shutdown(ctx); err != nil {
+	err := p.call(func(c *copilot.Client) error {
+		_, err := c.RPC.Runtime.Shutdown(ctx)
+		return err
+	})
+	if err != nil {
 		h.opts.Logger.Debug("runtime shutdown", "error", err)
 		return p.tree.Stop
 	}
@@ -106,6 +112,6 @@ func (h *host) shutdown(ctx context.Context, p *process) func(context.Context) e
 func (h *host) end(ctx context.Context, p *process, how func(context.Context) error) error {
 	err := how(ctx)
 	p.disconnect()
-	p.client.ForceStop()
+	p.stop()
 	return err
 }

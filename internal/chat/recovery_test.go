@@ -3,54 +3,23 @@
 package chat
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 )
 
-func TestToolResultsWithMoreWords(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{})
-	c := withTools(chatOf(script(`tool look {"x":"1"}`, "next", "text unused")), "look")
-	o := ask(b.ctx, b.Service, c).good(t, bridge.EndTools, "")
-	failed := result(o.calls()[0].ID, "it broke")
-	failed.Failed = true
-	c.Messages = append(c.Messages, o.reply(), failed, user("by the way\nrehearsal: text heard you"))
-	o = ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "heard you")
-	r := b.last()
-	n := len(r.Messages)
-	if n < 3 || r.Messages[n-2].Role != "tool" || !strings.Contains(r.Messages[n-2].Content, "it broke") || !strings.Contains(r.Messages[n-1].Content, "by the way") {
-		t.Errorf("the model sees %+v", r.Messages)
-	}
-	// The words count as part of the conversation from then on.
-	c.Messages = append(c.Messages, o.reply(), say("more"))
-	ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "more")
-	if r := b.last(); len(r.Messages) != n+2 {
-		t.Errorf("%d messages after %d", len(r.Messages), n)
-	}
-}
-
-// Each round of calls ends an answer, all in one turn of the runtime.
-func TestToolLoop(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{MaxConcurrent: 1})
-	c := withTools(chatOf(script(`tool step {"x":"1"}`, "next", `tool step {"x":"2"}`, "next", "text there")), "step")
-	for range 2 {
-		o := ask(b.ctx, b.Service, c).good(t, bridge.EndTools, "")
-		// The one place among the running turns is free meanwhile.
-		ask(b.ctx, b.Service, chatOf(say("in between"))).good(t, bridge.EndDone, "in between")
-		c.Messages = append(c.Messages, o.reply(), result(o.calls()[0].ID, "done"))
-	}
-	ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "there")
-	eventually(t, "all quiet", func() bool { s := b.Stats(); return s.Running == 0 && s.Parked == 0 })
-}
-
 func TestClientLeaves(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{})
+	b := onRuntime(t, Options{}, engine.Limits{})
 	ask(b.ctx, b.Service, chatOf(say("warm"))).good(t, bridge.EndDone, "warm")
 	eventually(t, "warm", func() bool { return b.Stats().Running == 0 })
 	before := b.Stats()
@@ -80,7 +49,7 @@ func TestClientLeaves(t *testing.T) {
 // A runtime that dies takes its sessions along, and nobody notices but those
 // whose turns ran.
 func TestRuntimeDies(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{})
+	b := onRuntime(t, Options{}, engine.Limits{})
 	kill := func() {
 		if err := syscall.Kill(b.agent.ProgramPID(bridge.ProfileChat), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -108,7 +77,7 @@ func TestRuntimeDies(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	b := real(t, Options{}, engine.Limits{})
+	b := onRuntime(t, Options{}, engine.Limits{})
 	c := chatOf(user("hello\nrehearsal: text hi"))
 	c.Messages = append(c.Messages, ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "hi").reply())
 	tools := withTools(chatOf(script(`tool look {"x":"1"}`, "next", "text seen")), "look")
@@ -133,4 +102,87 @@ func TestRotation(t *testing.T) {
 		t.Errorf("%q, %v", o.text(), o.err)
 	}
 	eventually(t, "the old runtime has ended", func() bool { b.expire(); return syscall.Kill(old, 0) != nil })
+}
+
+func TestBrokenStreams(t *testing.T) {
+	b := onRuntime(t, Options{}, engine.Limits{})
+	for name, tc := range map[string]struct {
+		again string
+		whole bool
+		want  string
+		code  bridge.Code
+	}{
+		"goes on":         {"half and whole", false, "half and whole", ""},
+		"says other":      {"something else", false, "half ", bridge.CodeProvider},
+		"in one piece":    {"something else", true, "something else", ""},
+		"one piece, same": {"half and whole", true, "half and whole", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := chatOf(script("chunks half |", "cut", "once", "text "+tc.again))
+			c.Whole, c.System = tc.whole, name
+			o := ask(b.ctx, b.Service, c)
+			if o.text() != tc.want || bridge.CodeOf(o.err) != tc.code {
+				t.Errorf("%q, %v", o.text(), o.err)
+			}
+			if n := len(all[bridge.MessageRetracted](o)); n > 0 {
+				t.Errorf("%d retractions got out", n)
+			}
+		})
+	}
+	// An answer that is cut at the provider's limit goes on, as one.
+	c := chatOf(script("text the first part", "finish length"))
+	o := ask(b.ctx, b.Service, c)
+	m := all[bridge.MessageDone](o)
+	if o.err != nil || len(m) != 1 || m[0].Text != o.text() || !strings.HasPrefix(o.text(), "the first part") || o.text() == "the first part" {
+		t.Errorf("%q, %+v, %v", o.text(), m, o.err)
+	}
+	c.Messages = append(c.Messages, o.reply(), say("more"))
+	ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "more")
+	if strings.Contains(string(b.last().Raw), "[DIALOG]") {
+		t.Error("the history was told again")
+	}
+}
+
+func TestFormats(t *testing.T) {
+	b := onRuntime(t, Options{ProviderKind: "openai"}, engine.Limits{})
+	var v struct{ Name string }
+	c := chatOf(user("a person"))
+	c.ResponseFormat = &bridge.ResponseFormat{Name: "person", Strict: true, Schema: json.RawMessage(
+		`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`)}
+	o := ask(b.ctx, b.Service, c)
+	if err := json.Unmarshal([]byte(o.text()), &v); o.err != nil || err != nil || b.last().Format.Name != "person" {
+		t.Errorf("%q, %v, %v", o.text(), o.err, err)
+	}
+	c.ResponseFormat, c.JSON = nil, true
+	o = ask(b.ctx, b.Service, c)
+	if err := json.Unmarshal([]byte(o.text()), &v); o.err != nil || err != nil || !strings.Contains(b.last().LastUser(), sayJSON) {
+		t.Errorf("%q, %v, %v", o.text(), o.err, err)
+	}
+}
+
+func TestRealAgent(t *testing.T) {
+	dir := t.TempDir()
+	b := onRuntime(t, Options{AgentSpec: func([]bridge.ToolSpec) (bridge.SessionSpec, error) {
+		return bridge.SessionSpec{WorkingDir: dir, Gate: agenttest.AllowAll()}, nil
+	}}, engine.Limits{})
+	c := withTools(chatOf(script(agenttest.Tool("create", map[string]any{"path": filepath.Join(dir, "a.txt"), "file_text": "x"}),
+		"next", `tool look {"x":"1"}`, "next", "text made it")), "look")
+	c.Profile, c.System = bridge.ProfileAgent, "Use tabs."
+	o := ask(b.ctx, b.Service, c).good(t, bridge.EndTools, "")
+	if s, f := all[bridge.ToolStarted](o), all[bridge.ToolFinished](o); len(s) != 1 || len(f) != 1 || s[0].Call.Name != "create" || !f[0].OK {
+		t.Errorf("activity %+v %+v", s, f)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a.txt")); err != nil {
+		t.Error(err)
+	}
+	c.Messages = append(c.Messages, o.reply(), result(o.calls()[0].ID, "seen"))
+	o = ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "made it")
+	if !strings.Contains(b.last().System(), "Use tabs.") {
+		t.Error("the system text is lost")
+	}
+	c.Messages = append(c.Messages, o.reply(), say("more"))
+	ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "more")
+	if strings.Contains(string(b.last().Raw), "[DIALOG]") {
+		t.Error("the history was told again")
+	}
 }
