@@ -1,22 +1,35 @@
 package openai
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 )
 
-// modelObject is a model as the API shows it. When it was made is not known.
+// modelObject is a model as the API shows it, and beside that as Anthropic's
+// does, whose clients ask at the same path. When it was made is not known.
 type modelObject struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+
+	Type        string `json:"type"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at"`
 }
 
 func newModelObject(m bridge.ChatModel) modelObject {
-	return modelObject{ID: m.Name, Object: "model", OwnedBy: "github-copilot"}
+	name := cmp.Or(m.Model.Name, m.ID)
+	if m.Profile == bridge.ProfileAgent {
+		name += " (agent)"
+	}
+	return modelObject{
+		ID: m.Name, Object: "model", OwnedBy: "github-copilot",
+		Type: "model", DisplayName: name, CreatedAt: "1970-01-01T00:00:00Z",
+	}
 }
 
 // models is GET /v1/models: the models as chat, then as agents.
@@ -27,9 +40,10 @@ func (d *door) models(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := struct {
-		Object string        `json:"object"`
-		Data   []modelObject `json:"data"`
-	}{"list", make([]modelObject, 0, len(list))}
+		Object  string        `json:"object"`
+		Data    []modelObject `json:"data"`
+		HasMore bool          `json:"has_more"`
+	}{"list", make([]modelObject, 0, len(list)), false}
 	for _, profile := range []bridge.Profile{bridge.ProfileChat, bridge.ProfileAgent} {
 		for _, m := range list {
 			if m.Profile == profile {

@@ -16,13 +16,13 @@ func get(t *testing.T, d *door, method, path string) *httptest.ResponseRecorder 
 }
 
 func TestModels(t *testing.T) {
-	const plain = `{"id":"plain","object":"model","created":0,"owned_by":"github-copilot"}`
-	const gpt = `{"id":"gpt-5","object":"model","created":0,"owned_by":"github-copilot"}`
-	const agent = `{"id":"agent/gpt-5","object":"model","created":0,"owned_by":"github-copilot"}`
+	const plain = `{"id":"plain","object":"model","created":0,"owned_by":"github-copilot","type":"model","display_name":"plain","created_at":"1970-01-01T00:00:00Z"}`
+	const gpt = `{"id":"gpt-5","object":"model","created":0,"owned_by":"github-copilot","type":"model","display_name":"gpt-5","created_at":"1970-01-01T00:00:00Z"}`
+	const agent = `{"id":"agent/gpt-5","object":"model","created":0,"owned_by":"github-copilot","type":"model","display_name":"gpt-5 (agent)","created_at":"1970-01-01T00:00:00Z"}`
 	for _, c := range []struct {
 		path, body, header string
 	}{
-		{"/v1/models", `{"object":"list","data":[` + gpt + `,` + plain + `,` + agent + `]}`, ""},
+		{"/v1/models", `{"object":"list","data":[` + gpt + `,` + plain + `,` + agent + `],"has_more":false}`, ""},
 		{"/v1/models/gpt-5", gpt, ""},
 		{"/v1/models/agent/gpt-5", agent, ""},
 		{"/v1/models/agent%2Fgpt-5", agent, ""},
@@ -38,7 +38,7 @@ func TestModels(t *testing.T) {
 func TestNoModels(t *testing.T) {
 	svc := plays(nil)
 	svc.list = nil
-	if w := get(t, fixed(svc), "GET", "/v1/models"); w.Body.String() != `{"object":"list","data":[]}` {
+	if w := get(t, fixed(svc), "GET", "/v1/models"); w.Body.String() != `{"object":"list","data":[],"has_more":false}` {
 		t.Errorf("got %s", w.Body)
 	}
 	svc.err = &bridge.Error{Code: bridge.CodeUnavailable, Message: "down"}
