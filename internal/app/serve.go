@@ -45,15 +45,15 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	if _, err := b.agentGate(o, nil); err != nil {
 		return nil, err
 	}
-	unknown := c.Facade.UnknownModel
+	unknown, kind := c.Facade.UnknownModel, string(c.BYOK.Provider)
 	if b.Answers.Kind == AnswersRehearsal {
-		unknown = "default" // it plays whatever part it is given
+		unknown, kind = "default", "openai" // it plays whatever part it is given
 	}
 	s := &Server{bridge: b, prompts: map[string]*guard.Guard{}}
 	s.chat = chat.New(b.Engine, chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
 		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
-		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: string(c.BYOK.Provider), Prompt: s.prompt, Warm: b.warm,
+		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm,
 		AgentSpec: func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
 			gate, err := b.agentGate(o, tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)

@@ -26,6 +26,8 @@ type answer struct {
 	items  chan item
 	gone   chan struct{} // closed when the reader has left
 	once   sync.Once
+	first  chan struct{} // closed with the first item
+	spoke  sync.Once
 	over   atomic.Bool             // the answer has ended; its turn need not be aborted
 	cancel context.CancelCauseFunc // ends the turn
 
@@ -40,7 +42,7 @@ type item struct {
 // accept checks a request and makes an answer of it.
 func (s *Service) accept(c *bridge.Chat) (*answer, error) {
 	a := &answer{chat: c, began: time.Now(), history: c.Messages, format: formatKey(c),
-		items: make(chan item, 64), gone: make(chan struct{})}
+		items: make(chan item, 64), gone: make(chan struct{}), first: make(chan struct{})}
 	if c.Previous != "" {
 		var err error
 		if a.before, err = s.answers.find(c.Previous); err != nil {
@@ -70,6 +72,7 @@ func (s *Service) accept(c *bridge.Chat) (*answer, error) {
 
 // put hands something to the reader, unless it has left.
 func (a *answer) put(ev bridge.Event, err error) {
+	a.spoke.Do(func() { close(a.first) })
 	select {
 	case a.items <- item{ev, err}:
 	case <-a.gone:

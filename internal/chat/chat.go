@@ -122,7 +122,8 @@ type Service struct {
 	order    *list.List // of held conversations, the one used last in front
 	pool     *pool
 	running  int
-	turns    int // since the memory was looked at
+	newest   chan struct{} // answer.first of the turn that began last
+	turns    int           // since the memory was looked at
 	rotating bool
 }
 

@@ -23,11 +23,14 @@ func (s *Service) run(ctx context.Context, a *answer, known *conversation) {
 		a.fail(err)
 		return
 	}
-	s.count(1) // settle counts it out
+	s.mu.Lock()
+	s.running++ // settle counts it out
+	s.newest = a.first
+	s.mu.Unlock()
 	c, p, err := s.prepare(ctx, a, known)
 	if err != nil {
 		seat.Close()
-		s.count(-1)
+		s.uncount()
 		a.fail(err)
 		return
 	}
@@ -38,7 +41,7 @@ func (s *Service) run(ctx context.Context, a *answer, known *conversation) {
 		// session can be told everything.
 		s.discard(c.session)
 		if c, err = s.retry(ctx, a); c == nil {
-			s.count(-1)
+			s.uncount()
 			a.fail(err)
 			return
 		}

@@ -11,14 +11,15 @@ import (
 const (
 	openWithin    = 30 * time.Second
 	discardWithin = 10 * time.Second
-	breath        = 10 * time.Millisecond
+	speakWithin   = 50 * time.Millisecond
 	// lookEvery is how many turns pass between two looks at the memory.
 	lookEvery = 64
 )
 
-func (s *Service) count(n int) {
+// uncount is for a turn that came to nothing.
+func (s *Service) uncount() {
 	s.mu.Lock()
-	s.running += n
+	s.running--
 	s.mu.Unlock()
 }
 
@@ -62,10 +63,13 @@ func (s *Service) settle(c *conversation, err error) {
 	}
 	s.mu.Lock()
 	s.running--
-	alone := s.running <= 1 // with the request that may have followed at once
+	next := s.newest
+	if s.running != 1 {
+		next = nil
+	}
 	s.mu.Unlock()
-	if len(victims) > 0 && alone {
-		s.breathe()
+	if len(victims) > 0 && next != nil {
+		s.letSpeak(next)
 	}
 	for _, v := range victims {
 		s.dispose(v)
@@ -73,12 +77,13 @@ func (s *Service) settle(c *conversation, err error) {
 	s.look()
 }
 
-// breathe lets a request that follows at once get its first word before the
-// runtime is busied with what can wait.
-func (s *Service) breathe() {
-	t := time.NewTimer(breath)
+// letSpeak lets the one request that followed at once have its first word
+// before the runtime is busied with what can wait.
+func (s *Service) letSpeak(first <-chan struct{}) {
+	t := time.NewTimer(speakWithin)
 	defer t.Stop()
 	select {
+	case <-first:
 	case <-t.C:
 	case <-s.ctx.Done():
 	}

@@ -1,0 +1,24 @@
+package patch
+
+import "slices"
+
+// Names lists every file that a diff speaks of, each once, without looking at
+// any of them: what a guard can be asked about before Apply touches the disk.
+// Apply touches no other file.
+func Names(diff string) ([]string, error) {
+	sections, err := parse(diff, DefaultMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	seen := map[string]bool{}
+	for _, s := range sections {
+		for _, n := range []string{s.old, s.new} {
+			if n != "" && !seen[n] {
+				seen[n] = true
+				names = append(names, n)
+			}
+		}
+	}
+	return slices.Clip(names), nil
+}

@@ -1,0 +1,215 @@
+package patch
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// DefaultMaxBytes bounds what one call holds in memory; see Options.MaxBytes.
+const DefaultMaxBytes = 256 << 20
+
+// Options say how a diff is applied. Only Journal is needed.
+type Options struct {
+	// Verify maps paths to the SHA-256 (hexadecimal) that the files must have
+	// before the diff is applied; an empty hash means that there must be no
+	// such file. Files that the diff leaves alone are checked as well.
+	Verify map[string]string
+	// DryRun finds out what would happen, conflicts included, and writes
+	// nothing.
+	DryRun bool
+	// Journal is a directory outside the workspace for the crash journal and
+	// the lock. Several workspaces may share it. It is created if missing, and
+	// is not needed for a dry run.
+	Journal string
+	// Check is asked about every file before anything is written and before
+	// the file's contents are read; its first error ends the call and is
+	// returned as it is. SHA256 is not known yet. It is called from the
+	// goroutine that called Apply.
+	Check func(FileChange) error
+	// MaxBytes bounds the sum of the sizes of the diff, the files it reads and
+	// the files it makes; 0 means DefaultMaxBytes.
+	MaxBytes int64
+	// Sync makes the result outlive a power cut, and an application that a
+	// power cut interrupts undoable. Without it both hold for the death of the
+	// process only, which is what git apply gives too.
+	Sync bool
+}
+
+// Status says what a diff does to a file.
+type Status string
+
+// The kinds of changes. StatusMode is a change of the executable bit alone.
+const (
+	StatusCreated  Status = "created"
+	StatusModified Status = "modified"
+	StatusDeleted  Status = "deleted"
+	StatusRenamed  Status = "renamed"
+	StatusCopied   Status = "copied"
+	StatusMode     Status = "mode"
+)
+
+// FileChange is what happens to one file. Paths are relative to the workspace
+// and have slashes; they hold the bytes of the name, which need not be UTF-8.
+type FileChange struct {
+	Path      string `json:"path"`
+	OldPath   string `json:"oldPath,omitempty"` // of a rename or copy
+	Status    Status `json:"status"`
+	Mode      string `json:"mode,omitempty"`   // 100644, 100755 or 120000, as git writes it; none for a deletion
+	Target    string `json:"target,omitempty"` // where a symbolic link will point
+	SHA256    string `json:"sha256,omitempty"` // of the contents afterwards; none for a deletion
+	Additions int    `json:"additions"`
+	Deletions int    `json:"deletions"`
+	Binary    bool   `json:"binary,omitempty"`
+}
+
+// Conflict is one reason why a diff does not fit the workspace. Hunk counts
+// from 1; it and Line are 0 where the whole file is meant. Expected and Found
+// are single lines, shortened.
+type Conflict struct {
+	File     string `json:"file"`
+	Hunk     int    `json:"hunk,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Expected string `json:"expected,omitempty"`
+	Found    string `json:"found,omitempty"`
+	Reason   string `json:"reason"`
+}
+
+// Result is the outcome. With OK false nothing was written and Conflicts says
+// why; Files then holds only the files that would have fitted.
+type Result struct {
+	OK        bool         `json:"ok"`
+	DryRun    bool         `json:"dryRun,omitempty"`
+	Files     []FileChange `json:"files"`
+	Conflicts []Conflict   `json:"conflicts"`
+}
+
+// Apply changes the files under root as diff says. Either all of them change
+// or none. A diff that does not fit gives a Result with conflicts and no
+// error; an error means that the diff is malformed or not allowed, or that
+// reading or writing failed, and then too every file is as it was.
+//
+// Calls for one workspace wait for each other, also across processes; ctx
+// bounds the wait. Other programs may see the files change one by one, each of
+// them whole.
+func Apply(ctx context.Context, root *os.Root, diff string, opts Options) (Result, error) {
+	limit := opts.MaxBytes
+	if limit <= 0 {
+		limit = DefaultMaxBytes
+	}
+	budget := &budget{left: limit, limit: limit}
+	if err := budget.take(int64(len(diff))); err != nil {
+		return Result{}, err
+	}
+	if err := validHashes(opts.Verify); err != nil {
+		return Result{}, err
+	}
+	sections, err := parse(diff, limit)
+	if err != nil {
+		return Result{}, err
+	}
+	if opts.DryRun {
+		p, err := newPlan(ctx, root, sections, opts, budget)
+		if err != nil {
+			return Result{}, err
+		}
+		return p.result(true), nil
+	}
+
+	book, err := openJournal(ctx, root, opts.Journal)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := book.apply(ctx, sections, opts, budget)
+	if closeErr := book.close(); err == nil && closeErr != nil {
+		return res, fmt.Errorf("release the workspace's lock: %w", closeErr)
+	}
+	return res, err
+}
+
+// Recover undoes an application that was interrupted by the end of its
+// process, and removes what it left behind. Call it when a workspace is
+// opened; without anything to undo it does nothing. It waits for a running
+// Apply on the same workspace until ctx ends.
+func Recover(ctx context.Context, root *os.Root, journal string) error {
+	if _, err := os.Stat(journal); os.IsNotExist(err) {
+		return nil
+	}
+	book, err := openJournal(ctx, root, journal)
+	if err != nil {
+		return err
+	}
+	return book.close()
+}
+
+func (b *book) apply(ctx context.Context, sections []*section, opts Options, budget *budget) (Result, error) {
+	p, err := newPlan(ctx, b.root, sections, opts, budget)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(p.conflicts) == 0 {
+		if err := b.commit(ctx, p, opts.Sync); err != nil {
+			var changed *changedError
+			if !asChanged(err, &changed) {
+				return Result{}, err
+			}
+			p.conflicts = append(p.conflicts, Conflict{File: changed.path, Reason: changed.reason})
+		}
+	}
+	return p.result(false), nil
+}
+
+// budget bounds memory: every byte read or made is taken from it.
+type budget struct{ left, limit int64 }
+
+func (b *budget) take(n int64) error {
+	b.left -= n
+	if b.left < 0 {
+		return tooLarge(b.limit)
+	}
+	return nil
+}
+
+func tooLarge(limit int64) error {
+	return &bridge.Error{
+		Code:    bridge.CodeInvalid,
+		Message: fmt.Sprintf("the diff and the files it touches are larger than %d bytes together", limit),
+		Remedy:  "Split the diff into smaller ones.",
+	}
+}
+
+func validHashes(verify map[string]string) error {
+	for path, sum := range verify {
+		if sum == "" {
+			continue
+		}
+		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
+			return &bridge.Error{
+				Code:    bridge.CodeInvalid,
+				Message: fmt.Sprintf("the expected hash of %s is not a SHA-256 in hexadecimal", printable(path)),
+				Remedy:  "Give the sha256 that reading the file returned.",
+			}
+		}
+		if why := unsafeName(path, false); why != "" {
+			return unsafePath(path, why)
+		}
+	}
+	return nil
+}
+
+// printable makes a name fit for a message: valid UTF-8, without control
+// characters, and not endless.
+func printable(name string) string {
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '\uFFFD'
+		}
+		return r
+	}, name)
+	return shorten(name, 200)
+}

@@ -1,0 +1,25 @@
+package patch
+
+import (
+	"errors"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncsWhole: one call flushes all files, so they are not flushed one by one.
+const syncsWhole = true
+
+// syncTree flushes the file systems on which the steps work.
+func syncTree(root *os.Root, r *record) error {
+	var all error
+	for _, stage := range r.stages {
+		f, err := root.Open(path.Dir(stage))
+		if err != nil {
+			return err
+		}
+		all = errors.Join(all, unix.Syncfs(int(f.Fd())), f.Close())
+	}
+	return all
+}
