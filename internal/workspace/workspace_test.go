@@ -1,0 +1,195 @@
+//go:build unix
+
+package workspace_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
+)
+
+const token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+
+// bench is a workspace with a real guard and its record.
+type bench struct {
+	*workspace.Workspace
+	dir, audit string
+}
+
+func newBench(t *testing.T, rules string, defaults policy.Defaults) *bench {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{dir: filepath.Join(root, "work"), audit: filepath.Join(root, "audit")}
+	for name, text := range map[string]string{
+		"work/a.txt": "one\ntwo\n", "work/notes.txt": "deploy with " + token + "\n", "work/.env": "KEY=canary\n", "work/src/x.go": "package x\n",
+		"outside.txt": "canary\n", "work/Makefile": "hello:\n\t@echo hello there\n",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(root, "outside.txt"), filepath.Join(b.dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	ws, err := paths.New(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := redact.New(redact.Options{})
+	log, err := audit.Open(b.audit, audit.Options{Redact: func(v any) any { clean, _ := r.Value(v); return clean }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := policy.ParseYAML("policy.yaml", []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults.Root = ws.Root()
+	g := guard.New(guard.Options{Workspace: ws, Policy: policy.Combine(defaults, policy.Layer{Rules: parsed, Trusted: true}), Redactor: r,
+		Audit: log, Asker: approval.Nobody{}, Door: "test"})
+	b.Workspace, err = workspace.Open(t.Context(), b.dir, workspace.Options{Guard: g, Journal: filepath.Join(root, "journal"), Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for what, err := range map[string]error{"workspace": b.Close(context.Background()), "log": log.Close(), "paths": ws.Close()} {
+			if err != nil {
+				t.Errorf("closing the %s: %v", what, err)
+			}
+		}
+	})
+	return b
+}
+
+// last is the newest entry of the record about a tool.
+func (b *bench) last(t *testing.T, tool string) audit.Entry {
+	t.Helper()
+	entries, err := audit.Tail(t.Context(), b.audit, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range slices.Backward(entries) {
+		if e.Tool == tool {
+			return e
+		}
+	}
+	t.Fatalf("%s is not on record", tool)
+	return audit.Entry{}
+}
+
+const rules = "reads: {deny: ['**/.env']}\nwrites: {deny: ['src/**']}\nshell: {allow: ['builtin:read-only', 'make hello']}\n"
+
+func TestLooking(t *testing.T) {
+	b := newBench(t, rules, policy.DefaultsServe())
+	if c, err := b.Read(t.Context(), "a.txt", files.ReadOptions{}); err != nil || c.Content.Content != "one\ntwo\n" || c.Redacted != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := b.Read(t.Context(), "notes.txt", files.ReadOptions{}); err != nil || strings.Contains(c.Content.Content, token) || c.Redacted != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, path := range []string{".env", "link", "../outside.txt", "/etc/passwd", "src/../.env"} {
+		if c, err := b.Read(t.Context(), path, files.ReadOptions{}); bridge.CodeOf(err) != bridge.CodeDenied {
+			t.Errorf("%s: %+v, %v", path, c, err)
+		}
+		if e := b.last(t, workspace.ToolRead); e.Decision != "deny" || e.Reason == "" {
+			t.Errorf("%s: on record is %+v", path, e)
+		}
+	}
+	l, err := b.List(t.Context(), files.ListOptions{Scope: files.Scope{Hidden: true}})
+	if err != nil || slices.Contains(l.Files, ".env") || !slices.Contains(l.Files, "a.txt") {
+		t.Errorf("%+v, %v", l, err)
+	}
+	hits, err := b.Search(t.Context(), search.Options{Query: "canary", Scope: files.Scope{Hidden: true}})
+	if err != nil || len(hits.Hits) != 0 {
+		t.Errorf("%+v, %v", hits, err)
+	}
+	hits, err = b.Search(t.Context(), search.Options{Query: "deploy"})
+	if err != nil || len(hits.Hits) != 1 || strings.Contains(hits.Hits[0].Snippet, token) {
+		t.Errorf("%+v, %v", hits, err)
+	}
+}
+
+const diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
+
+func TestPatching(t *testing.T) {
+	readOnly := newBench(t, rules, policy.DefaultsServe())
+	if _, err := readOnly.ApplyPatch(t.Context(), diff, workspace.PatchOptions{}); bridge.CodeOf(err) != bridge.CodeDenied {
+		t.Errorf("read-only: %v", err)
+	}
+	b := newBench(t, rules, policy.DefaultsRun())
+	dry, err := b.ApplyPatch(t.Context(), diff, workspace.PatchOptions{DryRun: true})
+	if err != nil || !dry.OK || readText(t, b.dir, "a.txt") != "one\ntwo\n" {
+		t.Errorf("%+v, %v", dry, err)
+	}
+	if r, err := b.ApplyPatch(t.Context(), diff, workspace.PatchOptions{}); err != nil || !r.OK || readText(t, b.dir, "a.txt") != "one\nthree\n" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := b.ApplyPatch(t.Context(), diff, workspace.PatchOptions{}); err != nil || r.OK || len(r.Conflicts) != 1 {
+		t.Errorf("a second time: %+v, %v", r, err)
+	}
+	for name, d := range map[string]string{
+		"denied":  "--- a/src/x.go\n+++ b/src/x.go\n@@ -1 +1 @@\n-package x\n+package y\n",
+		"both":    diff + "--- /dev/null\n+++ b/src/new.go\n@@ -0,0 +1 @@\n+package x\n",
+		"policy":  "--- /dev/null\n+++ b/.agent-policy.yaml\n@@ -0,0 +1 @@\n+readOnly: false\n",
+		"a link":  "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+../outside.txt\n\\ No newline at end of file\n",
+		"outside": "--- a/../outside.txt\n+++ b/../outside.txt\n@@ -1 +1 @@\n-canary\n+x\n",
+		"a way":   "--- a/link\n+++ b/link\n@@ -1 +1 @@\n-canary\n+x\n",
+	} {
+		if r, err := b.ApplyPatch(t.Context(), d, workspace.PatchOptions{}); err == nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if got := readText(t, b.dir, "../outside.txt"); got != "canary\n" {
+		t.Errorf("outside is %q", got)
+	}
+}
+
+func TestRunning(t *testing.T) {
+	b := newBench(t, rules, policy.DefaultsRun())
+	var out strings.Builder
+	r, err := b.RunTask(t.Context(), "make:hello", workspace.RunOptions{OnOutput: func(_, text string) { out.WriteString(text) }})
+	if err != nil || r.ExitCode != 0 || strings.TrimSpace(r.Stdout) != "hello there" || out.String() != r.Stdout {
+		t.Errorf("%+v, %v, streamed %q", r, err, out.String())
+	}
+	if r, err := b.Shell(t.Context(), "cat notes.txt", workspace.RunOptions{}); err != nil || strings.Contains(r.Stdout, token) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, c := range []string{"touch pwned", "make hello; touch pwned", "cat ../outside.txt", "make other"} {
+		if r, err := b.Shell(t.Context(), c, workspace.RunOptions{}); bridge.CodeOf(err) != bridge.CodeDenied {
+			t.Errorf("%s: %+v, %v", c, r, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "pwned")); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func readText(t *testing.T, dir, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
