@@ -1,0 +1,21 @@
+//go:build !linux
+
+package search
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+)
+
+// attach makes an ordinary pipe the output of cmd. The end of the context,
+// which kills cmd, ends it.
+func attach(_ context.Context, cmd *exec.Cmd) (r io.ReadCloser, patient bool, err error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, false, err
+	}
+	cmd.Stdout = writer
+	return reader, false, nil
+}

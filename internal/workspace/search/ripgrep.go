@@ -1,0 +1,206 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+)
+
+// pipeGrace bounds the wait for the output of a killed program.
+const pipeGrace = 2 * time.Second
+
+// readPause is how long output may gather in a pipe that has room for it:
+// ripgrep writes file by file, and with many hits to be woken for each costs
+// both sides dearly.
+const readPause = time.Millisecond
+
+// ripgrep searches with the program o.RG and fills found. It returns when the
+// program has gone. A bridge that dies takes it along soon enough: its next
+// line of output, or the end of the tree, ends it.
+//
+// The program reads the tree by paths and not through an os.Root. It follows
+// no links; a directory that is replaced by one between its look and its open
+// is beyond what can be held here.
+func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collection) (err error) {
+	args, release, err := arguments(o, filter)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, o.RG, args...)
+	ownGroup(cmd)
+	cmd.Cancel = func() error { return killGroup(cmd.Process) }
+	cmd.WaitDelay = pipeGrace
+	cmd.Dir = o.Dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without RIPGREP_CONFIG_PATH and all secrets
+	stderr := &head{limit: 4 << 10}
+	cmd.Stderr = stderr
+	stdout, patient, err := attach(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stdout.Close() }() // only read from
+	if err := startWith(cmd); err != nil {
+		return notStarted(o, err)
+	}
+	out := &output{found: found, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
+	if patient {
+		out.pause = func() { time.Sleep(readPause) }
+	}
+	readErr := out.read(stdout)
+	if found.done || readErr != nil {
+		cancel()
+	}
+	waitErr := cmd.Wait()
+	if found.done {
+		return nil
+	}
+	return verdict(o, readErr, waitErr, strings.TrimSpace(stderr.String()))
+}
+
+// startWith starts cmd and lets go of the end of the pipe that is now its own.
+func startWith(cmd *exec.Cmd) error {
+	err := cmd.Start()
+	if f, ok := cmd.Stdout.(*os.File); ok {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// inGit reports whether a path lies in what is called .git, which an ignore
+// file may have brought in by a negation.
+func inGit(file string) bool {
+	return strings.Contains("/"+file+"/", "/.git/")
+}
+
+// arguments are the program's arguments. release removes what they name.
+func arguments(o Options, filter *files.Filter) (args []string, release func() error, err error) {
+	args = []string{
+		"--no-config", "--color=never", "--heading", "--null", "--line-number", "--column", "--no-context-separator",
+		"--no-messages", "--no-ignore-messages", "--path-separator=/", "--no-ignore-global", "--glob=!*[" + lineBreaks + "]*",
+	}
+	above, inRepository := files.Repository(o.Dir)
+	flag := func(on bool, name string) {
+		if on {
+			args = append(args, name)
+		}
+	}
+	flag(o.NoIgnore, "--no-ignore")
+	flag(!o.NoIgnore && !inRepository, "--no-require-git")
+	flag(!o.NoIgnore && len(above) == 0, "--no-ignore-parent")
+	flag(o.Hidden, "--hidden")
+	flag(o.Hidden, "--glob=!.git")
+	flag(o.CaseSensitive, "--case-sensitive")
+	flag(!o.CaseSensitive, "--ignore-case")
+	flag(o.Word, "--word-regexp")
+	flag(!o.Regex, "--fixed-strings")
+	// To ask for the size of every file adds a tenth to the time, so that is
+	// done only on request.
+	flag(o.MaxFileSize > 0, "--max-filesize="+strconv.FormatInt(o.MaxFileSize, 10))
+	flag(o.Context > 0, "--context="+strconv.Itoa(o.Context))
+	for _, p := range filter.Exclude() {
+		flag(plain(p), "--glob=!/"+p)
+	}
+	release = func() error { return nil }
+	if rules := includeRules(filter.Include(), o.Hidden); rules != "" {
+		name, err := temporary(rules)
+		if err != nil {
+			return nil, nil, err
+		}
+		release = func() error { return os.Remove(name) }
+		args = append(args, "--ignore-file="+name)
+	}
+	return append(args, "--regexp="+o.Query, "--", "./"), release, nil
+}
+
+func temporary(text string) (name string, err error) {
+	f, err := os.CreateTemp("", "copilot-bridge-scope-")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+func notStarted(o Options, err error) error {
+	if info, statErr := os.Stat(o.Dir); statErr != nil || !info.IsDir() {
+		return noDirectory(o.Dir, statErr)
+	}
+	return &bridge.Error{
+		Code:    bridge.CodeUnavailable,
+		Message: fmt.Sprintf("ripgrep at %s could not be started", o.RG),
+		Remedy:  "Name another ripgrep in the configuration, or run `copilot-bridge setup`, which installs one with the runtime.",
+		Cause:   err,
+	}
+}
+
+func noDirectory(dir string, cause error) error {
+	return &bridge.Error{
+		Code:    bridge.CodeNotFound,
+		Message: fmt.Sprintf("the directory to search, %s, is not there", dir),
+		Remedy:  "Name the workspace's directory.",
+		Cause:   cause,
+	}
+}
+
+// verdict words how a search went that came to its end. Status 1 is that of a
+// search without hits; 2 without words that of one that could not read some
+// file, which is passed over.
+func verdict(o Options, readErr, waitErr error, said string) error {
+	var exit *exec.ExitError
+	switch {
+	case readErr != nil:
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "the search failed" + colon(said), Cause: readErr}
+	case waitErr == nil:
+		return nil
+	case !errors.As(waitErr, &exit) || exit.ExitCode() != 1 && exit.ExitCode() != 2:
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "ripgrep failed" + colon(said), Cause: waitErr}
+	case exit.ExitCode() == 1 || said == "":
+		return nil
+	case o.Regex:
+		return badRegex(strings.TrimPrefix(said, "rg: "))
+	default:
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "ripgrep failed" + colon(said)}
+	}
+}
+
+func badRegex(said string) error {
+	return &bridge.Error{
+		Code:    bridge.CodeInvalid,
+		Message: "the regular expression is wrong: " + said,
+		Remedy:  "Correct it, or search for literal text.",
+	}
+}
+
+func colon(said string) string {
+	if said == "" {
+		return ""
+	}
+	return ": " + said
+}
+
+// head keeps the first bytes written to it.
+type head struct {
+	limit int
+	kept  []byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.kept = append(h.kept, p[:min(len(p), h.limit-len(h.kept))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string { return strings.ToValidUTF8(string(h.kept), "") }

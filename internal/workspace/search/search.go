@@ -1,0 +1,130 @@
+// Package search finds text in the files of a directory tree.
+//
+// The engine is ripgrep, a child process that reads the tree by itself and
+// is killed as soon as enough is found; where there is none, a scanner of
+// this package takes its place. Both give the same hits, but for what the
+// scanner's comment names. The package knows no policy: the workspace calls
+// it under the guard and passes what may not be seen as Scope.Keep, which no
+// hit escapes. Search may be called concurrently.
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+)
+
+const (
+	defaultMaxResults = 200
+	maxContext        = 100
+	maxQueryBytes     = 16 << 10
+	// maxSnippet is how much of a line is shown.
+	maxSnippet = 1000
+)
+
+// Options says what to look for and where.
+type Options struct {
+	files.Scope
+	Dir   string // the tree's directory
+	Query string // one line; literal text unless Regex
+
+	Regex         bool // Query is a regular expression
+	CaseSensitive bool // otherwise a and A are the same
+	Word          bool // what is found must not touch word characters
+
+	Context     int   // lines to show before and after each hit, at most 100
+	MaxResults  int   // 0 means 200
+	MaxFileSize int64 // larger files are passed over; 0 means no limit, and 64 MiB for the scanner
+
+	// RG is the path of ripgrep, such as FindRipgrep returns. Without it the
+	// scanner is used.
+	RG string
+}
+
+// Hit is a line that holds what was looked for.
+type Hit struct {
+	File    string   `json:"file"`
+	Line    int      `json:"line"`          // from 1
+	Column  int      `json:"column"`        // of the first match in the line, in characters (runes), from 1
+	Snippet string   `json:"snippet"`       // the line, without its end; bytes that are not UTF-8 are replaced
+	Cut     bool     `json:"cut,omitempty"` // the line is long, and Snippet is the part of it around the match
+	Before  []string `json:"before,omitempty"`
+	After   []string `json:"after,omitempty"`
+}
+
+// Engine names what did the search.
+type Engine string
+
+// The engines.
+const (
+	Ripgrep Engine = "ripgrep"
+	Scanner Engine = "scanner"
+)
+
+// Result is the answer of Search.
+type Result struct {
+	Hits []Hit `json:"hits"` // in the order of files.Compare and by line; never nil
+	// Truncated means that there are more hits than were asked for. Which of
+	// them are returned is then up to chance: the first that were found.
+	Truncated bool   `json:"truncated"`
+	Engine    Engine `json:"engine"`
+}
+
+// Search returns the lines that match, one hit a line. Files whose path holds a
+// line break are passed over, as are binary ones and those that cannot be
+// read. It returns when its child process and goroutines have gone.
+func Search(ctx context.Context, o Options) (Result, error) {
+	if err := o.complete(); err != nil {
+		return Result{}, err
+	}
+	filter, err := files.NewFilter(o.Scope)
+	if err != nil {
+		return Result{}, err
+	}
+	found := &collection{limit: o.MaxResults, context: o.Context}
+	engine := Ripgrep
+	if o.RG == "" {
+		engine = Scanner
+		err = scan(ctx, o, found)
+	} else {
+		err = ripgrep(ctx, o, filter, found)
+	}
+	if ctx.Err() != nil && !found.done {
+		return Result{}, &bridge.Error{Code: bridge.CodeOf(ctx.Err()), Message: "the search was stopped", Cause: context.Cause(ctx)}
+	}
+	if err != nil {
+		return Result{}, bridge.AsError(err)
+	}
+	return Result{Hits: found.sorted(), Truncated: found.truncated, Engine: engine}, nil
+}
+
+func (o *Options) complete() error {
+	invalid := func(message, remedy string) error {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: message, Remedy: remedy}
+	}
+	switch {
+	case o.Query == "":
+		return invalid("there is nothing to search for: the query is empty", "Give a text or a regular expression.")
+	case strings.ContainsAny(o.Query, "\x00\n\r"):
+		return invalid("the query holds a line break or a zero byte", "Search for text within one line.")
+	case !utf8.ValidString(o.Query):
+		return invalid("the query is not UTF-8", "Search for text in UTF-8; other text in files is shown with replacement characters.")
+	case len(o.Query) > maxQueryBytes:
+		return invalid(fmt.Sprintf("a query of %d bytes is too long", len(o.Query)), fmt.Sprintf("Search for at most %d bytes.", maxQueryBytes))
+	case o.Context < 0 || o.MaxResults < 0 || o.MaxFileSize < 0:
+		return invalid("context and the limits cannot be negative", "Use 0 for the default.")
+	case o.Context > maxContext:
+		return invalid(fmt.Sprintf("%d lines of context are too many", o.Context), fmt.Sprintf("Ask for at most %d, and read the file for more.", maxContext))
+	case o.Dir == "":
+		return &bridge.Error{Code: bridge.CodeInternal, Cause: errors.New("search without a directory")}
+	}
+	if o.MaxResults == 0 {
+		o.MaxResults = defaultMaxResults
+	}
+	return nil
+}
