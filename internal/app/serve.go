@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/door/anthropic"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/openai"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -24,13 +26,18 @@ type Serving struct {
 	ReadWrite bool
 	// Asker is who consents to what agent/… models want to do.
 	Asker approval.Asker
+	// RPCPort, if set, is where the tool bus listens by itself; 0 for a free
+	// port.
+	RPCPort *int
 }
 
 // Server answers over HTTP until it is told to stop.
 type Server struct {
 	bridge *Bridge
 	front  *front.Server
+	rpc    *front.Server // for the tool bus alone, or nil
 	chat   *chat.Service
+	desk   *desk
 
 	mu      sync.Mutex
 	prompts map[string]*guard.Guard // by door
@@ -42,7 +49,9 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	c := b.opts.Config
 	// A policy that cannot be read, or a log that cannot be written, should
 	// stop the start and not the first caller.
-	if _, err := b.agentGate(o, nil); err != nil {
+	hub := &toolbus.Hub{}
+	deskGate, err := b.serveGate(o, "toolbus", hub, nil)
+	if err != nil {
 		return nil, err
 	}
 	unknown, kind := c.Facade.UnknownModel, string(c.BYOK.Provider)
@@ -55,16 +64,34 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
 		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm,
 		AgentSpec: func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
-			gate, err := b.agentGate(o, tools)
+			gate, err := b.serveGate(o, "http", o.Asker, tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
 			spec.Gate = gate
 			return spec, err
 		},
 	})
+	if s.desk, err = b.openDesk(ctx, o, deskGate, func(ctx context.Context) string { return s.health(ctx).Copilot }); err != nil {
+		return nil, errors.Join(err, s.chat.Close(ctx))
+	}
+	if err := s.listen(ctx, o, hub); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	return s, nil
+}
+
+// listen binds one address for everything, or a second one for the tool bus.
+func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err error) {
+	b, c := s.bridge, s.bridge.opts.Config
 	api := openai.New(s.chat, openai.Options{Logger: b.opts.Logger})
 	messages := anthropic.New(s.chat, anthropic.Options{Logger: b.opts.Logger})
-	var err error
-	s.front, err = front.Listen(ctx, front.Options{
+	bus := toolbus.Options{Version: b.opts.Version, Logger: b.opts.Logger}
+	if c.Serve.Token != "" {
+		// Who may consent is whoever has the token; without one that would be
+		// every program on this machine.
+		bus.Hub = hub
+	}
+	rpc := toolbus.New(s.desk, bus)
+	opts := front.Options{
 		Addr: c.Serve.Addr, Port: c.Serve.Port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts,
 		Ports: &front.Ports{File: c.Path("state.json"), Name: "serve"},
 		Doors: map[string]http.Handler{
@@ -75,15 +102,37 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 			return front.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: !o.ReadWrite, Model: s.example()}
 		},
 		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
-	})
-	if err != nil {
-		return nil, errors.Join(err, s.chat.Close(ctx))
 	}
-	return s, nil
+	if o.RPCPort == nil {
+		opts.Doors["GET /rpc"], opts.Doors["POST /rpc"] = rpc, rpc
+	}
+	if s.front, err = front.Listen(ctx, opts); err != nil || o.RPCPort == nil {
+		return err
+	}
+	opts.Port, opts.Ports = *o.RPCPort, &front.Ports{File: c.Path("state.json"), Name: "rpc"}
+	opts.Doors = map[string]http.Handler{"GET /rpc": rpc, "POST /rpc": rpc}
+	if s.rpc, err = front.Listen(ctx, opts); err != nil {
+		return errors.Join(err, s.front.Close())
+	}
+	return nil
+}
+
+// close ends what the doors stand on.
+func (s *Server) close(ctx context.Context) error {
+	return errors.Join(s.desk.ws.Close(ctx), s.chat.Close(ctx))
 }
 
 // URL is where the server is reached.
 func (s *Server) URL() string { return s.front.URL() }
+
+// RPC is where the tool bus is reached.
+func (s *Server) RPC() string {
+	at := s.front
+	if s.rpc != nil {
+		at = s.rpc
+	}
+	return "ws" + strings.TrimPrefix(at.URL(), "http") + "/rpc"
+}
 
 // Serve answers until ctx ends; running answers are then ended cleanly, and
 // after them what they ran on. ready is called when requests are answered.
@@ -98,11 +147,15 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 			s.bridge.opts.Logger.Warn("warming up", "error", err)
 		}
 	})
+	var rpcErr error
+	if s.rpc != nil {
+		wg.Go(func() { rpcErr = s.rpc.Serve(ctx) })
+	}
 	err := s.front.Serve(ctx)
 	wg.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	return errors.Join(err, s.chat.Close(ctx))
+	return errors.Join(err, rpcErr, s.close(ctx))
 }
 
 // warm lets the chat runtime run a turn on a model of our own, which costs
@@ -116,16 +169,16 @@ func (b *Bridge) warm(ctx context.Context) error {
 	return errors.Join(err, m.Close())
 }
 
-func (b *Bridge) agentGate(o Serving, tools []bridge.ToolSpec) (bridge.Gate, error) {
+// serveGate is the guard of the served workspace for one door.
+func (b *Bridge) serveGate(o Serving, door string, asker approval.Asker, tools []bridge.ToolSpec) (bridge.Gate, error) {
 	d := policy.DefaultsServe()
 	if o.ReadWrite {
 		d = policy.DefaultsRun()
 	}
-	asker := o.Asker
 	if asker == nil {
 		asker = approval.Nobody{}
 	}
-	return b.Gate(Guarding{Workspace: o.Workspace, Door: "http", Asker: asker, Defaults: d, Tools: tools})
+	return b.Gate(Guarding{Workspace: o.Workspace, Door: door, Asker: asker, Defaults: d, Tools: tools})
 }
 
 // prompt hides secrets in what a chat sends to the model, and records it. Chat

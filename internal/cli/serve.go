@@ -14,6 +14,7 @@ import (
 type serveOptions struct {
 	addr, port, token, workspace string
 	model                        string
+	rpcPort                      int
 	readWrite, demo, json        bool
 }
 
@@ -21,7 +22,7 @@ func (p *program) serveCommand() *cobra.Command {
 	o := &serveOptions{}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Answer OpenAI's and Anthropic's HTTP APIs",
+		Short: "Answer OpenAI's and Anthropic's HTTP APIs, and the tool bus",
 		Long: `Answer OpenAI's and Anthropic's HTTP APIs, so that SDKs, editors, Claude Code and
 Codex can use Copilot's models. The first page, at the URL that is printed, has an
 example for each.
@@ -30,11 +31,14 @@ A model such as gpt-5 answers as a plain model: it has the caller's tools and
 nothing else. agent/gpt-5 is Copilot's agent in the workspace, under the policy;
 it may read only, unless --read-write is given or a policy that you trust says so.
 
+Programs that plan by themselves get the workspace's tools (search, read, patch,
+format, tasks) over JSON-RPC on a WebSocket; see copilot-bridge rpc --help.
+
 Only this machine is listened to, unless --addr says otherwise, which needs a
 token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may see.
 
 With --json standard output gets one line when requests are answered:
-{"url":…,"token":true|false,"pid":…}. Ctrl-C ends running answers cleanly, then
+{"url":…,"rpc":…,"token":true|false,"pid":…}. Ctrl-C ends running answers cleanly, then
 the runtime; a second one ends the program at once.
 
 ` + exitHelp,
@@ -50,13 +54,14 @@ the runtime; a second one ends the program at once.
 	f := cmd.Flags()
 	f.StringVar(&o.addr, "addr", "", "`ADDRESS` to listen on (default 127.0.0.1)")
 	f.StringVar(&o.port, "port", "", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
+	f.IntVar(&o.rpcPort, "rpc-port", -1, "`PORT` for the tool bus alone; 0 picks a free one (default: with the rest, at /rpc)")
 	f.StringVar(&o.token, "token", "", "`TOKEN` that clients have to show")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "`DIR` that agent/… models work in (default: the present one)")
 	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use where the caller's is not known and the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
 	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
 	f.BoolVar(&o.json, "json", false, "write a line of JSON when ready")
-	for _, name := range []string{"addr", "port", "token", "model"} {
+	for _, name := range []string{"addr", "port", "rpc-port", "token", "model"} {
 		p.must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	p.must(cmd.MarkFlagDirname("workspace"))
@@ -79,6 +84,9 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.rpcPort < -1 || o.rpcPort > 65535 {
+		return usage(cmd, "--rpc-port=%d: must be a port number from 0 to 65535", o.rpcPort)
+	}
 	dir, err := p.directory(o.workspace)
 	if err != nil {
 		return err
@@ -100,6 +108,9 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 		defer k.close()
 		serving.Asker = asker{k}
 	}
+	if o.rpcPort >= 0 {
+		serving.RPCPort = &o.rpcPort
+	}
 	s, err := b.Listen(ctx, serving)
 	if err != nil {
 		return err
@@ -112,9 +123,10 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 	if o.json {
 		line, err := json.Marshal(struct {
 			URL   string `json:"url"`
+			RPC   string `json:"rpc"`
 			Token bool   `json:"token"`
 			PID   int    `json:"pid"`
-		}{s.URL(), token, os.Getpid()})
+		}{s.URL(), s.RPC(), token, os.Getpid()})
 		if err == nil {
 			_, err = p.out.Write(append(line, '\n'))
 		}
@@ -131,6 +143,7 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
 	c.line(c.style.dim("  answers    " + approval.Visible(b.Answers.Detail)))
 	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode + " for agent/… models"))
+	c.line(c.style.dim("  tool bus   " + s.RPC()))
 	c.line(c.style.dim("  examples   " + s.URL() + "/   (Ctrl-C to stop)"))
 	if n := b.Answers.Notice; n != "" {
 		c.line(c.style.loud("! " + n))

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // RunOptions bound a command and hear of its output.
 type RunOptions struct {
 	Timeout time.Duration
+	Args    []string // further arguments of a task's command
 	// OnOutput gets the output as it comes, stream by stream.
 	OnOutput func(stream, text string)
 }
@@ -33,8 +35,11 @@ func (w *Workspace) RunTask(ctx context.Context, name string, o RunOptions) (tas
 		return task.Result{}, err
 	}
 	var last task.Result
-	for _, t := range plan {
+	for i, t := range plan {
 		spec := t.Spec(w.dir, w.opts.Env)
+		if i == len(plan)-1 && len(o.Args) > 0 { // those it depends on get none
+			spec = withArgs(spec, o.Args)
+		}
 		args := map[string]any{"name": t.Name, "command": commandLine(spec)}
 		if t.Dir != "" {
 			args["dir"] = t.Dir
@@ -79,15 +84,29 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, s
 	return r, err
 }
 
+// withArgs adds arguments to a command.
+func withArgs(s task.Spec, args []string) task.Spec {
+	if s.Shell != "" {
+		s.Shell += " " + quoted(args)
+		return s
+	}
+	s.Command = append(slices.Clone(s.Command), args...)
+	return s
+}
+
 // commandLine is a command as a shell would be told it, for the guard to take
 // apart.
 func commandLine(s task.Spec) string {
 	if s.Shell != "" {
 		return s.Shell
 	}
-	words := make([]string, len(s.Command))
-	for i, w := range s.Command {
-		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	return quoted(s.Command)
+}
+
+func quoted(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}
-	return strings.Join(words, " ")
+	return strings.Join(out, " ")
 }

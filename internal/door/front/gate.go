@@ -77,6 +77,15 @@ func (g gate) admits(h http.Header) bool {
 			ok = g.matches(strings.TrimSpace(token)) || ok
 		}
 	}
+	// Browsers and their like cannot set headers on a WebSocket, but can offer
+	// sub-protocols.
+	for _, value := range h.Values("Sec-Websocket-Protocol") {
+		for offered := range strings.SplitSeq(value, ",") {
+			if token, found := strings.CutPrefix(strings.TrimSpace(offered), "bearer."); found {
+				ok = g.matches(token) || ok
+			}
+		}
+	}
 	for _, token := range h.Values("X-Api-Key") {
 		ok = g.matches(token) || ok
 	}

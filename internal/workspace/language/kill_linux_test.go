@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 // detaches itself.
 const mark = "LANGUAGE_TEST_MARK="
 
-func markedEnv(id string) []string { return append(withoutSecrets(os.Environ()), mark+id) }
+func markedEnv(id string) []string { return append(task.PlainEnviron(os.Environ()), mark+id) }
 
 // marked lists the living processes with the mark, by name.
 func marked(id string) []string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
@@ -65,7 +66,7 @@ func New(dir string, opts Options) *Manager {
 		opts.LookPath = exec.LookPath
 	}
 	if opts.Env == nil {
-		opts.Env = withoutSecrets(os.Environ())
+		opts.Env = task.PlainEnviron(os.Environ())
 	}
 	log := opts.Logger
 	if log == nil {
@@ -79,20 +80,6 @@ func setDefault(d *time.Duration, value time.Duration) {
 	if *d <= 0 {
 		*d = value
 	}
-}
-
-// withoutSecrets leaves servers what they need of the environment. They get
-// no token: they have no business with anybody who asks for one.
-func withoutSecrets(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
-		name, _, _ := strings.Cut(strings.ToUpper(entry), "=")
-		for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"} {
-			if strings.Contains(name, word) {
-				return true
-			}
-		}
-		return strings.HasPrefix(name, "COPILOT_") || strings.HasPrefix(name, "OPENCLAW_")
-	})
 }
 
 // Info is who would serve a file.

@@ -3,6 +3,7 @@ package language
 import (
 	"context"
 	"errors"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 	"os"
 	"path/filepath"
 	"strings"
@@ -435,7 +436,7 @@ func TestTypeScriptNeedsItsOwnLibrary(t *testing.T) {
 }
 
 func TestSecretsAreNotPassedOn(t *testing.T) {
-	got := strings.Join(withoutSecrets([]string{
+	got := strings.Join(task.PlainEnviron([]string{
 		"PATH=x", "GITHUB_TOKEN=1", "MY_API_KEY=2", "COPILOT_X=3", "db_password=4", "HOME=y", "AWS_SECRET_ACCESS_KEY=5", "OPENCLAW_Z=6", "GOFLAGS=z",
 	}), " ")
 	if got != "PATH=x HOME=y GOFLAGS=z" {

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,7 +56,7 @@ var goFiles = map[string]string{
 
 func TestGopls(t *testing.T) {
 	// An empty module cache, so that gopls has nothing to look through.
-	m := installed(t, goFiles, Options{Env: append(withoutSecrets(os.Environ()), "GOMODCACHE="+t.TempDir(), "GOPROXY=off")})
+	m := installed(t, goFiles, Options{Env: append(task.PlainEnviron(os.Environ()), "GOMODCACHE="+t.TempDir(), "GOPROXY=off")})
 	t.Run("symbols", func(t *testing.T) {
 		got, err := m.Symbols(t.Context(), "a.go")
 		if err != nil {

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
+)
+
+// desk is a workspace as the tool bus wants it.
+type desk struct {
+	ws     *workspace.Workspace
+	engine search.Engine
+	status func(context.Context) toolbus.Status
+}
+
+func (d desk) Read(ctx context.Context, p toolbus.ReadParams) (toolbus.Content, error) {
+	c, err := d.ws.Read(ctx, p.Path, files.ReadOptions{Offset: int(p.Offset), Limit: int(p.Limit)})
+	return toolbus.Content(c), err
+}
+
+func (d desk) List(ctx context.Context, p toolbus.ListParams) (files.Listing, error) {
+	return d.ws.List(ctx, files.ListOptions{Scope: files.Scope{Glob: p.Glob, Exclude: p.Exclude, Hidden: p.Hidden}, Limit: int(p.Limit)})
+}
+
+func (d desk) Search(ctx context.Context, p toolbus.SearchParams) (search.Result, error) {
+	return d.ws.Search(ctx, search.Options{Scope: files.Scope{Glob: p.Glob, Exclude: p.Exclude, Hidden: p.Hidden}, Query: p.Query, Regex: p.Regex,
+		CaseSensitive: p.CaseSensitive, Word: p.Word, Context: int(p.Context), MaxResults: int(p.MaxResults)})
+}
+
+func (d desk) Symbols(ctx context.Context, p toolbus.PathParams) (toolbus.Symbols, error) {
+	s, err := d.ws.Symbols(ctx, p.Path)
+	return toolbus.Symbols{Symbols: s}, err
+}
+
+func (d desk) ApplyPatch(ctx context.Context, p toolbus.PatchParams) (toolbus.Patched, error) {
+	r, err := d.ws.ApplyPatch(ctx, p.UnifiedDiff, workspace.PatchOptions{Verify: p.Verify, DryRun: p.DryRun, Format: p.Format, Organize: p.OrganizeImports})
+	return toolbus.Patched(r), err
+}
+
+func (d desk) Format(ctx context.Context, p toolbus.PathParams) (toolbus.Rewritten, error) {
+	r, err := d.ws.Format(ctx, p.Path)
+	return toolbus.Rewritten(r), err
+}
+
+func (d desk) Organize(ctx context.Context, p toolbus.PathParams) (toolbus.Rewritten, error) {
+	r, err := d.ws.Organize(ctx, p.Path)
+	return toolbus.Rewritten(r), err
+}
+
+// Tasks lists what there is even if a file cannot be understood.
+func (d desk) Tasks(ctx context.Context) (toolbus.Tasks, error) {
+	tasks, err := d.ws.Tasks(ctx)
+	out := toolbus.Tasks{Tasks: tasks}
+	if out.Tasks == nil {
+		out.Tasks = []task.Task{}
+	}
+	if err != nil {
+		out.Problems = append(out.Problems, err.Error())
+	}
+	return out, ctx.Err()
+}
+
+func (d desk) RunTask(ctx context.Context, p toolbus.TaskParams, progress toolbus.Progress) (task.Result, error) {
+	return d.ws.RunTask(ctx, p.Name, workspace.RunOptions{Timeout: time.Duration(p.TimeoutMs) * time.Millisecond, Args: p.Args, OnOutput: progress})
+}
+
+func (d desk) Shell(ctx context.Context, p toolbus.ShellParams, progress toolbus.Progress) (task.Result, error) {
+	return d.ws.Shell(ctx, p.Cmd, workspace.RunOptions{Timeout: time.Duration(p.TimeoutMs) * time.Millisecond, OnOutput: progress})
+}
+
+func (d desk) Status(ctx context.Context) (toolbus.Status, error) {
+	s := d.status(ctx)
+	s.Workspace, s.Search, s.Languages = d.ws.Dir(), d.engine, d.ws.Languages()
+	return s, ctx.Err()
+}
+
+// openDesk opens the served workspace under a guard of its own.
+func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, health func(context.Context) string) (*desk, error) {
+	g, ok := gate.(workspace.Guard)
+	if !ok {
+		return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before a workspace"}
+	}
+	rg := search.FindRipgrep(filepath.Dir(b.Runtime.Path), exec.LookPath)
+	ws, err := workspace.Open(ctx, o.Workspace, workspace.Options{Guard: g, Journal: b.opts.Config.Path("patches"), Ripgrep: rg,
+		Env:   task.PlainEnviron(b.opts.Environ),
+		Trees: func() (*supervise.Tree, error) { return supervise.NewTree(b.opts.records(), b.opts.Self) }})
+	if err != nil {
+		return nil, err
+	}
+	d := &desk{ws: ws, engine: search.Scanner, status: func(ctx context.Context) toolbus.Status {
+		return toolbus.Status{Version: b.opts.Version, ReadOnly: !o.ReadWrite, Copilot: health(ctx), Answers: b.Answers.Detail}
+	}}
+	if rg != "" {
+		d.engine = search.Ripgrep
+	}
+	return d, nil
+}

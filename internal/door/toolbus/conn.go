@@ -1,0 +1,253 @@
+package toolbus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// transport carries messages to a client.
+type transport interface {
+	// send waits until there is room for the message. It fails when ctx ends
+	// or the client is gone.
+	send(ctx context.Context, message []byte) error
+	// offer drops the message if there is no room at once.
+	offer(message []byte)
+	// notifies reports whether the client hears messages that it did not ask
+	// for.
+	notifies() bool
+}
+
+// conn is one client: its running calls and what it has subscribed to. It
+// does not know how messages travel. handle is called by one goroutine, end
+// and wait by another.
+type conn struct {
+	door  *door
+	to    transport
+	ctx   context.Context // of all calls
+	stop  context.CancelCauseFunc
+	slots chan struct{} // held by what runs
+
+	mu     sync.Mutex
+	ended  bool
+	calls  map[*call]struct{} // running and waiting
+	bytes  int                // of their messages
+	leave  func()             // ends the subscription to approvals; nil without one
+	active sync.WaitGroup     // Add under mu, while not ended
+}
+
+// call is one request under way.
+type call struct {
+	conn   *conn
+	id     json.RawMessage // nil for a notification
+	key    string          // see idKey
+	size   int
+	cancel context.CancelCauseFunc
+}
+
+// connect begins a connection whose calls end with ctx.
+func (d *door) connect(ctx context.Context, to transport) *conn {
+	ctx, stop := context.WithCancelCause(ctx)
+	return &conn{door: d, to: to, ctx: ctx, stop: stop, slots: make(chan struct{}, d.opts.MaxConcurrent), calls: map[*call]struct{}{}}
+}
+
+// end cancels what runs, for a reason that its answers give. No further calls
+// begin.
+func (c *conn) end(cause error) {
+	c.stop(cause)
+	c.mu.Lock()
+	c.ended = true
+	leave := c.leave
+	c.leave = nil
+	c.mu.Unlock()
+	if leave != nil {
+		leave()
+	}
+}
+
+// wait returns when everything has been answered.
+func (c *conn) wait() { c.active.Wait() }
+
+// handle begins to answer a message. It returns before the calls have ended,
+// but may wait for a client that does not read its answers.
+func (c *conn) handle(message []byte) {
+	all, batch := parse(message, c.door.opts.MaxBatch)
+	a := &answer{conn: c, batch: batch, left: len(all)}
+	for _, r := range all {
+		c.begin(r, a)
+	}
+}
+
+func (c *conn) begin(r request, a *answer) {
+	refuse := func(f *fault) {
+		if r.id == nil {
+			a.add(nil)
+			return
+		}
+		a.add(faultMessage(r.id, f))
+	}
+	if r.fault != nil {
+		refuse(r.fault)
+		return
+	}
+	m, ok := c.door.methods[r.method]
+	if !ok {
+		refuse(protocolFault(codeNoMethod, clip(r.method, 64)))
+		return
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	k := &call{conn: c, id: r.id, key: idKey(r.id), size: len(r.params), cancel: cancel}
+	if m.inline {
+		defer cancel(nil)
+		a.add(c.run(ctx, k, m, r.params))
+		return
+	}
+	if err := c.admit(k); err != nil {
+		cancel(nil)
+		refuse(faultOf(c.ctx, err))
+		return
+	}
+	go func() {
+		defer c.active.Done()
+		defer c.dismiss(k)
+		select {
+		case c.slots <- struct{}{}:
+			// Held until the answer is on its way: a client that does not
+			// read must not pile up results.
+			a.add(c.run(ctx, k, m, r.params))
+			<-c.slots
+		case <-ctx.Done():
+			refuse(faultOf(ctx, ctx.Err()))
+		}
+	}()
+}
+
+// admit takes a call in, if there is room. Whoever admits must call
+// active.Done.
+func (c *conn) admit(k *call) error {
+	o := c.door.opts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return context.Cause(c.ctx)
+	case len(c.calls) >= o.MaxConcurrent+o.MaxQueued:
+		return &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("%d requests of this connection are under way", len(c.calls)),
+			Remedy: "wait for some of the answers first"}
+	case c.bytes+k.size > int(o.MaxMessage)*4:
+		return &bridge.Error{Code: bridge.CodeBusy, Message: "the requests of this connection that are under way are too large together",
+			Remedy: "wait for some of the answers first"}
+	}
+	c.calls[k] = struct{}{}
+	c.bytes += k.size
+	c.active.Add(1)
+	return nil
+}
+
+func (c *conn) dismiss(k *call) {
+	k.cancel(nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, k)
+	c.bytes -= k.size
+}
+
+// cancelCall ends the calls with an id. One that has ended already, or never
+// was, is nothing to complain about.
+func (c *conn) cancelCall(id json.RawMessage) {
+	key := idKey(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.calls {
+		if k.id != nil && k.key == key {
+			k.cancel(&bridge.Error{Code: bridge.CodeCanceled, Message: "the client canceled the request"})
+		}
+	}
+}
+
+// run calls a method and returns the message that answers it, nil for a
+// notification.
+func (c *conn) run(ctx context.Context, k *call, m *method, raw json.RawMessage) []byte {
+	result, err := c.invoke(ctx, k, m, raw)
+	if err != nil {
+		f := faultOf(ctx, err)
+		c.door.logFailure(ctx, m.name, f, err)
+		if k.id == nil {
+			return nil
+		}
+		return faultMessage(k.id, f)
+	}
+	if k.id == nil {
+		return nil
+	}
+	return resultMessage(k.id, result)
+}
+
+func (c *conn) invoke(ctx context.Context, k *call, m *method, raw json.RawMessage) (result []byte, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			c.door.opts.Logger.Error("a method failed", "method", m.name, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
+			err = &bridge.Error{Code: bridge.CodeInternal, Message: "the bridge failed on this request; its log says more"}
+		}
+	}()
+	params, err := m.decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	value, err := m.call(ctx, k, params)
+	if err != nil {
+		return nil, err
+	}
+	return encode(value)
+}
+
+// progress tells the client what a running call puts out.
+func (k *call) progress(ctx context.Context) Progress {
+	return func(stream, text string) {
+		if k.id == nil || text == "" || !k.conn.to.notifies() {
+			return
+		}
+		// Neither a client that is gone nor a call that was canceled needs it.
+		if message, err := notification("bridge.progress", progressParams{k.id, stream, text}); err == nil {
+			_ = k.conn.to.send(ctx, message)
+		}
+	}
+}
+
+// answer gathers what one message is answered with, and sends it when the last
+// of its requests is done.
+type answer struct {
+	conn  *conn
+	batch bool
+
+	mu    sync.Mutex
+	left  int
+	parts [][]byte
+}
+
+// add takes the answer to one request, nil if it has none. Whoever comes last
+// sends.
+func (a *answer) add(part []byte) {
+	a.mu.Lock()
+	if part != nil {
+		a.parts = append(a.parts, part)
+	}
+	a.left--
+	ready := a.left == 0 && len(a.parts) > 0
+	a.mu.Unlock()
+	if !ready {
+		return
+	}
+	message := a.parts[0]
+	if a.batch {
+		message = append(append([]byte{'['}, bytes.Join(a.parts, []byte{','})...), ']')
+	}
+	// Canceling a call does not take away its answer, so only the transport
+	// can fail; and then nobody is there.
+	_ = a.conn.to.send(context.Background(), message)
+}

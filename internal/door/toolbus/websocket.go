@@ -1,0 +1,206 @@
+package toolbus
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+const (
+	// outgoing is how many messages wait for a client to read them. Whoever
+	// has more for it waits, commands with their output included.
+	outgoing = 64
+	// goodbye is how long a client may take to answer a close.
+	goodbye = 2 * time.Second
+	// slowest is the rate, in bytes a second, that WriteTimeout is extended by
+	// for large messages: a client is cut for standing still and not for being
+	// far away.
+	slowest = 64 << 10
+)
+
+// link is a WebSocket as the transport of a connection.
+type link struct {
+	ws      *websocket.Conn
+	out     chan []byte
+	gone    <-chan struct{} // closed when the client cannot be reached any more
+	cut     func()          // closes it, and the socket
+	opts    Options
+	writing atomic.Bool
+}
+
+var errGone = &bridge.Error{Code: bridge.CodeCanceled, Message: "the client is gone"}
+
+func (l *link) send(ctx context.Context, message []byte) error {
+	select {
+	case l.out <- message:
+		return nil
+	case <-l.gone:
+		return errGone
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *link) offer(message []byte) {
+	select {
+	case l.out <- message:
+	default:
+	}
+}
+
+func (l *link) notifies() bool { return true }
+
+// upgrade serves a WebSocket until the client leaves or the request's context
+// ends, which is how the front says that the bridge stops.
+func (d *door) upgrade(w http.ResponseWriter, r *http.Request, protocol string) {
+	accept := &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}
+	if protocol != "" {
+		accept.Subprotocols = []string{protocol}
+	}
+	ws, err := websocket.Accept(w, r, accept)
+	if err != nil {
+		d.opts.Logger.Debug("a WebSocket was not accepted", "error", err) // the client was told
+		return
+	}
+	ws.SetReadLimit(d.opts.MaxMessage)
+	// The socket outlives the request's context, to say goodbye on it.
+	ctx, cut := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cut()
+	l := &link{ws: ws, out: make(chan []byte, outgoing), gone: ctx.Done(), cut: cut, opts: d.opts}
+	c := d.connect(r.Context(), l)
+
+	var running sync.WaitGroup
+	left, flush, flushed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	running.Go(func() { defer close(left); l.read(ctx, c) })
+	running.Go(func() { defer close(flushed); l.write(ctx, flush) })
+	running.Go(func() { l.ping(ctx) })
+	select {
+	case <-left:
+		c.end(errGone)
+	case <-r.Context().Done():
+		c.end(context.Cause(r.Context()))
+		l.leave(c, flush, flushed)
+	}
+	cut()
+	running.Wait()
+	// The socket is closed by now; this is for what the library keeps of it.
+	_ = ws.CloseNow()
+	c.wait()
+}
+
+// leave sends what the calls, which were canceled, still answer, and closes
+// the connection.
+func (l *link) leave(c *conn, flush chan<- struct{}, flushed <-chan struct{}) {
+	answered := make(chan struct{})
+	go func() { c.wait(); close(answered) }()
+	// A call that does not hear keeps upgrade waiting, but not the client.
+	l.within(l.opts.DrainTimeout, answered)
+	close(flush)
+	if l.within(goodbye, flushed) {
+		l.close(websocket.StatusGoingAway, "the bridge is shutting down")
+	}
+	l.cut()
+	<-answered
+}
+
+// within waits for something, but not for ever, and not for a client that is
+// gone.
+func (l *link) within(limit time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-l.gone:
+	case <-timer.C:
+	}
+	return false
+}
+
+// close says goodbye and waits a little for the client to do the same.
+func (l *link) close(code websocket.StatusCode, reason string) {
+	defer time.AfterFunc(goodbye, l.cut).Stop()
+	_ = l.ws.Close(code, reason) // it fails if the client was quicker
+}
+
+// read hands messages to the connection, in order, until the client leaves.
+func (l *link) read(ctx context.Context, c *conn) {
+	for {
+		kind, message, err := l.ws.Read(ctx)
+		switch {
+		case errors.Is(err, websocket.ErrMessageTooBig):
+			// The client was told. It may still be sending, and would not
+			// read why if the connection broke under it.
+			l.close(websocket.StatusMessageTooBig, "")
+			return
+		case err != nil:
+			return
+		case kind != websocket.MessageText:
+			l.close(websocket.StatusUnsupportedData, "expected text")
+			return
+		case !utf8.Valid(message):
+			l.close(websocket.StatusInvalidFramePayloadData, "the text is not UTF-8")
+			return
+		}
+		c.handle(message)
+	}
+}
+
+// write sends what is ready until the client is gone or, after flush, nothing
+// is left. It cuts a client that does not read.
+func (l *link) write(ctx context.Context, flush <-chan struct{}) {
+	for {
+		var message []byte
+		select {
+		case message = <-l.out:
+		case <-l.gone:
+			return
+		case <-flush:
+			select {
+			case message = <-l.out:
+			default:
+				return
+			}
+		}
+		timeout := l.opts.WriteTimeout + time.Duration(len(message))*time.Second/slowest
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		l.writing.Store(true)
+		err := l.ws.Write(limited, websocket.MessageText, message)
+		l.writing.Store(false)
+		cancel()
+		if err != nil {
+			l.cut()
+			return
+		}
+	}
+}
+
+// ping finds out about clients that went away without a word.
+func (l *link) ping(ctx context.Context) {
+	ticker := time.NewTicker(l.opts.PingInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.gone:
+			return
+		case <-ticker.C:
+		}
+		limited, cancel := context.WithTimeout(ctx, l.opts.PingInterval)
+		err := l.ws.Ping(limited)
+		cancel()
+		// Beside a large message there may be no time for a ping; write has a
+		// limit of its own.
+		if err != nil && !l.writing.Load() {
+			l.cut()
+			return
+		}
+	}
+}
