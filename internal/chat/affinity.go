@@ -112,9 +112,15 @@ func (d *digester) sum() (out digest) {
 // they have the same shape and said the same in the same order. Consecutive
 // messages of the assistant count as one, since some APIs take an answer
 // apart into items.
+//
+// The arguments of tool calls are not part of sum: clients send them back
+// with defaults filled in, blanks trimmed or commands shortened. They are the
+// model's words, and what came of them, the tool's result, does count. exact
+// has them too, to choose by where several conversations are the same.
 type chain struct {
-	sum  digest
-	said assistantSaid // not yet part of sum
+	sum   digest
+	exact digest
+	said  assistantSaid // not yet part of them
 }
 
 type assistantSaid struct {
@@ -123,7 +129,12 @@ type assistantSaid struct {
 	any   bool
 }
 
-func newChain(shape digest) *chain { return &chain{sum: shape} }
+func newChain(shape digest) *chain { return &chain{sum: shape, exact: shape} }
+
+// link appends one digest to another.
+func link(to, next digest) digest {
+	return sha256.Sum256(append(to[:], next[:]...))
+}
 
 // add appends messages.
 func (c *chain) add(messages ...bridge.Message) {
@@ -142,7 +153,6 @@ func (c *chain) add(messages ...bridge.Message) {
 		}
 		c.flush()
 		d := newDigester()
-		_, _ = d.Write(c.sum[:])
 		d.str(string(m.Role))
 		d.str(strings.TrimSpace(m.Text))
 		d.str(m.CallID)
@@ -154,7 +164,8 @@ func (c *chain) add(messages ...bridge.Message) {
 			data := sha256.Sum256(a.Data)
 			_, _ = d.Write(data[:])
 		}
-		c.sum = d.sum()
+		said := d.sum()
+		c.sum, c.exact = link(c.sum, said), link(c.exact, said)
 	}
 }
 
@@ -163,24 +174,24 @@ func (c *chain) flush() {
 	if !c.said.any {
 		return
 	}
-	d := newDigester()
-	_, _ = d.Write(c.sum[:])
+	d, args := newDigester(), newDigester()
 	d.str(string(bridge.RoleAssistant))
 	d.str(c.said.text.String())
 	d.tag('C', len(c.said.calls))
 	for _, call := range c.said.calls {
 		d.str(call.ID)
 		d.str(call.Name)
-		d.value(arguments(call.Args))
+		args.value(arguments(call.Args))
 	}
-	c.sum = d.sum()
+	said := d.sum()
+	c.sum, c.exact = link(c.sum, said), link(link(c.exact, said), args.sum())
 	c.said = assistantSaid{}
 }
 
-// key is the digest of all that was added.
-func (c *chain) key() digest {
+// key is the digest of all that was added, and the exact one.
+func (c *chain) key() (sum, exact digest) {
 	c.flush()
-	return c.sum
+	return c.sum, c.exact
 }
 
 // split divides a conversation after the last word of the assistant: what is

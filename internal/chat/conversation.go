@@ -40,6 +40,7 @@ type conversation struct {
 	state   state
 	place   *list.Element // in Service.order while it is held
 	key     digest        // under which it is held
+	exact   digest        // see chain
 	used    time.Time
 	opening bool          // it holds one question and its answer
 	settled chan struct{} // closed when the turn is over
@@ -90,10 +91,12 @@ func (s *Service) take(a *answer) *conversation {
 	if len(a.known) == 0 {
 		return nil
 	}
-	key := a.chain.key()
+	key, exact := a.chain.key()
 	results := a.fresh[0].Role == bridge.RoleTool
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var found *conversation
+	several := false
 	for _, c := range s.held[key] {
 		switch c.state {
 		case parked:
@@ -106,15 +109,24 @@ func (s *Service) take(a *answer) *conversation {
 			}
 		case busy:
 		}
-		s.release(c)
-		return c
+		if c.exact == exact {
+			found, several = c, false
+			break
+		}
+		found, several = c, found != nil
 	}
-	return nil
+	// Of two that differ in nothing but what their tools were called with it
+	// could be either, so it is told anew.
+	if found == nil || several {
+		return nil
+	}
+	s.release(found)
+	return found
 }
 
 // hold keeps a conversation under what was said in it. mu is held.
-func (s *Service) hold(c *conversation, key digest, st state) {
-	c.key, c.state, c.used = key, st, time.Now()
+func (s *Service) hold(c *conversation, key, exact digest, st state) {
+	c.key, c.exact, c.state, c.used = key, exact, st, time.Now()
 	s.held[key] = append(s.held[key], c)
 	c.place = s.order.PushFront(c)
 }

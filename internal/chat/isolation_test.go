@@ -81,11 +81,18 @@ func (c *caller) tools(forget bool) {
 	if !c.expect(o, bridge.EndTools) || forget {
 		return
 	}
-	ch.Messages = append(ch.Messages, o.reply())
-	for _, call := range o.calls() {
-		ch.Messages = append(ch.Messages, result(call.ID, "result "+c.nonce))
+	// So few are held that a parked one may have had to go: it is then told
+	// anew, and the model calls its tools again.
+	for range 5 {
+		ch.Messages = append(ch.Messages, o.reply())
+		for _, call := range o.calls() {
+			ch.Messages = append(ch.Messages, result(call.ID, "result "+c.nonce))
+		}
+		if o = c.ask(ch); o.err != nil || o.end().Reason != bridge.EndTools {
+			break
+		}
 	}
-	c.expect(c.ask(ch), bridge.EndDone)
+	c.expect(o, bridge.EndDone)
 }
 
 // leave goes away in the middle.

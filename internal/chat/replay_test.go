@@ -52,7 +52,26 @@ func TestReplay(t *testing.T) {
 func key(messages ...bridge.Message) digest {
 	c := newChain(digest{})
 	c.add(messages...)
-	return c.key()
+	_, exact := c.key()
+	return exact
+}
+
+// Clients send arguments back as they like them; what was called counts.
+func TestArgumentsDoNotTellConversationsApart(t *testing.T) {
+	sum := func(m bridge.Message) digest {
+		c := newChain(digest{})
+		c.add(user("go"), m)
+		s, _ := c.key()
+		return s
+	}
+	if sum(call(`{"a":1}`)) != sum(call(`{"a":1,"unit":"C"}`)) {
+		t.Error("filled-in defaults make another conversation")
+	}
+	other := call(nil)
+	other.Calls[0].ID = "d"
+	if sum(call(nil)) == sum(other) {
+		t.Error("another call is the same")
+	}
 }
 
 func call(args any) bridge.Message {

@@ -212,10 +212,10 @@ func (c *conversation) conclude(a *answer, r bridge.EndReason, st state, calls [
 	}
 	a.chain.add(a.fresh...)
 	a.chain.add(reply)
-	key := a.chain.key()
+	key, exact := a.chain.key()
 	s.mu.Lock()
 	c.calls, c.opening = calls, len(a.known) == 0
-	s.hold(c, key, st)
+	s.hold(c, key, exact, st)
 	if st == parked {
 		s.running--
 	}

@@ -101,7 +101,7 @@ func (s *Service) giveBack(c *conversation) {
 	s.mu.Lock()
 	dead := c.dead
 	if !dead {
-		s.hold(c, c.key, c.state)
+		s.hold(c, c.key, c.exact, c.state)
 	}
 	s.mu.Unlock()
 	if dead {

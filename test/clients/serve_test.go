@@ -1,0 +1,196 @@
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// patience is long because machines that run tests are busy.
+const patience = time.Minute
+
+// served is a running `copilot-bridge serve` and the model behind it.
+type served struct {
+	url   string
+	model *rehearsal.Server
+}
+
+// serve starts the binary with an empty home, these settings ("NAME=value")
+// and a provider that is none of its own. When the test ends it must stop
+// cleanly.
+func serve(t *testing.T, settings ...string) *served {
+	t.Helper()
+	return serveWith(t, "", settings...)
+}
+
+// serveWith is serve with a config.yaml.
+func serveWith(t *testing.T, config string, settings ...string) *served {
+	t.Helper()
+	home, workspace := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, "bridge"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, "bridge", "config.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{model: provider(t)}
+	cmd := exec.Command(binary, "serve", "--port", "0", "--json", "--workspace", workspace)
+	cmd.Dir = workspace
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "USERPROFILE=" + home, "TMPDIR=" + os.TempDir(),
+		"COPILOT_BRIDGE_HOME=" + filepath.Join(home, "bridge"), "COPILOT_CLI_PATH=" + runtimetest.Path(t),
+		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + s.model.URL(),
+		"COPILOT_BYOK_API_KEY=" + s.model.Key(), "COPILOT_BYOK_MODEL=" + s.model.Model(),
+	}, settings...)
+	stderr := &output{}
+	cmd.Stderr = stderr
+	cmd.WaitDelay = patience // a survivor may hold the pipes
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop(t, cmd, stdout)
+		if t.Failed() {
+			t.Logf("serve wrote:\n%s", stderr)
+		}
+		noLeftovers(t, home)
+	})
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	var ready struct{ URL string }
+	if err == nil {
+		err = json.Unmarshal(line, &ready)
+	}
+	if err != nil || ready.URL == "" {
+		t.Fatalf("the ready line is %q, %v; stderr:\n%s", line, err, stderr)
+	}
+	s.url = ready.URL
+	return s
+}
+
+// stop ends serve as a service manager would.
+func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("telling serve to stop: %v", err)
+		_ = cmd.Process.Kill()
+	}
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if rest, err := io.ReadAll(stdout); err != nil || len(rest) > 0 {
+		t.Errorf("after the ready line serve wrote %q, %v", rest, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("serve ended with %v, want code 0", err)
+	}
+}
+
+// provider is an OpenAI-compatible server for the bridge to use. Asked
+// "What were you told?" it answers in JSON with what reached it; otherwise it
+// does what the prompt's directives say.
+func provider(t *testing.T) *rehearsal.Server {
+	t.Helper()
+	m := rehearsal.New()
+	m.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+		if !strings.Contains(r.LastUser(), "What were you told?") {
+			return nil, false
+		}
+		images := 0
+		for _, m := range r.Messages {
+			images += m.Images
+		}
+		report, err := json.Marshal(map[string]any{
+			"system": r.System(), "images": images, "tools": append([]string{}, r.ToolNames()...), "messages": len(r.Messages),
+			"format": map[string]any{"type": r.Format.Type, "schema": r.Format.Schema},
+		})
+		if err != nil {
+			return rehearsal.Reply{rehearsal.Text(err.Error())}, true
+		}
+		return rehearsal.Reply{rehearsal.Text(string(report))}, true
+	})
+	if err := m.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Errorf("closing the model: %v", err)
+		}
+	})
+	return m
+}
+
+var runningTurns = regexp.MustCompile(`(?m)^copilot_bridge_running_turns (\d+)$`)
+
+// until waits for a number of turns that run.
+func (s *served) until(t *testing.T, turns int) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/metrics", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		m := runningTurns.FindStringSubmatch(get(t, r))
+		if m != nil && m[1] == strconv.Itoa(turns) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there are not %d turns running: %q", turns, m)
+		}
+	}
+}
+
+func get(t *testing.T, r *http.Request) string {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// output can be read while it grows.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
