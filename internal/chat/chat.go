@@ -22,7 +22,6 @@ package chat
 import (
 	"container/list"
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -187,10 +186,7 @@ func (s *Service) Ready(ctx context.Context) error {
 // aborts the turn behind the answer.
 func (s *Service) Answer(ctx context.Context, c bridge.Chat) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
-		a, err := s.accept(&c)
-		if err == nil {
-			err = s.begin(ctx, a)
-		}
+		a, err := s.begin(ctx, &c)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -232,11 +228,7 @@ func (s *Service) Close(ctx context.Context) error {
 	sessions = append(sessions, s.pool.drain()...)
 	s.held, s.order = map[digest][]*conversation{}, list.New()
 	s.mu.Unlock()
-	var errs []error
-	for _, session := range sessions {
-		errs = append(errs, session.Discard(ctx))
-	}
-	return errors.Join(errs...)
+	return s.discardAll(ctx, sessions)
 }
 
 // start runs f as one of the service's goroutines.

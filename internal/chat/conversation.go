@@ -66,23 +66,32 @@ func conversationAt(e *list.Element) *conversation {
 	return c
 }
 
-// begin finds the session for an answer and sets the turn going. What takes
+// begin finds the session for a request and sets the turn going. What takes
 // time happens on the turn's goroutine.
-func (s *Service) begin(ctx context.Context, a *answer) error {
+func (s *Service) begin(ctx context.Context, chat *bridge.Chat) (*answer, error) {
+	a, err := s.accept(chat)
+	if err != nil {
+		return nil, err
+	}
 	known := s.take(a)
 	if known != nil && known.state == parked {
 		if err := known.resume(ctx, a); !errors.Is(err, errOver) {
-			return err
+			return a, err
 		}
-		known = nil // its runtime died under our hands: the history will do
+		// Its turn ended under our hands, and may have ended this answer with
+		// it: a new one is told the history.
+		known = nil
+		if a, err = s.accept(chat); err != nil {
+			return nil, err
+		}
 	}
 	var turn context.Context
 	turn, a.cancel = context.WithCancelCause(s.ctx)
-	err := s.start(func() { s.run(turn, a, known) })
-	if err != nil {
+	if err := s.start(func() { s.run(turn, a, known) }); err != nil {
 		a.cancel(nil)
+		return nil, err
 	}
-	return err
+	return a, nil
 }
 
 // take finds the held conversation that an answer continues, and makes it the

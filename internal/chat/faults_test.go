@@ -108,6 +108,48 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// parkedBehind returns a conversation with a parked call, and the request that
+// brings its result while another turn holds the only seat for a minute.
+func parkedBehind(t *testing.T) (*Service, *conversation, <-chan outcome) {
+	t.Helper()
+	s, _ := scripted(t, Options{ParkTimeout: 10 * time.Second}, engine.Limits{MaxConcurrent: 1, QueueLimit: 9, IdleTimeout: 2 * time.Minute, ParkTimeout: 10 * time.Second})
+	c := withTools(chatOf(user("go\nrehearsal: tool look {}\nrehearsal: next\nrehearsal: text seen")), "look")
+	o := ask(t.Context(), s, c).good(t, bridge.EndTools, "")
+	synctest.Wait()
+	s.mu.Lock()
+	conv := conversationAt(s.order.Front())
+	s.mu.Unlock()
+	go ask(t.Context(), s, chatOf(script("delay 1m", "text slow")))
+	synctest.Wait()
+	c.Messages = append(c.Messages, o.reply(), result(o.calls()[0].ID, "x"))
+	results := make(chan outcome, 1)
+	go func() { results <- ask(t.Context(), s, c) }()
+	synctest.Wait()
+	return s, conv, results
+}
+
+// A client that has answered in time is not cut off because the bridge is
+// busy.
+func TestResultsWaitForASeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, results := parkedBehind(t)
+		(<-results).good(t, bridge.EndDone, "seen")
+	})
+}
+
+// A parked turn that ends while its results wait is told anew.
+func TestParkedTurnEndsUnderItsResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conv, results := parkedBehind(t)
+		conv.cancel(errors.New("gone"))
+		(<-results).good(t, bridge.EndTools, "") // the script begins anew, too
+		synctest.Wait()
+		if st := s.Stats(); st.Running != 0 || st.Parked != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := scripted(t, Options{}, engine.Limits{})

@@ -70,7 +70,7 @@ func (c *conversation) resume(ctx context.Context, a *answer) error {
 	if more.Text != "" || len(more.Attachments) > 0 {
 		if err := c.session.Steer(ctx, more); err != nil {
 			if bridge.CodeOf(err) != bridge.CodeUnsupported {
-				return c.giveUp(err)
+				return c.giveUp(ctx, err)
 			}
 			last := c.calls[len(c.calls)-1].ID
 			r := results[last]
@@ -90,7 +90,7 @@ func (c *conversation) resume(ctx context.Context, a *answer) error {
 		// has room for a backlog.
 		if err := a.steady.see(ev); err != nil {
 			c.mu.Unlock()
-			return c.giveUp(err)
+			return c.giveUp(ctx, err)
 		}
 	}
 	c.reader = a
@@ -107,7 +107,7 @@ func (c *conversation) resume(ctx context.Context, a *answer) error {
 	for request, r := range ready {
 		if err := c.session.Resolve(ctx, request, r); err != nil {
 			a.leave() // so that the turn waits for nobody
-			return c.giveUp(err)
+			return c.giveUp(ctx, err)
 		}
 	}
 	return nil
@@ -116,15 +116,14 @@ func (c *conversation) resume(ctx context.Context, a *answer) error {
 // errOver says that a parked turn has ended under the hands of a request.
 var errOver = errors.New("the parked turn is over")
 
-// giveUp aborts a turn that cannot go on. Its goroutine cleans up.
-func (c *conversation) giveUp(err error) error {
+// giveUp aborts a turn that cannot go on; its goroutine cleans up. The client
+// need not know, unless it is the one that has left.
+func (c *conversation) giveUp(ctx context.Context, err error) error {
 	c.cancel(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return errOver
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return err
+	return errOver
 }
 
 // collect reads the results and the user's words that come after them.

@@ -2,6 +2,8 @@ package chat
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -12,6 +14,8 @@ const (
 	openWithin    = 30 * time.Second
 	discardWithin = 10 * time.Second
 	speakWithin   = 50 * time.Millisecond
+	closeWithin   = 3 * time.Second
+	closeAtOnce   = 8
 	// lookEvery is how many turns pass between two looks at the memory.
 	lookEvery = 64
 )
@@ -233,4 +237,23 @@ func (s *Service) discard(session *engine.Session) {
 	if err := session.Discard(ctx); err != nil {
 		s.opts.Logger.Warn("a session could not be deleted", "session", session.ID(), "error", err)
 	}
+}
+
+// discardAll deletes what is left at the end, some at a time. It does not take
+// long: what is not deleted by then goes with the runtime.
+func (s *Service) discardAll(ctx context.Context, sessions []*engine.Session) error {
+	ctx, cancel := context.WithTimeout(ctx, closeWithin)
+	defer cancel()
+	var wg sync.WaitGroup
+	places := make(chan struct{}, closeAtOnce)
+	errs := make([]error, len(sessions))
+	for i, session := range sessions {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			errs[i] = session.Discard(ctx)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }

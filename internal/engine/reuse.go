@@ -50,6 +50,7 @@ func (s *Session) Resolve(ctx context.Context, requestID string, r bridge.ToolRe
 	if t == nil {
 		return inner.Resolve(ctx, requestID, r)
 	}
+	w.answered(requestID) // however long the wait for a seat is, it is not the caller's
 	if err := t.seat.retake(ctx); err != nil {
 		return err
 	}

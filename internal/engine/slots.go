@@ -75,12 +75,16 @@ func (t *Seat) Leave() {
 }
 
 // retake waits for a seat again, however long the queue is: the turn was let
-// in before.
+// in before. It fails if the turn is over.
 func (t *Seat) retake(ctx context.Context) error {
+	over := &bridge.Error{Code: bridge.CodeNotFound, Message: "the turn is over"}
 	t.mu.Lock()
-	there := t.held || t.closed
+	held, closed := t.held, t.closed
 	t.mu.Unlock()
-	if there {
+	switch {
+	case closed:
+		return over
+	case held:
 		return nil
 	}
 	select {
@@ -90,7 +94,11 @@ func (t *Seat) retake(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held || t.closed { // somebody was faster, or the turn is over
+	switch {
+	case t.closed:
+		<-t.slots.running
+		return over
+	case t.held: // somebody was faster
 		<-t.slots.running
 		return nil
 	}

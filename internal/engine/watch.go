@@ -78,13 +78,22 @@ func (w *watch) see(ev bridge.Event) {
 	}
 }
 
-// resolved is called when the caller has answered a request. The whole time
+// answered is called when the caller's answer to a request has come. The clock
+// stands still until resolved: the turn may have to wait for a seat.
+func (w *watch) answered(requestID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.parked, requestID)
+	w.last, w.reading = time.Now(), true
+}
+
+// resolved is called when the agent has got the answer. The whole time
 // that a turn may take begins anew with that: it is the caller's next request.
 func (w *watch) resolved(requestID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.parked, requestID)
-	w.last = time.Now()
+	w.last, w.reading = time.Now(), false
 	if len(w.parked) > 0 || w.stopped {
 		return
 	}

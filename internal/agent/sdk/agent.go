@@ -90,6 +90,21 @@ func (a *Agent) host(ctx context.Context, p bridge.Profile) (*host, *process, er
 	return h, proc, err
 }
 
+// anyHost is for questions that every runtime can answer. No other one is
+// started for them where one runs, or ran before it died.
+func (a *Agent) anyHost(ctx context.Context) (*host, *process, error) {
+	a.mu.Lock()
+	known := maps.Clone(a.hosts)
+	a.mu.Unlock()
+	profile := bridge.ProfileAgent
+	for p, h := range known {
+		if len(known) == 1 || h.alive() {
+			profile = p
+		}
+	}
+	return a.host(ctx, profile)
+}
+
 // Open makes a new session.
 func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
 	h, proc, err := a.host(ctx, spec.Profile)
@@ -129,7 +144,7 @@ func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
 	var list []copilot.SessionMetadata
 	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListSessions(ctx, nil); return err })
 	if err != nil {
-		return nil, h.explain(err, "list sessions")
+		return nil, h.noticed(proc, h.explain(err, "list sessions"))
 	}
 	out := make([]bridge.SessionInfo, 0, len(list))
 	for _, m := range list {
@@ -156,7 +171,7 @@ func (a *Agent) Delete(ctx context.Context, id string) error {
 		if strings.Contains(strings.ToLower(err.Error()), "not found") {
 			return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
 		}
-		return h.explain(err, "delete session "+id)
+		return h.noticed(proc, h.explain(err, "delete session "+id))
 	}
 	return nil
 }
@@ -174,7 +189,7 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	var list []copilot.ModelInfo
 	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListModels(ctx); return err })
 	if err != nil {
-		return nil, h.explain(err, "list models")
+		return nil, h.noticed(proc, h.explain(err, "list models"))
 	}
 	out := make([]bridge.Model, 0, len(list))
 	for _, m := range list {
@@ -198,7 +213,7 @@ func modelOf(m copilot.ModelInfo) bridge.Model {
 // Status says which runtime runs and who is logged in. With a provider of its
 // own the agent needs no login and counts as authenticated.
 func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
-	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	h, proc, err := a.anyHost(ctx)
 	if err != nil {
 		return bridge.AgentStatus{}, err
 	}
@@ -206,7 +221,7 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 	var st *copilot.GetStatusResponse
 	err = proc.call(func(c *copilot.Client) (err error) { st, err = c.GetStatus(ctx); return err })
 	if err != nil {
-		return out, h.explain(err, "ask for the runtime's status")
+		return out, h.noticed(proc, h.explain(err, "ask for the runtime's status"))
 	}
 	out.RuntimeVersion, out.ProtocolVersion = st.Version, st.ProtocolVersion
 	if a.opts.Provider != nil {
@@ -216,7 +231,7 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 	var au *copilot.GetAuthStatusResponse
 	err = proc.call(func(c *copilot.Client) (err error) { au, err = c.GetAuthStatus(ctx); return err })
 	if err != nil {
-		return out, h.explain(err, "ask for the login")
+		return out, h.noticed(proc, h.explain(err, "ask for the login"))
 	}
 	out.Authenticated = au.IsAuthenticated
 	for _, f := range []struct {
@@ -232,12 +247,12 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 
 // Ping asks the runtime for a sign of life, starting it if need be.
 func (a *Agent) Ping(ctx context.Context) error {
-	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	h, proc, err := a.anyHost(ctx)
 	if err != nil {
 		return err
 	}
 	if err := proc.call(func(c *copilot.Client) error { _, err := c.Ping(ctx, "ping"); return err }); err != nil {
-		return h.explain(err, "ping the runtime")
+		return h.noticed(proc, h.explain(err, "ping the runtime"))
 	}
 	return nil
 }

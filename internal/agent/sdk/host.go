@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
@@ -19,6 +20,7 @@ import (
 type process struct {
 	client *copilot.Client
 	tree   *supervise.Tree
+	heard  atomic.Int64 // when a session last said anything, in Unix nanoseconds
 
 	// use guards client: the SDK's is not safe to use while it is stopped, and
 	// one that has been stopped starts the program again when it is used.
@@ -27,6 +29,8 @@ type process struct {
 
 	mu       sync.Mutex
 	sessions map[*copilot.Session]struct{} // not disconnected yet
+	doomed   []string                      // sessions whose files go with the process
+	ended    bool
 }
 
 // call uses the client, unless it has been stopped.
@@ -123,6 +127,13 @@ func (h *host) ensure(ctx context.Context) (*process, error) {
 	}
 	h.proc, h.dead = proc, false
 	return proc, nil
+}
+
+// alive says whether there is a process that nobody has seen dying.
+func (h *host) alive() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.proc != nil && !h.dead
 }
 
 func errClosed() error {

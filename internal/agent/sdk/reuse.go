@@ -2,6 +2,9 @@ package sdk
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 
 	copilot "github.com/github/copilot-sdk/go"
@@ -87,8 +90,21 @@ func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
 // new sessions are opened.
 func (s *session) Current() bool { return s.host.current(s.proc) }
 
-// Remove closes the session and deletes what is stored of it.
+// Remove closes the session and deletes what is stored of it. If the runtime
+// cannot do that any more, or not in time, it is done when the runtime has
+// ended.
 func (s *session) Remove(ctx context.Context) error {
+	err := s.remove(ctx)
+	if err == nil || ctx.Err() == nil && bridge.CodeOf(err) != bridge.CodeCrashed {
+		return err
+	}
+	if s.proc.doom(s.ID()) {
+		return nil
+	}
+	return s.host.erase(s.ID())
+}
+
+func (s *session) remove(ctx context.Context) error {
 	id := s.ID()
 	if err := s.Close(ctx); err != nil {
 		return err
@@ -103,8 +119,39 @@ func (s *session) Remove(ctx context.Context) error {
 	if err != nil && strings.Contains(strings.ToLower(err.Error()), "not found") {
 		return nil
 	}
-	if err = s.host.explain(err, "delete session "+id); bridge.CodeOf(err) == bridge.CodeCrashed {
-		return nil // there is no runtime left to ask
+	return s.host.noticed(proc, s.host.explain(err, "delete session "+id))
+}
+
+// doom has what is stored of a session removed when the process has ended. It
+// says false if it has.
+func (p *process) doom(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.doomed = append(p.doomed, id)
 	}
-	return err
+	return !p.ended
+}
+
+// bury removes what is stored of doomed sessions.
+func (h *host) bury(p *process) error {
+	p.mu.Lock()
+	p.ended = true
+	doomed := p.doomed
+	p.doomed = nil
+	p.mu.Unlock()
+	var errs []error
+	for _, id := range doomed {
+		errs = append(errs, h.erase(id))
+	}
+	return errors.Join(errs...)
+}
+
+// erase removes the directory in which a runtime that has ended has stored a
+// session.
+func (h *host) erase(id string) error {
+	if id == "" || id != filepath.Base(id) || !filepath.IsLocal(id) {
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "a session has the odd id " + id}
+	}
+	return os.RemoveAll(filepath.Join(h.opts.Home, "session-state", id))
 }

@@ -113,5 +113,5 @@ func (h *host) end(ctx context.Context, p *process, how func(context.Context) er
 	err := how(ctx)
 	p.disconnect()
 	p.stop()
-	return err
+	return errors.Join(err, h.bury(p))
 }

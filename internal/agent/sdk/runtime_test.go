@@ -5,6 +5,7 @@ package sdk_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -107,6 +108,17 @@ func TestRuntimeKilledInMidTurn(t *testing.T) {
 	}
 }
 
+// stopped waits until the signal has reached all threads, where the system
+// tells; on a busy machine they go on for a while.
+func stopped(ctx context.Context, pid int) {
+	for ctx.Err() == nil {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil || strings.Contains(string(status), "State:\tT") {
+			return
+		}
+	}
+}
+
 // A runtime that does not react to an abort is replaced.
 func TestRuntimeThatHangs(t *testing.T) {
 	ctx, a, _ := start(t, nil)
@@ -119,6 +131,7 @@ func TestRuntimeThatHangs(t *testing.T) {
 			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
+			stopped(ctx, pid)
 			cancel()
 		}
 		if err != nil && bridge.CodeOf(err) != bridge.CodeCanceled {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
@@ -15,8 +16,12 @@ import (
 
 const (
 	// abortWithin is how long the runtime may take to end an aborted turn
-	// before it is taken for hung and killed.
+	// before it is taken for hung and killed; abortAtMost if it is merely
+	// busy, as its other sessions show.
 	abortWithin = 2 * time.Second
+	abortAtMost = 20 * time.Second
+	// abortAgain is the time between the first two requests to abort.
+	abortAgain = 50 * time.Millisecond
 	// confirmWithin bounds the wait for the runtime's word that an aborted turn
 	// has left its queue for good.
 	confirmWithin = 500 * time.Millisecond
@@ -37,6 +42,8 @@ type session struct {
 	ctx  context.Context // ends with Close: gates and persons stop waiting
 	stop context.CancelFunc
 
+	ending atomic.Bool // the turn is being aborted; its events say nothing
+
 	mu    sync.Mutex
 	turn  *turn           // nil between turns
 	turnC context.Context // the running turn's
@@ -55,6 +62,9 @@ func (s *session) ID() string { return s.sdk.SessionID }
 
 // onEvent runs on the SDK's event goroutine, one event at a time.
 func (s *session) onEvent(e copilot.SessionEvent) {
+	if !s.ending.Load() {
+		s.proc.heard.Store(time.Now().UnixNano())
+	}
 	s.mu.Lock()
 	t := s.turn
 	if _, ok := e.Data.(*rpc.UserMessageData); ok && s.first == "" && e.AgentID == nil {
@@ -190,9 +200,7 @@ func (s *session) confirm(sent <-chan struct{}) {
 	select {
 	case <-sent:
 	case <-late.C:
-		s.mu.Lock()
-		s.loose = true
-		s.mu.Unlock()
+		s.distrust()
 	}
 }
 
@@ -207,6 +215,7 @@ func (s *session) begin(turnC context.Context) (*turn, error) {
 			Remedy: "wait for it or abort it"}
 	}
 	s.turn, s.turnC = newTurn(), turnC
+	s.ending.Store(false)
 	s.tr.reset()
 	return s.turn, nil
 }
@@ -222,8 +231,13 @@ func (s *session) sent(t *turn, err error) {
 	switch {
 	case err == nil:
 		// The idle event normally came just before; if it got lost the turn
-		// must not hang for it.
-		t.endWithin(idleWithin)
+		// must not hang for it. There is none if the turn was aborted before
+		// it began; but one that is late would end the next turn.
+		if s.ending.Load() {
+			t.endWithin(confirmWithin/2, s.distrust)
+			return
+		}
+		t.endWithin(idleWithin, nil)
 	case errors.Is(err, context.Canceled):
 		t.end(true, nil)
 	default:
@@ -236,25 +250,81 @@ func (s *session) sent(t *turn, err error) {
 }
 
 // abortTurn ends the turn in the runtime and waits until it is over there
-// too; a runtime that does not react is killed.
+// too; a runtime that does not react is killed, with the turns of everybody
+// else, so it must have gone silent in all of them.
 func (s *session) abortTurn(t *turn) {
-	ctx, cancel := context.WithTimeout(context.Background(), abortWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), abortAtMost)
 	defer cancel()
-	err := s.sdk.Abort(ctx)
-	for err == nil {
-		if _, ended, _, _ := t.take(); ended {
-			return
-		}
-		select {
-		case <-t.wake:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+	err := s.awaitEnd(ctx, t)
+	if err == nil {
+		return
 	}
 	if bridge.CodeOf(s.host.explain(err, "abort the turn")) != bridge.CodeCrashed {
 		s.host.opts.Logger.Warn("the runtime did not end an aborted turn and is restarted", "session", s.ID(), "error", err)
 	}
 	s.host.crashed(s.proc)
+}
+
+// awaitEnd asks the runtime to abort, again and again until the turn has
+// ended: a request that comes before the message was taken up has no effect,
+// and now and then one is not answered.
+func (s *session) awaitEnd(ctx context.Context, t *turn) error {
+	s.ending.Store(true)
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	answers := make(chan error)
+	ask := func() {
+		err := s.sdk.Abort(ctx)
+		select {
+		case answers <- err:
+		case <-ctx.Done():
+		}
+	}
+	open, began, pause := 0, time.Now(), abortAgain
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		if _, ended, _, _ := t.take(); ended {
+			break
+		}
+		select {
+		case <-t.wake:
+		case err := <-answers:
+			if open--; err != nil {
+				return err
+			}
+		case now := <-again.C:
+			if last := max(s.proc.heard.Load(), began.UnixNano()); now.UnixNano()-last > int64(abortWithin) {
+				return errors.New("it has gone silent")
+			}
+			open++
+			wg.Go(ask)
+			again.Reset(pause)
+			pause = min(2*pause, abortWithin/2)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	// A request that is still under way would hit the next turn.
+	late := time.After(confirmWithin)
+	for ; open > 0; open-- {
+		select {
+		case <-answers:
+		case <-late:
+			s.distrust()
+			return nil
+		}
+	}
+	return nil
+}
+
+// distrust keeps the session from being used by somebody else.
+func (s *session) distrust() {
+	s.mu.Lock()
+	s.loose = true
+	s.mu.Unlock()
 }
 
 func (s *session) Abort(ctx context.Context) error {
@@ -264,6 +334,7 @@ func (s *session) Abort(ctx context.Context) error {
 	if !running {
 		return nil
 	}
+	s.ending.Store(true)
 	return s.host.explain(s.sdk.Abort(ctx), "abort the turn")
 }
 

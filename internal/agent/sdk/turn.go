@@ -65,14 +65,20 @@ func (t *turn) fail(err error) {
 	t.mu.Unlock()
 }
 
-// endWithin ends the turn after d unless it has ended by then; settle calls
-// that off.
-func (t *turn) endWithin(d time.Duration) {
+// endWithin ends the turn after d, and then calls f if there is one, unless it
+// has ended by then; settle calls that off.
+func (t *turn) endWithin(d time.Duration, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.ended {
-		t.late = time.AfterFunc(d, func() { t.end(false, nil) })
+	if t.ended {
+		return
 	}
+	t.late = time.AfterFunc(d, func() {
+		if f != nil {
+			f()
+		}
+		t.end(f != nil, nil)
+	})
 }
 
 func (t *turn) settle() {
