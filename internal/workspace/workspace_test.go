@@ -20,6 +20,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
 const token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -68,7 +69,7 @@ func newBench(t *testing.T, rules string, defaults policy.Defaults) *bench {
 	defaults.Root = ws.Root()
 	g := guard.New(guard.Options{Workspace: ws, Policy: policy.Combine(defaults, policy.Layer{Rules: parsed, Trusted: true}), Redactor: r,
 		Audit: log, Asker: approval.Nobody{}, Door: "test"})
-	b.Workspace, err = workspace.Open(t.Context(), b.dir, workspace.Options{Guard: g, Journal: filepath.Join(root, "journal"), Env: os.Environ()})
+	b.Workspace, err = workspace.Open(t.Context(), b.dir, workspace.Options{Guard: g, Journal: filepath.Join(root, "journal"), Env: task.PlainEnviron(os.Environ())})
 	if err != nil {
 		t.Fatal(err)
 	}

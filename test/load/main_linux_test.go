@@ -16,14 +16,14 @@ import (
 const (
 	streams           = 200  // clients at a time in TestManyStreams
 	streamRequests    = 1500 // requests in it, times the scale
-	warmRequests      = 600  // before that, so that all pools are filled
+	warmRequests      = 400  // before that, so that all pools are filled
 	isolationRequests = 2000 // requests in TestIsolation, times the scale
 	isolationCallers  = 48   // at a time
 	hangUps           = 5    // tries for each way to hang up; the best one counts
 
 	// budget ends the requests of a test, times the scale, on machines that
 	// are too slow for all of them; a tenth of them must be done by then.
-	budget = 25 * time.Second
+	budget = 20 * time.Second
 )
 
 // The bars.

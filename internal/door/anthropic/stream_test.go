@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -127,6 +128,37 @@ func TestHangUp(t *testing.T) {
 			await(t, "the end of the turn", ended)
 			await(t, "the end of the request", done)
 		})
+	}
+}
+
+// TestHangUpIsNoFault shows that a client that leaves does not fill the log
+// with faults of ours.
+func TestHangUpIsNoFault(t *testing.T) {
+	asked := make(chan struct{})
+	svc := &player{play: func(ctx context.Context, yield func(bridge.Event, error) bool) {
+		yield(bridge.TextDelta{Message: "m1", Text: "Hel"}, nil)
+		close(asked)
+		<-ctx.Done()
+	}}
+	var log strings.Builder // read when the server has closed
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	server := httptest.NewServer(fixed(svc, Options{Logger: logger}).mux())
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/messages", strings.NewReader(askStream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the question", asked)
+	hangUp()
+	_ = resp.Body.Close() // it says that we have left
+	server.Close()
+	if log.Len() > 0 {
+		t.Errorf("it logged %s", log.String())
 	}
 }
 

@@ -15,6 +15,7 @@ func PlainEnviron(env []string) []string {
 				return true
 			}
 		}
-		return strings.HasPrefix(name, "COPILOT_") || strings.HasPrefix(name, "OPENCLAW_")
+		// A make that started the bridge is no parent of a make that it runs.
+		return strings.HasPrefix(name, "COPILOT_") || strings.HasPrefix(name, "OPENCLAW_") || name == "MAKEFLAGS" || name == "MAKELEVEL" || name == "MFLAGS"
 	})
 }
