@@ -19,8 +19,8 @@ func TestUsageErrors(t *testing.T) {
 		args   string
 		stderr string // all of these lines
 	}{
-		{"runn", "there is no command \"copilot-bridge rn\"|did you mean `copilot-bridge run`?"},
-		{"runn --cwd x", "there is no command \"copilot-bridge rn\""},
+		{"runn", "there is no command \"copilot-bridge runn\"|did you mean `copilot-bridge run`?"},
+		{"runn --cwd x", "there is no command \"copilot-bridge runn\""},
 		{"sessions lst", "there is no command \"copilot-bridge sessions lst\"|did you mean `copilot-bridge sessions list`?"},
 		{"frobnicate", "there is no command|see `copilot-bridge --help`"},
 		{"run", "`copilot-bridge run` takes one task in quotes, not 0 arguments|see `copilot-bridge run --help`"},
