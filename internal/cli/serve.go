@@ -106,7 +106,7 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	if !o.json && p.hasKeyboard() {
 		k := p.openKeyboard()
 		defer k.close()
-		serving.Asker = asker{k}
+		serving.Asker = asker{keyboard: k}
 	}
 	if o.rpcPort >= 0 {
 		serving.RPCPort = &o.rpcPort

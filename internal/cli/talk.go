@@ -36,14 +36,15 @@ type talk struct {
 	bridge   *app.Bridge
 	dir      string
 	request  engine.Request
-	keyboard *keyboard // nil if nobody can be asked
-	people   *people   // one of these two shows what happens
+	keyboard *keyboard     // nil if nobody can be asked
+	asked    chan struct{} // see asker
+	people   *people       // one of these two shows what happens
 	machine  *machine
 }
 
 // newTalk starts the bridge. The caller closes the talk.
 func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions) (t *talk, err error) {
-	t = &talk{p: p, opts: o}
+	t = &talk{p: p, opts: o, asked: make(chan struct{}, 1)}
 	resumedModel := ""
 	if o.resume != "" {
 		entry, err := app.Store(cfg).Get(ctx, o.resume)
@@ -74,7 +75,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	var who approval.Asker = approval.Nobody{}
 	if !o.json && p.hasKeyboard() {
 		t.keyboard = p.openKeyboard()
-		who, spec.Person = asker{t.keyboard}, person{t.keyboard}
+		who, spec.Person = asker{t.keyboard, t.asked}, person{t.keyboard}
 	}
 	if o.yes {
 		who = approval.Yes{}
@@ -128,6 +129,12 @@ func (t *talk) follow(turn iter.Seq2[bridge.Event, error]) (engine.Result, tally
 		c.Add(ev)
 		count.add(ev)
 		t.show(ev)
+		if _, ok := ev.(bridge.PermissionAsked); ok {
+			select {
+			case t.asked <- struct{}{}:
+			default:
+			}
+		}
 	}
 	return c.Result(), count, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -54,11 +55,29 @@ func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
 
 // asker and person are the keyboard's two faces.
 type (
-	asker  struct{ *keyboard }
+	asker struct {
+		*keyboard
+		// shown gets a value when the view has come to a question; nil if
+		// there is no view.
+		shown <-chan struct{}
+	}
 	person struct{ *keyboard }
 )
 
+// catchUp is how long a question waits for the words before it to be shown.
+// They come by another way and may be a moment behind.
+const catchUp = 500 * time.Millisecond
+
 func (a asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if a.shown != nil {
+		late := time.NewTimer(catchUp)
+		defer late.Stop()
+		select {
+		case <-a.shown:
+		case <-late.C:
+		case <-ctx.Done():
+		}
+	}
 	a.c.pause()
 	defer a.c.resume()
 	return a.term.Ask(ctx, q)

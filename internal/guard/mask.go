@@ -52,6 +52,15 @@ func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 		if !m.flush("call "+e.CallID, emit) {
 			return false
 		}
+	case bridge.ToolStarted:
+		if !m.flush(m.speaking[e.AgentID], emit) {
+			return false
+		}
+	case bridge.ToolRequested, bridge.PermissionAsked, bridge.InputAsked:
+		// What was said before is complete, though its end may come later.
+		if !m.flush(m.speaking[""], emit) {
+			return false
+		}
 	case bridge.TurnEnded:
 		for len(m.order) > 0 {
 			if !m.flush(m.order[0], emit) {

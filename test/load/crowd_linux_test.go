@@ -11,10 +11,11 @@ import (
 
 // crowd is many callers at a time.
 type crowd struct {
-	t     *testing.T
-	url   string
-	size  int // at a time
-	shape func(c *caller)
+	t      *testing.T
+	url    string
+	size   int // at a time
+	shape  func(c *caller)
+	budget time.Duration
 
 	mu      sync.Mutex
 	callers int // so far
@@ -31,7 +32,7 @@ func (w *crowd) run(requests int) {
 	began, before, right := time.Now(), w.sent, w.right
 	client := newClient(w.url, w.size)
 	defer client.close()
-	limit := budget * time.Duration(scale)
+	limit := w.budget * time.Duration(scale)
 	ctx, cancel := context.WithTimeout(context.Background(), limit+patience)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -12,7 +12,7 @@ func TestIsolation(t *testing.T) {
 	// Few conversations are held, so that sessions pass from hand to hand.
 	s := serve(t, m.URL(), m.Key(), "COPILOT_BRIDGE_MAX_CONCURRENT=16", "COPILOT_BRIDGE_QUEUE_LIMIT="+strconv.Itoa(isolationCallers),
 		"COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_TOOL_TTL=3s", "COPILOT_BRIDGE_CONVERSATIONS=8")
-	w := &crowd{t: t, url: s.url, size: isolationCallers, shape: func(c *caller) {
+	w := &crowd{t: t, url: s.url, size: isolationCallers, budget: isolationBudget, shape: func(c *caller) {
 		switch c.rng.IntN(8) {
 		case 0: // a shape of its own
 			c.asks.system = "You serve " + c.nonce + "."

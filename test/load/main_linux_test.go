@@ -21,9 +21,10 @@ const (
 	isolationCallers  = 48   // at a time
 	hangUps           = 5    // tries for each way to hang up; the best one counts
 
-	// budget ends the requests of a test, times the scale, on machines that
-	// are too slow for all of them; a tenth of them must be done by then.
-	budget = 20 * time.Second
+	// Times the scale, these end the requests on machines that are too slow for
+	// all of them; a tenth must be done by then.
+	streamBudget    = 15 * time.Second
+	isolationBudget = 20 * time.Second
 )
 
 // The bars.

@@ -15,7 +15,7 @@ func TestManyStreams(t *testing.T) {
 	m := newModel(t)
 	s := serve(t, m.URL(), m.Key(), "COPILOT_BRIDGE_MAX_CONCURRENT=32", "COPILOT_BRIDGE_QUEUE_LIMIT="+strconv.Itoa(streams),
 		"COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_TOOL_TTL=3s", "COPILOT_BRIDGE_CONVERSATIONS=16")
-	w := &crowd{t: t, url: s.url, size: streams, shape: func(*caller) {}}
+	w := &crowd{t: t, url: s.url, size: streams, budget: streamBudget, shape: func(*caller) {}}
 	w.run(warmRequests)
 	before := s.settled()
 	t.Logf("before: %s; runtime: %s", before, s.runtimeHolds())
