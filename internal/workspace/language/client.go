@@ -81,8 +81,8 @@ func (m *Manager) startClient(ctx context.Context, language string, server Serve
 	ctx, cancel := context.WithTimeout(ctx, m.opts.StartTimeout)
 	defer cancel()
 	if err := c.initialize(ctx, options); err != nil {
-		quoted := c.said.quoted()
 		c.kill()
+		quoted := c.said.quoted() // afterwards, so that its last words are there
 		if m.ctx.Err() != nil {
 			return nil, closedError()
 		}
