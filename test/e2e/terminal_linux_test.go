@@ -191,7 +191,7 @@ func TestConsentForTheSession(t *testing.T) {
 // What was typed before the question is no answer to it.
 func TestTypingAheadIsNoConsent(t *testing.T) {
 	t.Parallel()
-	x := atTerminal(t, "run", "rehearsal: text wait for it\nrehearsal: delay 300ms\n"+
+	x := atTerminal(t, "run", "rehearsal: text wait for it, please\nrehearsal: delay 300ms\n"+
 		`rehearsal: tool bash {"command":"touch made","description":"write"}`+"\nrehearsal: next\nrehearsal: text over")
 	x.sees("wait for it")
 	x.types("y\n")
