@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// busy starts a server with a request of each kind on its way, a call that
-// waits for its client, and conversations that are held. What becomes of the
-// requests is sent to the channel.
+// busy starts a server with a request of each kind on its way, clients that do
+// not come to the point, calls that wait for theirs, and conversations that
+// are held. What becomes of the requests is sent to the channel.
 func busy(t *testing.T) (s *server, requests int, ends <-chan ending) {
 	t.Helper()
 	m := newModel(t)
@@ -47,6 +47,9 @@ func busy(t *testing.T) (s *server, requests int, ends <-chan ending) {
 			eventually(t, "the model is asked", func() bool { return m.heard(c.nonce) })
 		}
 	}
+	for _, said := range []string{"", "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"} {
+		linger(t, s, said)
+	}
 	// All places are taken: this one has to wait.
 	c := v.next(completions{})
 	c.says("echo")
@@ -54,6 +57,19 @@ func busy(t *testing.T) (s *server, requests int, ends <-chan ending) {
 	go func() { out <- ending{c.proto, false, c.client.ask(ctx, c.proto, &c.asks, nil)} }()
 	eventually(t, "one more request is there", func() bool { return s.inFlight() > before })
 	return s, 7, out
+}
+
+// linger is a client that says so much and no more.
+func linger(t *testing.T, s *server, said string) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(s.url, "http://"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := conn.Write([]byte(said)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type ending struct {

@@ -35,6 +35,7 @@ type Server struct {
 	metrics  *metrics
 	notice   string
 	page     *page
+	fresh    newcomers
 
 	end context.CancelCauseFunc // ends every request
 
@@ -89,6 +90,7 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 		notice:   headerText(opts.Notice),
 		page:     newPage(opts),
 		idle:     make(chan struct{}),
+		fresh:    newcomers{conns: map[net.Conn]struct{}{}},
 	}
 	s.routes()
 
@@ -100,6 +102,7 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.answer),
 		BaseContext:                  func(net.Listener) context.Context { return base },
+		ConnState:                    s.fresh.follow,
 		Protocols:                    protocols,
 		DisableGeneralOptionsHandler: true,
 		MaxHeaderBytes:               opts.MaxHeaderBytes,
@@ -173,6 +176,7 @@ func (s *Server) shutDown() error {
 	// The listener first, so that nobody comes in to be turned away.
 	closed := s.listener.Close()
 	s.drain(stopping())
+	s.fresh.sendAway()
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.DrainTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)

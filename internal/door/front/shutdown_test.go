@@ -65,6 +65,64 @@ func TestShutdownEndsStreamsCleanly(t *testing.T) {
 	}
 }
 
+// A client that has stopped to send in the middle of its request gets an
+// answer, whether somebody reads the request or not, and holds nothing up.
+func TestShutdownDoesNotWaitForBodies(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		entered := make(chan struct{})
+		r := start(t, Options{Doors: map[string]http.Handler{
+			"POST /slow": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(entered)
+				if !wanted {
+					<-r.Context().Done()
+					wire.JSON(w, http.StatusServiceUnavailable, "stopping")
+					return
+				}
+				var v any
+				e := bridge.AsError(wire.Decode(w, r, 1<<20, &v))
+				wire.JSON(w, wire.Status(e), e.Message)
+			}),
+		}})
+		conn := r.dial(t)
+		if _, err := io.WriteString(conn, "POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		began := time.Now()
+		if err := r.finish(t); err != nil {
+			t.Errorf("wanted %v: Serve returned %v", wanted, err)
+		}
+		if took := time.Since(began); took > leftover/2 {
+			t.Errorf("wanted %v: it took %s", wanted, took)
+		}
+		if status, body := readAnswer(t, conn); status != http.StatusServiceUnavailable {
+			t.Errorf("wanted %v: %d %s", wanted, status, body)
+		}
+	}
+}
+
+// Connections on which nothing, or not all of a header, has come do not hold
+// the end up.
+func TestShutdownDoesNotWaitForNewcomers(t *testing.T) {
+	r := start(t, Options{Doors: map[string]http.Handler{"GET /": echo()}})
+	for _, said := range []string{"", "GET / HTTP/1.1\r\nHo"} {
+		if _, err := io.WriteString(r.dial(t), said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One that came later has been answered, so those were accepted.
+	if a := r.get(t, "/healthz"); a.status != http.StatusOK {
+		t.Errorf("%d", a.status)
+	}
+	began := time.Now()
+	if err := r.finish(t); err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestShutdownCutsWhatDoesNotEnd(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	r := start(t, Options{DrainTimeout: 50 * time.Millisecond, Doors: map[string]http.Handler{
