@@ -245,7 +245,7 @@ func BenchmarkFacadeMemory(b *testing.B) {
 	s := startServe(b, m)
 	t := httpTurner{s, m.Model()}
 	for b.Loop() {
-		if _, err := measure(ctx, t, 700); err != nil { // until what it keeps for reuse is there
+		if _, err := measure(ctx, t, 300); err != nil {
 			b.Fatal(err)
 		}
 		before := statusKB(runtimePID(b, s.pid), "VmRSS:")

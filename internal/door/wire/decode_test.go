@@ -407,7 +407,7 @@ func FuzzPathAt(f *testing.F) {
 func compare(t *testing.T, dec *json.Decoder, data []byte, path string) {
 	token, err := dec.Token()
 	if err != nil {
-		t.Skip() // a lone surrogate or so
+		return // a lone surrogate or so
 	}
 	if got := pathAt(data, int(dec.InputOffset())); got != path {
 		t.Fatalf("%q at %d: path %q, want %q", data, dec.InputOffset(), got, path)
