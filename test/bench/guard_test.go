@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,59 +24,70 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 )
 
+// callsInTurn is how many tool calls the longer of the two turns makes.
+const callsInTurn = 10
+
 // BenchmarkGuardedTool: a tool call that is judged, redacted and put on record
-// takes less than 1 ms longer than one that nobody judges. Four ways to make
-// the same call take turns, so that the cost can be told apart: the bare SDK,
-// the bare SDK with hooks that do nothing (what the runtime itself takes for
-// asking: hooks are one switch, and it then asks at all of its points), the
-// bridge with a gate that allows everything, and the bridge with the guard.
-// The turns take 60 ms and more, so the guard's share is also measured by
-// itself, by a clock around its methods.
+// takes less than 1 ms longer than one that nobody judges. What a call costs is
+// the difference between a turn with ten of them and a turn with none, over
+// ten, so that what the runtime asks once a turn (four hooks) is not laid at a
+// call's door; the turns themselves are printed too. Four ways take turns, so
+// that the cost can be told apart: the bare SDK, the bare SDK with hooks that
+// do nothing (what the runtime itself takes for asking: hooks are one switch,
+// and it then asks at all of its points), the bridge with a gate that allows
+// everything, and the bridge with the guard.
 func BenchmarkGuardedTool(b *testing.B) {
 	m, dir := startModel(b), b.TempDir()
 	file := filepath.Join(dir, "a.txt")
 	if err := os.WriteFile(file, []byte("hello\n"), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	ask := "rehearsal: tool view {\"path\":\"" + file + "\"}\nrehearsal: next\nrehearsal: text ok"
+	call := "rehearsal: tool view {\"path\":\"" + file + "\"}\nrehearsal: next\n"
+	asks := [2]string{"rehearsal: text ok", strings.Repeat(call, callsInTurn) + "rehearsal: text ok"}
+	nothing := &copilot.SessionHooks{
+		OnPreToolUse: func(copilot.PreToolUseHookInput, copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
+			return nil, nil
+		},
+		OnPostToolUse: func(copilot.PostToolUseHookInput, copilot.HookInvocation) (*copilot.PostToolUseHookOutput, error) {
+			return nil, nil
+		},
+	}
 	clock := &clocked{Gate: benchGuard(b, dir)}
-	ways := []func() error{
-		bareCaller(b, m, dir, ask, nil),
-		bareCaller(b, m, dir, ask, &copilot.SessionHooks{
-			OnPreToolUse: func(copilot.PreToolUseHookInput, copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
-				return nil, nil
-			},
-			OnPostToolUse: func(copilot.PostToolUseHookInput, copilot.HookInvocation) (*copilot.PostToolUseHookOutput, error) {
-				return nil, nil
-			},
-		}),
-		bridgeCaller(b, m, dir, ask, allowAll{}),
-		bridgeCaller(b, m, dir, ask, clock),
+	ways := []func(string) error{
+		bareCaller(b, m, dir, nil),
+		bareCaller(b, m, dir, nothing),
+		bridgeCaller(b, m, dir, allowAll{}),
+		bridgeCaller(b, m, dir, clock),
 	}
 	for b.Loop() {
-		took, order := make([][]time.Duration, len(ways)), rand.New(rand.NewPCG(1, 2))
-		for i := range 220 {
-			for _, k := range order.Perm(len(ways)) {
-				began := time.Now()
-				if err := ways[k](); err != nil {
-					b.Fatal(err)
-				}
-				if i >= 20 { // the rest is warm-up
-					took[k] = append(took[k], time.Since(began))
+		var took [4][2][]time.Duration
+		order := rand.New(rand.NewPCG(1, 2))
+		for i := range 70 {
+			for _, w := range order.Perm(len(ways)) {
+				for k, ask := range asks {
+					began := time.Now()
+					if err := ways[w](ask); err != nil {
+						b.Fatal(err)
+					}
+					if i >= 10 { // the rest is warm-up
+						took[w][k] = append(took[w][k], time.Since(began))
+					}
 				}
 			}
 		}
-		var p [4]time.Duration
-		for k := range ways {
-			p[k] = percentile(took[k], 0.5)
+		var perCall [4]time.Duration
+		for w, name := range []string{"bare SDK", "bare SDK, hooks that do nothing", "bridge, gate that allows all", "bridge, guard"} {
+			none, many := percentile(took[w][0], 0.5), percentile(took[w][1], 0.5)
+			perCall[w] = (many - none) / callsInTurn
+			fmt.Printf("\n  %-32s turn without calls %s, with %d %s, a call %s", name, ms(none), callsInTurn, ms(many), ms(perCall[w]))
 		}
-		d, own := p[3]-p[2], percentile(clock.calls, 0.5)
-		above := p[3] - p[0]
-		report("guarded tool call over the bare SDK", ms(p[0]), ms(p[3]), "+"+ms(above), "< +1 ms", above < time.Millisecond)
-		fmt.Printf("\n  of which hooks that do nothing take %s in the runtime itself\n", ms(p[1]-p[0]))
-		report("guarded tool call over unguarded", ms(p[2]), ms(p[3]), "+"+ms(d), "< +1 ms", d < time.Millisecond)
+		fmt.Println()
+		guarded, above, own := perCall[3]-perCall[2], perCall[3]-perCall[0], percentile(clock.calls, 0.5)
+		report("guarded tool call over unguarded", ms(perCall[2]), ms(perCall[3]), "+"+ms(guarded), "< +1 ms", guarded < time.Millisecond)
+		report("guarded tool call over the bare SDK", ms(perCall[0]), ms(perCall[3]), "+"+ms(above), "< +1 ms", above < time.Millisecond)
+		fmt.Printf("\n  of which hooks that do nothing take %s in the runtime itself\n", ms(perCall[1]-perCall[0]))
 		report("the guard's own time in a call", "", ms(own), "", "< 1 ms", own < time.Millisecond)
-		b.ReportMetric(float64(d)/float64(time.Millisecond), "ms-above-unguarded")
+		b.ReportMetric(float64(guarded)/float64(time.Millisecond), "ms-above-unguarded")
 		b.ReportMetric(float64(own)/float64(time.Millisecond), "ms-guard")
 		b.ReportMetric(float64(above)/float64(time.Millisecond), "ms-above-bare")
 	}
@@ -150,8 +162,9 @@ func (allowAll) After(_ context.Context, _ bridge.ToolCall, result any) (any, er
 func (allowAll) Failed(context.Context, bridge.ToolCall, string)       {}
 func (allowAll) Recover(context.Context, string, bool) bridge.Recovery { return bridge.RecoverDefault }
 
-// bareCaller returns a turn of the bare SDK that makes one tool call.
-func bareCaller(b *testing.B, m *rehearsal.Server, dir, ask string, hooks *copilot.SessionHooks) func() error {
+// bareCaller opens a session of the bare SDK and returns how a turn is taken on
+// it.
+func bareCaller(b *testing.B, m *rehearsal.Server, dir string, hooks *copilot.SessionHooks) func(string) error {
 	b.Helper()
 	ctx := context.Background()
 	c := copilot.NewClient(&copilot.ClientOptions{Connection: copilot.StdioConnection{Path: runtimetest.Path(b)}, BaseDirectory: b.TempDir(),
@@ -177,7 +190,7 @@ func bareCaller(b *testing.B, m *rehearsal.Server, dir, ask string, hooks *copil
 		b.Fatal(err)
 	}
 	last := ""
-	return func() error {
+	return func(ask string) error {
 		if last != "" { // the reset of the turn before is part of a turn on every side
 			if _, err := s.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: last}); err != nil {
 				return err
@@ -192,7 +205,7 @@ func bareCaller(b *testing.B, m *rehearsal.Server, dir, ask string, hooks *copil
 }
 
 // bridgeCaller is the same through the engine, under a gate.
-func bridgeCaller(b *testing.B, m *rehearsal.Server, dir, ask string, gate bridge.Gate) func() error {
+func bridgeCaller(b *testing.B, m *rehearsal.Server, dir string, gate bridge.Gate) func(string) error {
 	b.Helper()
 	ctx := context.Background()
 	e := newEngine(b, m, 1)
@@ -202,7 +215,7 @@ func bridgeCaller(b *testing.B, m *rehearsal.Server, dir, ask string, gate bridg
 		b.Fatal(err)
 	}
 	used := false
-	return func() error {
+	return func(ask string) error {
 		if used {
 			if err := s.Reset(ctx); err != nil {
 				return err
