@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	s.chat = chat.New(b.Engine, chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
 		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
-		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm,
+		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm, Widen: b.widen,
 		AgentSpec: func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
 			gate, err := b.serveGate(o, "http", o.Asker, tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
@@ -160,12 +161,23 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 
 // warm lets the chat runtime run a turn on a model of our own, which costs
 // nothing, so that the first caller does not pay for it.
-func (b *Bridge) warm(ctx context.Context) error {
+func (b *Bridge) warm(ctx context.Context) error { return b.onOwnModel(ctx, b.Engine.Warm) }
+
+// widen gives the chat profile a second runtime, which is warmed up too. One
+// core has no use for it.
+func (b *Bridge) widen(ctx context.Context) error {
+	if runtime.GOMAXPROCS(0) < 2 {
+		return nil
+	}
+	return b.onOwnModel(ctx, b.Engine.Widen)
+}
+
+func (b *Bridge) onOwnModel(ctx context.Context, do func(context.Context, bridge.Profile, bridge.Provider, string) error) error {
 	m := rehearsal.New(rehearsal.WithJournal(0), rehearsal.WithLogger(b.opts.Logger))
 	if err := m.Start(ctx); err != nil {
 		return err
 	}
-	err := b.Engine.Warm(ctx, bridge.ProfileChat, bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, m.Model())
+	err := do(ctx, bridge.ProfileChat, bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, m.Model())
 	return errors.Join(err, m.Close())
 }
 

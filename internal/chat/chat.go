@@ -35,7 +35,7 @@ import (
 type Options struct {
 	Logger *slog.Logger
 	// Conversations is how many are held for their next request; 64. Of those
-	// with one question and its answer only Openings (8) are: most of them
+	// with one question and its answer only Openings (4) are: most of them
 	// never go on, and each session that is in use costs the runtime memory,
 	// 0.2 MB a turn until it is 12 MB (measured).
 	Conversations int
@@ -75,6 +75,8 @@ type Options struct {
 	// Warm is called with a new runtime that has taken over, so that the next
 	// caller does not pay for its first turn.
 	Warm func(ctx context.Context) error
+	// Widen is called when there is more to do than one runtime does well.
+	Widen func(ctx context.Context) error
 }
 
 func (o Options) withDefaults() Options {
@@ -89,7 +91,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	count(&o.Conversations, 64)
-	count(&o.Openings, 8)
+	count(&o.Openings, 4)
 	count(&o.HistoryBytes, 256<<10)
 	count(&o.Answers, 1024)
 	span(&o.ConversationTTL, 30*time.Minute)
@@ -124,6 +126,8 @@ type Service struct {
 	newest   chan struct{} // answer.first of the turn that began last
 	turns    int           // since the memory was looked at
 	rotating bool
+	widening bool
+	widened  time.Time // when that was last tried
 }
 
 // New returns a service on an engine, which stays the caller's. Close ends it.

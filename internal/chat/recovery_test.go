@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -102,6 +103,48 @@ func TestRotation(t *testing.T) {
 		t.Errorf("%q, %v", o.text(), o.err)
 	}
 	eventually(t, "the old runtime has ended", func() bool { b.expire(); return syscall.Kill(old, 0) != nil })
+}
+
+// Many callers at once get a second runtime, over which their sessions are
+// spread; when they have gone it ends.
+func TestWidening(t *testing.T) {
+	b := onRuntime(t, Options{ConversationTTL: 2 * time.Second}, engine.Limits{})
+	many := func() {
+		var wg sync.WaitGroup
+		for range 2 * widenAt {
+			wg.Go(func() {
+				if o := ask(b.ctx, b.Service, chatOf(say("hello"))); o.err != nil || o.text() != "hello" {
+					t.Errorf("%q, %v", o.text(), o.err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	ask(b.ctx, b.Service, chatOf(say("hello"))).good(t, bridge.EndDone, "hello")
+	if pids := b.agent.ProgramPIDs(bridge.ProfileChat); len(pids) != 1 {
+		t.Fatalf("runtimes %v for one caller", pids)
+	}
+	many()
+	eventually(t, "a second runtime", func() bool { return len(b.agent.ProgramPIDs(bridge.ProfileChat)) == 2 })
+	second := b.agent.ProgramPIDs(bridge.ProfileChat)[1]
+	spread := func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, list := range b.pool.sessions {
+			for _, x := range list {
+				if x.session.Crowded() {
+					return false
+				}
+			}
+		}
+		return b.pool.size() > 0
+	}
+	eventually(t, "the sessions are spread", func() bool { many(); return spread() })
+	eventually(t, "quiet", func() bool { return b.Stats().Running == 0 })
+	eventually(t, "the second runtime has ended", func() bool { b.expire(); return syscall.Kill(second, 0) != nil })
+	if pids := b.agent.ProgramPIDs(bridge.ProfileChat); len(pids) != 1 {
+		t.Errorf("runtimes %v are left", pids)
+	}
 }
 
 func TestBrokenStreams(t *testing.T) {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
@@ -58,5 +59,39 @@ func (s *Service) rotate(p bridge.Profile) {
 	s.mu.Unlock()
 	for _, session := range old {
 		s.discard(session)
+	}
+}
+
+const (
+	// widenAt is how many turns at once are worth a second runtime.
+	widenAt = 8
+	// widenEvery bounds how often one is asked for: there may be one already.
+	widenEvery = 5 * time.Second
+)
+
+// shouldWiden says that a second runtime is to be asked for. mu is held.
+func (s *Service) shouldWiden() bool {
+	if s.opts.Widen == nil || s.running < widenAt || s.widening || time.Since(s.widened) < widenEvery {
+		return false
+	}
+	s.widening, s.widened = true, time.Now()
+	return true
+}
+
+// widen asks for a second runtime beside the turns. Pooled sessions move over
+// as they are emptied, see dispose.
+func (s *Service) widen() {
+	work := func() {
+		ctx, cancel := context.WithTimeout(s.ctx, openWithin)
+		defer cancel()
+		if err := s.opts.Widen(ctx); err != nil {
+			s.opts.Logger.Warn("a second runtime could not be started", "error", err)
+		}
+		s.mu.Lock()
+		s.widening = false
+		s.mu.Unlock()
+	}
+	if err := s.start(work); err != nil {
+		s.opts.Logger.Debug("no second runtime is needed any more", "error", err)
 	}
 }

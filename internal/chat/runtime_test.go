@@ -4,6 +4,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -41,6 +42,14 @@ func onRuntime(t testing.TB, opts Options, limits engine.Limits) *bench {
 		limits.MaxConcurrent, limits.QueueLimit, limits.MaxRetries = 16, 1000, 3
 	}
 	e := engine.New(engine.Options{Agent: a, Limits: limits})
+	opts.Widen = func(ctx context.Context) error {
+		other := rehearsal.New() // tests look at what the model was asked
+		if err := other.Start(ctx); err != nil {
+			return err
+		}
+		err := e.Widen(ctx, bridge.ProfileChat, bridge.Provider{Kind: "openai", BaseURL: other.URL(), APIKey: other.Key()}, other.Model())
+		return errors.Join(err, other.Close())
+	}
 	s := New(e, opts)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(func() {

@@ -26,7 +26,11 @@ func (s *Service) run(ctx context.Context, a *answer, known *conversation) {
 	s.mu.Lock()
 	s.running++ // settle counts it out
 	s.newest = a.first
+	widen := s.shouldWiden()
 	s.mu.Unlock()
+	if widen {
+		s.widen()
+	}
 	c, p, err := s.prepare(ctx, a, known)
 	if err != nil {
 		seat.Close()

@@ -182,9 +182,10 @@ func (s *Service) open(ctx context.Context, c *bridge.Chat, sh *shape) (*engine.
 }
 
 // dispose cleans the session of a conversation for the next caller, or
-// deletes it if it cannot be proven clean. No turn runs in it.
+// deletes it if it cannot be proven clean, or if the next one had better be
+// opened in another runtime. No turn runs in it.
 func (s *Service) dispose(c *conversation) {
-	if !c.odd && s.clean(c.shape, c.session) {
+	if !c.odd && !c.session.Crowded() && s.clean(c.shape, c.session) {
 		s.keep(c.shape, c.session)
 		return
 	}

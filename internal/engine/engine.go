@@ -50,6 +50,10 @@ type (
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
 	}
+	// Widener can give a profile a second runtime while there is much to do.
+	Widener interface {
+		Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
+	}
 	// Resetter is a session that can forget its conversation.
 	Resetter interface {
 		Reset(ctx context.Context) error
@@ -66,6 +70,11 @@ type (
 	// in which new sessions are opened.
 	Dater interface {
 		Current() bool
+	}
+	// Sharer is a session that knows whether its runtime has more than its
+	// share of them.
+	Sharer interface {
+		Crowded() bool
 	}
 )
 
@@ -194,6 +203,15 @@ func (e *Engine) Memory(p bridge.Profile) int64 {
 func (e *Engine) Rotate(ctx context.Context, p bridge.Profile) error {
 	if r, ok := e.opts.Agent.(Rotator); ok {
 		return r.Rotate(ctx, p)
+	}
+	return nil
+}
+
+// Widen has new sessions of a profile spread over two runtimes. The provider
+// answers a dummy turn, as with Warm.
+func (e *Engine) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
+	if w, ok := e.opts.Agent.(Widener); ok {
+		return w.Widen(ctx, p, provider, model)
 	}
 	return nil
 }

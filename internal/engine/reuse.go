@@ -92,6 +92,13 @@ func (s *Session) Current() bool {
 	return !stale
 }
 
+// Crowded says that a new session would find more room than this one has,
+// which is therefore better discarded than kept for somebody else.
+func (s *Session) Crowded() bool {
+	c, ok := s.current().(Sharer)
+	return ok && c.Crowded()
+}
+
 // Discard closes the session and deletes what the agent stored of it.
 func (s *Session) Discard(ctx context.Context) error {
 	s.engine.mu.Lock()

@@ -3,9 +3,10 @@
 // the SDK's, and translates between them. It decides nothing about what a
 // tool may do; that is asked of the session's Gate.
 //
-// An Agent owns at most two runtime processes, one a profile, because the
-// SDK's mode belongs to the process. Each is started when it is first needed
-// and replaced, after a pause that grows, when it dies.
+// An Agent owns a runtime process a profile, because the SDK's mode belongs to
+// the process, and a second one for a profile with much to do (see Widen).
+// Each is started when it is first needed and replaced, after a pause that
+// grows, when it dies.
 package sdk
 
 import (
@@ -57,9 +58,12 @@ type Telemetry struct {
 type Agent struct {
 	opts Options
 
-	mu     sync.Mutex
-	hosts  map[bridge.Profile]*host
-	closed bool
+	starting sync.WaitGroup // hosts that come or go; added to under mu, while not closed
+
+	mu       sync.Mutex
+	lanes    map[bridge.Profile][]*host
+	widening bool
+	closed   bool
 }
 
 // New returns an agent; nothing is started yet.
@@ -67,25 +71,19 @@ func New(opts Options) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{opts: opts, hosts: map[bridge.Profile]*host{}}
+	return &Agent{opts: opts, lanes: map[bridge.Profile][]*host{}}
 }
 
 // Name is "sdk".
 func (a *Agent) Name() string { return "sdk" }
 
-// host returns the host of a profile with its process, started if need be.
+// host returns the first host of a profile with its process, started if need
+// be.
 func (a *Agent) host(ctx context.Context, p bridge.Profile) (*host, *process, error) {
-	a.mu.Lock()
-	if a.closed {
-		a.mu.Unlock()
-		return nil, nil, errClosed()
+	h, err := a.first(p)
+	if err != nil {
+		return nil, nil, err
 	}
-	h := a.hosts[p]
-	if h == nil {
-		h = newHost(&a.opts, p)
-		a.hosts[p] = h
-	}
-	a.mu.Unlock()
 	proc, err := h.ensure(ctx)
 	return h, proc, err
 }
@@ -94,7 +92,10 @@ func (a *Agent) host(ctx context.Context, p bridge.Profile) (*host, *process, er
 // started for them where one runs, or ran before it died.
 func (a *Agent) anyHost(ctx context.Context) (*host, *process, error) {
 	a.mu.Lock()
-	known := maps.Clone(a.hosts)
+	known := map[bridge.Profile]*host{}
+	for p, lanes := range a.lanes {
+		known[p] = lanes[0]
+	}
 	a.mu.Unlock()
 	profile := bridge.ProfileAgent
 	for p, h := range known {
@@ -107,7 +108,12 @@ func (a *Agent) anyHost(ctx context.Context) (*host, *process, error) {
 
 // Open makes a new session.
 func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
-	h, proc, err := a.host(ctx, spec.Profile)
+	h, arrived, err := a.lane(spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	defer arrived()
+	proc, err := h.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +126,12 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 
 // Resume goes on with a stored session.
 func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) (bridge.Session, error) {
-	h, proc, err := a.host(ctx, spec.Profile)
+	h, arrived, err := a.lane(spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	defer arrived()
+	proc, err := h.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -261,20 +272,11 @@ func (a *Agent) Ping(ctx context.Context) error {
 // provider, so that the first real turn does not pay for it. The provider is
 // meant to be a local one: a turn on GitHub's models would cost money.
 func (a *Agent) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
-	s, err := a.Open(ctx, bridge.SessionSpec{Profile: p, Provider: &provider, Model: model})
+	h, err := a.first(p)
 	if err != nil {
 		return err
 	}
-	var turnErr error
-	for _, err := range s.Send(ctx, bridge.Prompt{Text: "warm-up"}) {
-		turnErr = err
-	}
-	id := s.ID()
-	err = errors.Join(turnErr, s.Close(ctx))
-	if _, proc, herr := a.host(ctx, p); herr == nil {
-		err = errors.Join(err, proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) }))
-	}
-	if err != nil {
+	if err := a.warmUp(ctx, h, provider, model); err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
 	return nil
@@ -284,7 +286,7 @@ func (a *Agent) Warm(ctx context.Context, p bridge.Profile, provider bridge.Prov
 func (a *Agent) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.closed = true
-	hosts := slices.Collect(maps.Values(a.hosts))
+	hosts := slices.Concat(slices.Collect(maps.Values(a.lanes))...)
 	a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -294,5 +296,6 @@ func (a *Agent) Close(ctx context.Context) error {
 		wg.Go(func() { errs[i] = h.close(ctx) })
 	}
 	wg.Wait()
+	a.starting.Wait() // what comes or goes just now ends by itself
 	return errors.Join(errs...)
 }

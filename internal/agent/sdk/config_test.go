@@ -30,7 +30,7 @@ type nobody struct{ bridge.Person }
 // A session is resumed under the configuration that it was opened with.
 func TestResumeCarriesEverything(t *testing.T) {
 	opts := Options{}
-	s := newSession(newHost(&opts, bridge.ProfileAgent), &process{}, full())
+	s := newSession(newHost(New(opts), bridge.ProfileAgent), &process{}, full())
 	defer s.stop()
 	c, err := s.config()
 	if err != nil {
@@ -63,7 +63,7 @@ func TestProviderNeedsAModel(t *testing.T) {
 	spec := full()
 	spec.Model = ""
 	opts := Options{}
-	s := newSession(newHost(&opts, bridge.ProfileAgent), &process{}, spec)
+	s := newSession(newHost(New(opts), bridge.ProfileAgent), &process{}, spec)
 	defer s.stop()
 	if _, err := s.config(); bridge.CodeOf(err) != bridge.CodeInvalid {
 		t.Errorf("%v", err)
@@ -110,7 +110,7 @@ func TestUnknownSDKEventsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []bridge.Event
-	newTranslator(newHost(&Options{}, bridge.ProfileAgent)).translate(e, func(ev bridge.Event) { got = append(got, ev) })
+	newTranslator(newHost(New(Options{}), bridge.ProfileAgent)).translate(e, func(ev bridge.Event) { got = append(got, ev) })
 	if len(got) != 1 {
 		t.Fatalf("%d events", len(got))
 	}
@@ -131,7 +131,7 @@ func FuzzTranslate(f *testing.F) {
 		if json.Unmarshal([]byte(line), &e) != nil {
 			return
 		}
-		tr := newTranslator(newHost(&Options{}, bridge.ProfileAgent))
+		tr := newTranslator(newHost(New(Options{}), bridge.ProfileAgent))
 		for range 2 {
 			tr.translate(e, func(ev bridge.Event) {
 				if b, err := bridge.EncodeEvent(ev); err != nil || !json.Valid(b) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type process struct {
 
 	mu       sync.Mutex
 	sessions map[*copilot.Session]struct{} // not disconnected yet
+	leaving  int                           // being disconnected
 	doomed   []string                      // sessions whose files go with the process
 	ended    bool
 }
@@ -61,13 +63,21 @@ func (p *process) attach(s *copilot.Session) {
 func (p *process) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.sessions) == 0
+	return len(p.sessions) == 0 && p.leaving == 0
 }
 
-func (p *process) detach(s *copilot.Session) {
+// detach takes a session out that is about to be disconnected; gone says that
+// it has been. The process is not ended for want of sessions in between.
+func (p *process) detach(s *copilot.Session) (gone func()) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	delete(p.sessions, s)
-	p.mu.Unlock()
+	p.leaving++
+	return func() {
+		p.mu.Lock()
+		p.leaving--
+		p.mu.Unlock()
+	}
 }
 
 // disconnect ends the SDK's goroutine of every session that is left. The
@@ -86,6 +96,9 @@ func (p *process) disconnect() {
 type host struct {
 	opts    *Options
 	profile bridge.Profile
+	agent   *Agent
+	present atomic.Pointer[process] // proc, unless it is dead; for those who cannot wait for mu
+	pending int                     // sessions about to be opened or deleted; Agent.mu guards it
 
 	mu       sync.Mutex
 	proc     *process  // nil before the first start
@@ -96,7 +109,9 @@ type host struct {
 	retired  map[*process]struct{} // replaced, but with sessions left
 }
 
-func newHost(opts *Options, p bridge.Profile) *host { return &host{opts: opts, profile: p} }
+func newHost(a *Agent, p bridge.Profile) *host {
+	return &host{opts: &a.opts, profile: p, agent: a}
+}
 
 // ensure returns a process that was alive a moment ago.
 func (h *host) ensure(ctx context.Context) (*process, error) {
@@ -126,6 +141,7 @@ func (h *host) ensure(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	h.proc, h.dead = proc, false
+	h.present.Store(proc)
 	return proc, nil
 }
 
@@ -159,7 +175,13 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		Mode:            copilot.ModeCopilotCli,
 	}
 	if h.profile == bridge.ProfileChat {
-		opts.Mode = copilot.ModeEmpty
+		// Away from the user's project: in a repository the runtime starts git
+		// with every turn.
+		opts.Mode, opts.WorkingDirectory = copilot.ModeEmpty, h.opts.Home
+		if err := os.MkdirAll(h.opts.Home, 0o700); err != nil {
+			return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make the runtime's directory", Cause: err,
+				Remedy: "make sure that " + h.opts.Home + " can be written"}
+		}
 	}
 	if t := h.opts.Telemetry; t != nil {
 		opts.Telemetry = &copilot.TelemetryConfig{OTLPEndpoint: t.OTLPEndpoint, FilePath: t.FilePath,
@@ -239,6 +261,7 @@ func (h *host) crashed(p *process) {
 		return
 	}
 	h.dead = true
+	h.present.Store(nil)
 	h.backOff()
 	if err := p.tree.Stop(context.Background()); err != nil {
 		h.opts.Logger.Warn("sweeping after a crash", "error", err)
@@ -264,6 +287,7 @@ func (h *host) worked() {
 func (h *host) discard(ctx context.Context, how func(context.Context) error) error {
 	p := h.proc
 	h.proc = nil
+	h.present.Store(nil)
 	return h.end(ctx, p, how)
 }
 
@@ -284,14 +308,28 @@ func (h *host) close(ctx context.Context) error {
 	return errors.Join(err, h.discard(ctx, how))
 }
 
-// ProgramPID is the pid of the runtime itself, for tests that kill it.
+// ProgramPID is the pid of a profile's first runtime itself, for tests that
+// kill it.
 func (a *Agent) ProgramPID(p bridge.Profile) int {
-	a.mu.Lock()
-	h := a.hosts[p]
-	a.mu.Unlock()
-	if h == nil {
-		return 0
+	if pids := a.ProgramPIDs(p); len(pids) > 0 {
+		return pids[0]
 	}
+	return 0
+}
+
+// ProgramPIDs are those of all of a profile's lanes.
+func (a *Agent) ProgramPIDs(p bridge.Profile) []int {
+	a.mu.Lock()
+	lanes := a.lanes[p]
+	a.mu.Unlock()
+	var out []int
+	for _, h := range lanes {
+		out = append(out, h.programPID())
+	}
+	return out
+}
+
+func (h *host) programPID() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.proc == nil {

@@ -90,6 +90,10 @@ func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
 // new sessions are opened.
 func (s *session) Current() bool { return s.host.current(s.proc) }
 
+// Crowded says that the session's runtime has more than its share of the
+// sessions: one that is not needed should be opened anew elsewhere.
+func (s *session) Crowded() bool { return s.host.agent.crowded(s.host) }
+
 // Remove closes the session and deletes what is stored of it. If the runtime
 // cannot do that any more, or not in time, it is done when the runtime has
 // ended.
@@ -106,6 +110,8 @@ func (s *session) Remove(ctx context.Context) error {
 
 func (s *session) remove(ctx context.Context) error {
 	id := s.ID()
+	leave := s.host.agent.stay(s.host)
+	defer leave(ctx)
 	if err := s.Close(ctx); err != nil {
 		return err
 	}

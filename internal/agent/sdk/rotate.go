@@ -10,28 +10,41 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// Memory is what the runtime of a profile holds of the machine's memory, in
-// bytes; 0 if none runs or this platform does not tell.
+// Memory is what the largest runtime of a profile holds of the machine's
+// memory, in bytes; 0 if none runs or this platform does not tell.
 func (a *Agent) Memory(p bridge.Profile) int64 {
-	pid := a.ProgramPID(p)
-	if pid == 0 {
-		return 0
-	}
-	return residentBytes(pid)
+	_, held := a.largest(p)
+	return held
 }
 
-// Rotate starts a new runtime for a profile, in which all sessions are opened
-// from then on. The old one goes on with those that it has and ends with the
-// last of them: a runtime never gives back the memory of a deleted session.
-// Without a running one it does nothing.
+func (a *Agent) largest(p bridge.Profile) (most *host, held int64) {
+	a.mu.Lock()
+	lanes := a.lanes[p]
+	a.mu.Unlock()
+	for _, h := range lanes {
+		var bytes int64
+		if pid := h.programPID(); pid != 0 {
+			bytes = residentBytes(pid)
+		}
+		if most == nil || bytes > held {
+			most, held = h, bytes
+		}
+	}
+	return most, held
+}
+
+// Rotate starts a new runtime in place of a profile's largest, in which its
+// sessions are opened from then on. The old one goes on with those that it has
+// and ends with the last of them: a runtime never gives back the memory of a
+// deleted session. Without a running one it does nothing.
 func (a *Agent) Rotate(ctx context.Context, p bridge.Profile) error {
 	a.mu.Lock()
-	h := a.hosts[p]
 	closed := a.closed
 	a.mu.Unlock()
 	if closed {
 		return errClosed()
 	}
+	h, _ := a.largest(p)
 	if h == nil {
 		return nil
 	}
@@ -50,6 +63,7 @@ func (h *host) rotate(ctx context.Context) error {
 	}
 	old := h.proc
 	h.proc = next
+	h.present.Store(next)
 	if h.retired == nil {
 		h.retired = map[*process]struct{}{}
 	}
@@ -67,10 +81,12 @@ func (h *host) current(p *process) bool {
 // left is called when a session has gone from p.
 func (h *host) left(ctx context.Context, p *process) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.endIfLeft(ctx, p); err != nil {
+	err := h.endIfLeft(ctx, p)
+	h.mu.Unlock()
+	if err != nil {
 		h.opts.Logger.Warn("ending a runtime that was replaced", "error", err)
 	}
+	h.agent.narrow(ctx, h)
 }
 
 // endIfLeft ends a retired process without sessions. mu is held.

@@ -384,10 +384,14 @@ func (s *session) Close(ctx context.Context) error {
 		s.abortTurn(t)
 	}
 	s.stop()
-	s.proc.detach(s.sdk)
+	gone := s.proc.detach(s.sdk)
 	defer s.host.left(ctx, s.proc)
 	done := make(chan error, 1)
-	go func() { done <- s.sdk.Disconnect() }() // returns when the process ends at the latest
+	go func() { // returns when the process ends at the latest
+		err := s.sdk.Disconnect()
+		gone()
+		done <- err
+	}()
 	select {
 	case err := <-done:
 		if err = s.host.explain(err, "close the session"); bridge.CodeOf(err) == bridge.CodeCrashed {

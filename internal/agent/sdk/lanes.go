@@ -1,0 +1,168 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// A profile has one lane, which is a host, or for a while a second one beside
+// it: a runtime does part of its work one thing after another, so that with
+// many turns at once two of them get a third more done on the same machine.
+// The second is there while it has sessions.
+const (
+	mostLanes = 2
+	// crowd is how many sessions more than another lane has are too many.
+	crowd = 2
+)
+
+// first returns the host of a profile that is always there.
+func (a *Agent) first(p bridge.Profile) (*host, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, errClosed()
+	}
+	if len(a.lanes[p]) == 0 {
+		a.lanes[p] = []*host{newHost(a, p)}
+	}
+	return a.lanes[p][0], nil
+}
+
+// lane returns the host that a new session of a profile is opened on: the one
+// with the fewest. It is not taken away until arrived is called.
+func (a *Agent) lane(p bridge.Profile) (h *host, arrived func(), err error) {
+	if h, err = a.first(p); err != nil {
+		return nil, nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.lanes[p] {
+		if x.load()+x.pending < h.load()+h.pending {
+			h = x
+		}
+	}
+	h.pending++
+	return h, func() { a.arrived(h) }, nil
+}
+
+func (a *Agent) arrived(h *host) {
+	a.mu.Lock()
+	h.pending--
+	a.mu.Unlock()
+}
+
+// stay keeps a lane from being ended until the function is called that it
+// returns.
+func (a *Agent) stay(h *host) (leave func(context.Context)) {
+	a.mu.Lock()
+	h.pending++
+	a.mu.Unlock()
+	return func(ctx context.Context) {
+		a.arrived(h)
+		a.narrow(ctx, h)
+	}
+}
+
+// Widen gives a profile a second runtime, unless it has one, and lets it run a
+// turn first; see Warm. Sessions that were there before stay where they are.
+func (a *Agent) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
+	a.mu.Lock()
+	enough := a.closed || a.widening || len(a.lanes[p]) == 0 || len(a.lanes[p]) >= mostLanes
+	if !enough {
+		a.widening = true
+		a.starting.Add(1)
+	}
+	a.mu.Unlock()
+	if enough {
+		return nil
+	}
+	defer a.starting.Done()
+	h := newHost(a, p)
+	err := a.warmUp(ctx, h, provider, model)
+	a.mu.Lock()
+	a.widening = false
+	if err == nil && !a.closed {
+		a.lanes[p] = append(a.lanes[p], h)
+		h = nil
+	}
+	a.mu.Unlock()
+	if h != nil {
+		err = errors.Join(err, h.close(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// narrow is called when a session has gone from h: a lane beside the first
+// that has no more of them is ended.
+func (a *Agent) narrow(ctx context.Context, h *host) {
+	a.mu.Lock()
+	lanes := a.lanes[h.profile]
+	i := slices.Index(lanes, h)
+	gone := i > 0 && h.pending == 0 && h.empty() && !a.closed
+	if gone {
+		a.lanes[h.profile] = slices.Delete(slices.Clone(lanes), i, i+1)
+		a.starting.Add(1)
+	}
+	a.mu.Unlock()
+	if !gone {
+		return
+	}
+	defer a.starting.Done()
+	if err := h.close(context.WithoutCancel(ctx)); err != nil {
+		a.opts.Logger.Warn("ending a runtime that has nothing left to do", "error", err)
+	}
+}
+
+// crowded says whether h has more than its share of the profile's sessions.
+func (a *Agent) crowded(h *host) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.lanes[h.profile] {
+		if x != h && h.load() > x.load()+x.pending+crowd {
+			return true
+		}
+	}
+	return false
+}
+
+// load is how many sessions the host's process has; none if it is dead.
+func (h *host) load() int {
+	p := h.present.Load()
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.sessions)
+}
+
+// empty says that no session is left in any process of the host. It does not
+// wait for a host that is busy with a start: that one is not empty for long.
+func (h *host) empty() bool {
+	p := h.present.Load()
+	if p != nil && !p.idle() || !h.mu.TryLock() {
+		return false
+	}
+	defer h.mu.Unlock()
+	return len(h.retired) == 0
+}
+
+// warmUp has a host run one turn in a session that is deleted again.
+func (a *Agent) warmUp(ctx context.Context, h *host, provider bridge.Provider, model string) error {
+	proc, err := h.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	s := newSession(h, proc, bridge.SessionSpec{Profile: h.profile, Provider: &provider, Model: model})
+	if err := s.create(ctx); err != nil {
+		return h.noticed(proc, h.explain(err, "open a session"))
+	}
+	var turnErr error
+	for _, err := range s.Send(ctx, bridge.Prompt{Text: "warm-up"}) {
+		turnErr = err
+	}
+	return errors.Join(turnErr, s.Remove(context.WithoutCancel(ctx)))
+}
