@@ -4,6 +4,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 )
 
 // The values of stop_reason that an answer can have here.
@@ -88,7 +89,7 @@ func (a *answer) next(ev bridge.Event) {
 	case bridge.TurnEnded:
 		a.end(e)
 	default:
-		a.think(activity(ev))
+		a.think(wire.Activity(ev))
 	}
 }
 

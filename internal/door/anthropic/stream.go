@@ -185,7 +185,7 @@ func (s *stream) pieces(delta string) {
 
 // piece is what happens most often by far, and is encoded by hand.
 func (s *stream) piece(_ kind, text string) {
-	s.buf = appendString(append(s.buf[:0], s.prefix...), text)
+	s.buf = wire.AppendString(append(s.buf[:0], s.prefix...), text)
 	s.buf = append(s.buf, "}}"...)
 	s.out.Append("content_block_delta", s.buf)
 	s.dirty = true

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 )
 
 // between separates the messages of one answer. Only agents, which speak
@@ -83,7 +84,7 @@ func (l *live) next(ev bridge.Event) (text, reasoning string) {
 	case bridge.TurnEnded:
 		text = l.stop.rest()
 	default:
-		reasoning = l.thinking.line(activity(ev))
+		reasoning = l.thinking.line(wire.Activity(ev))
 	}
 	return text, reasoning
 }
@@ -194,7 +195,7 @@ func (w *whole) next(ev bridge.Event) (stopped bool) {
 	case bridge.TurnEnded:
 		w.close("") // a message that nobody has finished
 	default:
-		w.reasoning.WriteString(w.thinking.line(activity(ev)))
+		w.reasoning.WriteString(w.thinking.line(wire.Activity(ev)))
 	}
 	return stopped
 }
@@ -228,4 +229,14 @@ func finishReason(o *outcome, stopped, legacy bool) string {
 	default:
 		return "tool_calls"
 	}
+}
+
+// firstOf is the first that says something.
+func firstOf(list ...string) string {
+	for _, s := range list {
+		if s = strings.TrimSpace(s); s != "" {
+			return s
+		}
+	}
+	return ""
 }

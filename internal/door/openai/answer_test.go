@@ -1,9 +1,7 @@
 package openai
 
 import (
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
@@ -28,24 +26,6 @@ func TestWholeReasoningOfSeveralMessages(t *testing.T) {
 	}
 	if w.reasoning.String() != "One.\n\nTwo." || w.text.String() != "a\n\nb" {
 		t.Errorf("got %q, %q", w.reasoning.String(), w.text.String())
-	}
-}
-
-func TestActivityIsOneShortLine(t *testing.T) {
-	long := strings.Repeat("é", 500)
-	for _, ev := range []bridge.Event{
-		bridge.ToolStarted{Call: bridge.ToolCall{Name: "bash", Args: map[string]any{"command": long}}},
-		bridge.ToolStarted{Call: bridge.ToolCall{Name: "odd", Args: "text"}},
-		bridge.ToolStarted{Call: bridge.ToolCall{Name: "odd", Args: map[string]any{"n": 1}}},
-		bridge.ToolFinished{Error: "a\r\nb" + long},
-		bridge.ToolFinished{},
-		bridge.PermissionAsked{Request: bridge.PermissionRequest{Kind: bridge.PermissionMCP}},
-		bridge.PermissionDecided{},
-	} {
-		got := activity(ev)
-		if len(got) > maxActivity+40 || !utf8.ValidString(got) || strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, "\n") {
-			t.Errorf("%+v: %q", ev, got)
-		}
 	}
 }
 

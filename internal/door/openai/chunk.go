@@ -2,7 +2,8 @@ package openai
 
 import (
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 )
 
 // chunks encodes the chunks of one stream. Each delta of a text costs a chunk,
@@ -21,11 +22,11 @@ type chunks struct {
 func newChunks(id string, created int64, model string, withUsage bool) *chunks {
 	c := &chunks{}
 	c.head = append(c.head, `{"id":`...)
-	c.head = appendString(c.head, id)
+	c.head = wire.AppendString(c.head, id)
 	c.head = append(c.head, `,"object":"chat.completion.chunk","created":`...)
 	c.head = strconv.AppendInt(c.head, created, 10)
 	c.head = append(c.head, `,"model":`...)
-	c.head = appendString(c.head, model)
+	c.head = wire.AppendString(c.head, model)
 	c.head = append(c.head, `,"choices":[`...)
 	c.end = append(c.end, `}]`...)
 	if withUsage {
@@ -52,9 +53,9 @@ func (c *chunks) call(index int, id, name string) []byte {
 	c.open(`{"tool_calls":[{"index":`)
 	c.buf = strconv.AppendInt(c.buf, int64(index), 10)
 	c.buf = append(c.buf, `,"id":`...)
-	c.buf = appendString(c.buf, id)
+	c.buf = wire.AppendString(c.buf, id)
 	c.buf = append(c.buf, `,"type":"function","function":{"name":`...)
-	c.buf = appendString(c.buf, name)
+	c.buf = wire.AppendString(c.buf, name)
 	c.buf = append(c.buf, `,"arguments":""}}]}`...)
 	return c.close()
 }
@@ -63,7 +64,7 @@ func (c *chunks) callArguments(index int, text string) []byte {
 	c.open(`{"tool_calls":[{"index":`)
 	c.buf = strconv.AppendInt(c.buf, int64(index), 10)
 	c.buf = append(c.buf, `,"function":{"arguments":`...)
-	c.buf = appendString(c.buf, text)
+	c.buf = wire.AppendString(c.buf, text)
 	c.buf = append(c.buf, `}}]}`...)
 	return c.close()
 }
@@ -72,14 +73,14 @@ func (c *chunks) callArguments(index int, text string) []byte {
 // were tools.
 func (c *chunks) function(name string) []byte {
 	c.open(`{"function_call":{"name":`)
-	c.buf = appendString(c.buf, name)
+	c.buf = wire.AppendString(c.buf, name)
 	c.buf = append(c.buf, `,"arguments":""}}`...)
 	return c.close()
 }
 
 func (c *chunks) functionArguments(text string) []byte {
 	c.open(`{"function_call":{"arguments":`)
-	c.buf = appendString(c.buf, text)
+	c.buf = wire.AppendString(c.buf, text)
 	c.buf = append(c.buf, `}}`...)
 	return c.close()
 }
@@ -87,7 +88,7 @@ func (c *chunks) functionArguments(text string) []byte {
 func (c *chunks) finish(reason string) []byte {
 	c.open(`{}`)
 	c.buf = append(c.buf, `,"logprobs":null,"finish_reason":`...)
-	c.buf = appendString(c.buf, reason)
+	c.buf = wire.AppendString(c.buf, reason)
 	c.buf = append(c.buf, c.end...)
 	return c.buf
 }
@@ -127,61 +128,7 @@ func (c *chunks) delta(delta string) []byte {
 
 func (c *chunks) field(name, text string) []byte {
 	c.open(name)
-	c.buf = appendString(c.buf, text)
+	c.buf = wire.AppendString(c.buf, text)
 	c.buf = append(c.buf, '}')
 	return c.close()
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string, byte for byte as encoding/json
-// does with HTML escapes off.
-func appendString(to []byte, s string) []byte {
-	to = append(to, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		b := s[i]
-		if b >= ' ' && b != '"' && b != '\\' && b < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if b >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			switch {
-			case r == utf8.RuneError && size == 1:
-				to = append(append(to, s[start:i]...), `\ufffd`...)
-			case r == '\u2028' || r == '\u2029': // line ends in JavaScript
-				to = append(append(to, s[start:i]...), `\u202`...)
-				to = append(to, hexDigits[r&0xF])
-			default:
-				i += size
-				continue
-			}
-			i += size
-			start = i
-			continue
-		}
-		to = append(to, s[start:i]...)
-		switch b {
-		case '"', '\\':
-			to = append(to, '\\', b)
-		case '\n':
-			to = append(to, '\\', 'n')
-		case '\r':
-			to = append(to, '\\', 'r')
-		case '\t':
-			to = append(to, '\\', 't')
-		case '\b':
-			to = append(to, '\\', 'b')
-		case '\f':
-			to = append(to, '\\', 'f')
-		default:
-			to = append(to, `\u00`...)
-			to = append(to, hexDigits[b>>4], hexDigits[b&0xF])
-		}
-		i++
-		start = i
-	}
-	to = append(to, s[start:]...)
-	return append(to, '"')
 }

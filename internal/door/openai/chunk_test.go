@@ -104,17 +104,6 @@ func TestUsageChunk(t *testing.T) {
 	}
 }
 
-func FuzzAppendString(f *testing.F) {
-	for _, s := range awkward {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if got, want := string(appendString(nil, s)), standard(t, s); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
 // nowhere is a client that costs nothing.
 type nowhere struct{ header http.Header }
 

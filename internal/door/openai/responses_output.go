@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 )
 
 // responseOutput makes the items of an answer out of the events of a turn and
@@ -78,7 +79,7 @@ func (o *responseOutput) next(ev bridge.Event) {
 			}
 		}
 	default:
-		o.think("activity", activity(ev))
+		o.think("activity", wire.Activity(ev))
 	}
 }
 

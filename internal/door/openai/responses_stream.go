@@ -116,7 +116,7 @@ func (s *responseStream) delta(typ, itemID string, outputIndex int, part string,
 	s.buf = append(append(append(s.buf, `,"`...), part...), `":`...)
 	s.buf = strconv.AppendInt(s.buf, int64(partIndex), 10)
 	s.buf = append(s.buf, `,"delta":`...)
-	s.buf = appendString(s.buf, text)
+	s.buf = wire.AppendString(s.buf, text)
 	if part == "content_index" {
 		s.buf = append(s.buf, `,"logprobs":[]`...)
 	}

@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 // maxActivity bounds a line about a tool, in bytes.
 const maxActivity = 200
 
-// activity puts what an agent does into words, for the place where the API
-// shows reasoning: its tools run here and not in the client, so there is no
-// other place for them. It is "" for events that are not worth a line.
-func activity(ev bridge.Event) string {
+// Activity puts what an agent does into words, for the place where an API shows
+// reasoning: its tools run here and not in the client, so there is no other
+// place for them. It is a line, or "" for events that are not worth one.
+func Activity(ev bridge.Event) string {
 	switch e := ev.(type) {
 	case bridge.ToolStarted:
 		return "▸ " + oneLine(e.Call.Name+about(e.Call.Args)) + "\n"
@@ -63,6 +63,7 @@ func oneLine(s string) string {
 	return s
 }
 
+// firstOf is the first that says something.
 func firstOf(list ...string) string {
 	for _, s := range list {
 		if s = strings.TrimSpace(s); s != "" {
