@@ -2,12 +2,14 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
 // What follows is for the bridge's own operations on a workspace, which hand
@@ -18,17 +20,51 @@ import (
 // returns how many there were.
 func (g *Guard) Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error) {
 	began := time.Now()
-	hidden, size := 0, 0
-	for _, t := range texts {
-		clean, n := g.opts.Redactor.String(*t)
-		hidden, size = hidden+n, size+len(clean)
-		*t = clean
+	hidden, size, err := g.mask(texts)
+	if err != nil {
+		return 0, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: err.Error()}, began))
 	}
 	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: map[string]any{"bytes": size}, Decision: "allow"}
 	if hidden > 0 {
 		e.Reason = fmt.Sprintf("%d secrets hidden", hidden)
 	}
 	return hidden, g.record(ctx, e, began)
+}
+
+// manyTexts is from where on it pays to mask with all processors.
+const manyTexts = 4096
+
+// mask hides secrets in texts and returns how many there were, and how many
+// bytes are left.
+func (g *Guard) mask(texts []*string) (hidden, size int, err error) {
+	workers := 1
+	if len(texts) >= manyTexts {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	found, left, failed := make([]int, workers), make([]int, workers), make([]error, workers)
+	var running sync.WaitGroup
+	for i := range workers {
+		part := texts[len(texts)*i/workers : len(texts)*(i+1)/workers]
+		running.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					failed[i] = fmt.Errorf("the result is withheld, because secrets in it could not be looked for: %v", p)
+				}
+			}()
+			for _, t := range part {
+				clean, n := g.opts.Redactor.String(*t)
+				if n > 0 {
+					*t = clean
+				}
+				found[i], left[i] = found[i]+n, left[i]+len(clean)
+			}
+		})
+	}
+	running.Wait()
+	for i := range workers {
+		hidden, size = hidden+found[i], size+left[i]
+	}
+	return hidden, size, errors.Join(failed...)
 }
 
 // MayRead says whether a file, named relative to the workspace, may be seen in
@@ -38,8 +74,7 @@ func (g *Guard) MayRead(path string) bool {
 	if err != nil || !res.Inside {
 		return false
 	}
-	out := g.opts.Policy.Evaluate(policy.Action{Tool: "mcp.fs.read", Kind: policy.KindRead, Paths: []policy.Path{{Rel: res.Rel, Name: path}}})
-	return out.Verdict == policy.Allow
+	return g.opts.Policy.MayRead("mcp.fs.read", res.Rel)
 }
 
 // Stream hides secrets in a text that comes in pieces.

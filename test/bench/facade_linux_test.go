@@ -30,6 +30,7 @@ import (
 // server is a running `serve`.
 type server struct {
 	url   string
+	rpc   string // of the tool bus
 	pid   int
 	ready time.Duration // from the start of the process
 	http  *http.Client
@@ -59,9 +60,15 @@ func binary(b *testing.B) string {
 
 func startServe(b *testing.B, m *rehearsal.Server, env ...string) *server {
 	b.Helper()
+	return startServeIn(b, m, b.TempDir(), nil, env...)
+}
+
+// startServeIn serves a workspace, with further flags.
+func startServeIn(b *testing.B, m *rehearsal.Server, workspace string, flags []string, env ...string) *server {
+	b.Helper()
 	home := b.TempDir()
-	cmd := exec.Command(binary(b), "serve", "--json", "--port", "0")
-	cmd.Dir = b.TempDir()
+	cmd := exec.Command(binary(b), append([]string{"serve", "--json", "--port", "0"}, flags...)...)
+	cmd.Dir = workspace
 	cmd.Env = append(append(os.Environ(), "HOME="+home, "COPILOT_BRIDGE_HOME="+home, "COPILOT_CLI_PATH="+runtimetest.Path(b),
 		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+m.URL(), "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model()), env...)
 	var stderr bytes.Buffer
@@ -84,11 +91,12 @@ func startServe(b *testing.B, m *rehearsal.Server, env ...string) *server {
 	b.Cleanup(s.http.CloseIdleConnections)
 	var told struct {
 		URL string `json:"url"`
+		RPC string `json:"rpc"`
 	}
 	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil {
 		b.Fatalf("%v\n%s", err, stderr.Bytes())
 	}
-	s.url = told.URL
+	s.url, s.rpc = told.URL, told.RPC
 	return s
 }
 

@@ -91,16 +91,7 @@ func BenchmarkPatch(b *testing.B) {
 	}
 	defer func() { _ = root.Close() }()
 	journal := b.TempDir()
-	git := func(diff string) time.Duration {
-		cmd := exec.Command("git", "apply", "--whitespace=nowarn")
-		cmd.Dir = dir
-		cmd.Stdin = strings.NewReader(diff)
-		began := time.Now()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			b.Fatalf("git apply: %v\n%s", err, out)
-		}
-		return time.Since(began)
-	}
+	git := func(diff string) time.Duration { return gitApply(b, dir, diff) }
 	ours := func(diff string, sync bool) time.Duration {
 		began := time.Now()
 		res, err := patch.Apply(context.Background(), root, diff, patch.Options{Journal: journal, Sync: sync})
@@ -126,4 +117,17 @@ func BenchmarkPatch(b *testing.B) {
 			report(what, ms(bare), ms(percentile(took, 0.5)), fmt.Sprintf("%.2f×", ratio), "≤ 2×", ratio <= 2)
 		}
 	}
+}
+
+// gitApply applies a diff with git and returns how long that took.
+func gitApply(b *testing.B, dir, diff string) time.Duration {
+	b.Helper()
+	cmd := exec.Command("git", "apply", "--whitespace=nowarn")
+	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(diff)
+	began := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("git apply: %v\n%s", err, out)
+	}
+	return time.Since(began)
 }

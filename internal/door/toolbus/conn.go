@@ -185,10 +185,16 @@ func (c *conn) run(ctx context.Context, k *call, m *method, raw json.RawMessage)
 	if k.id == nil {
 		return nil
 	}
-	return resultMessage(k.id, result)
+	message, err := resultMessage(k.id, result)
+	if err != nil {
+		f := faultOf(ctx, err)
+		c.door.logFailure(ctx, m.name, f, err)
+		return faultMessage(k.id, f)
+	}
+	return message
 }
 
-func (c *conn) invoke(ctx context.Context, k *call, m *method, raw json.RawMessage) (result []byte, err error) {
+func (c *conn) invoke(ctx context.Context, k *call, m *method, raw json.RawMessage) (result any, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			c.door.opts.Logger.Error("a method failed", "method", m.name, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
@@ -199,11 +205,7 @@ func (c *conn) invoke(ctx context.Context, k *call, m *method, raw json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	value, err := m.call(ctx, k, params)
-	if err != nil {
-		return nil, err
-	}
-	return encode(value)
+	return m.call(ctx, k, params)
 }
 
 // progress tells the client what a running call puts out.

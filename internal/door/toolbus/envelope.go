@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
 // request is one request object, or what is wrong with it.
@@ -195,13 +196,18 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// resultMessage answers a request. It is put together by hand so that a large
-// result is not read once more.
-func resultMessage(id json.RawMessage, result []byte) []byte {
-	out := make([]byte, 0, len(result)+len(id)+40)
-	out = append(append(out, `{"jsonrpc":"2.0","id":`...), id...)
-	out = append(append(out, `,"result":`...), result...)
-	return append(out, '}')
+// resultMessage answers a request. It is put together by hand, so that a large
+// result is neither read nor copied once more.
+func resultMessage(id json.RawMessage, result any) ([]byte, error) {
+	head := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
+	if found, ok := result.(search.Result); ok {
+		return append(appendFound(head, found), '}'), nil
+	}
+	body, err := encode(result)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append(make([]byte, 0, len(head)+len(body)+1), head...), body...), '}'), nil
 }
 
 func faultMessage(id json.RawMessage, f *fault) []byte {

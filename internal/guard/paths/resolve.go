@@ -45,9 +45,11 @@ func (w *Workspace) Resolve(path string) (Resolved, error) {
 		abs = w.root + string(filepath.Separator) + plain
 	}
 	res := Resolved{Path: path}
-	at, err := w.follow(path, abs)
-	if err != nil {
-		return res, err
+	at, quick := straight(abs)
+	if !quick {
+		if at, err = w.follow(path, abs); err != nil {
+			return res, err
+		}
 	}
 	if at.links > 0 && hasParent(plain) {
 		tidy, err := w.follow(path, filepath.Clean(abs))

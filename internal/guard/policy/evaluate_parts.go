@@ -122,6 +122,9 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 	if !validRel(rel) {
 		return p.defaultRule(), true
 	}
+	if len(p.readsDeny) == 0 && len(p.reads) == 0 {
+		return Rule{}, false
+	}
 	n := newNamed(rel)
 	for i := range p.readsDeny {
 		if r := &p.readsDeny[i]; p.denies(r, &n) {
@@ -134,6 +137,16 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 		}
 	}
 	return Rule{}, false
+}
+
+// MayRead is whether Evaluate allows a tool to read a file, without a reason:
+// for lists and searches, which ask it of every file.
+func (p *Policy) MayRead(tool, rel string) bool {
+	if p == nil || p.defaults.Verdicts[KindRead] != Allow || len(p.toolsDeny)+len(p.toolsAsk)+len(p.tools)+len(p.patterns) > 0 {
+		return p.Evaluate(Action{Tool: tool, Kind: KindRead, Paths: []Path{{Rel: rel}}}).Verdict == Allow
+	}
+	_, denied := p.ReadDenied(rel)
+	return !denied
 }
 
 // protects returns the built-in rule that forbids to write a path, or nil.
