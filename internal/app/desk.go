@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
@@ -90,17 +92,41 @@ func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, heal
 		return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before a workspace"}
 	}
 	rg := search.FindRipgrep(filepath.Dir(b.Runtime.Path), exec.LookPath)
-	ws, err := workspace.Open(ctx, o.Workspace, workspace.Options{Guard: g, Journal: b.opts.Config.Path("patches"), Ripgrep: rg,
+	c := b.opts.Config
+	ws, err := workspace.Open(ctx, o.Workspace, workspace.Options{Guard: g, Journal: c.Path("patches"), Ripgrep: rg, Servers: servers(c), Tasks: c.Tasks,
 		Env:   task.PlainEnviron(b.opts.Environ),
 		Trees: func() (*supervise.Tree, error) { return supervise.NewTree(b.opts.records(), b.opts.Self) }})
 	if err != nil {
 		return nil, err
 	}
 	d := &desk{ws: ws, engine: search.Scanner, status: func(ctx context.Context) toolbus.Status {
-		return toolbus.Status{Version: b.opts.Version, ReadOnly: !o.ReadWrite, Copilot: health(ctx), Answers: b.Answers.Detail}
+		return toolbus.Status{Version: b.opts.Version, ReadOnly: readOnly(gate, o), Copilot: health(ctx), Answers: b.Answers.Detail}
 	}}
 	if rg != "" {
 		d.engine = search.Ripgrep
 	}
 	return d, nil
+}
+
+// servers are the configured languages.
+func servers(c *config.Config) map[string]language.Server {
+	out := map[string]language.Server{}
+	for name, l := range c.Languages {
+		s := language.Server{Command: l.Command, Extensions: l.Extensions, LanguageID: l.LanguageID, Formatter: l.Formatter,
+			FormatterFirst: l.FormatterFirst, Settings: l.Settings, TabSize: l.TabSize, RunsCode: l.RunsCode}
+		if l.InitializationOptions != nil {
+			s.InitializationOptions = l.InitializationOptions
+		}
+		out[name] = s
+	}
+	return out
+}
+
+// readOnly says what a guard does about writing; a policy file may have
+// decided otherwise than the flag.
+func readOnly(gate bridge.Gate, o Serving) bool {
+	if g, ok := gate.(interface{ ReadOnly() bool }); ok {
+		return g.ReadOnly()
+	}
+	return !o.ReadWrite
 }

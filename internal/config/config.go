@@ -46,6 +46,8 @@ type Config struct {
 	Engine           Engine
 	Serve            Serve
 	Facade           Facade
+	Languages        map[string]Language // over what is known of the language of that name
+	Tasks            map[string]string   // commands for the shell, by name
 	Telemetry        Telemetry
 	InfiniteSessions InfiniteSessions
 

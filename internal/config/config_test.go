@@ -171,6 +171,7 @@ func TestEveryField(t *testing.T) {
 		"COPILOT_BRIDGE_ADDR=0.0.0.0", "COPILOT_BRIDGE_PORT=0", "COPILOT_BRIDGE_TOKEN=tok", "COPILOT_BRIDGE_HOSTS=a.example",
 		"COPILOT_BRIDGE_ALIASES=a=b", "COPILOT_BRIDGE_UNKNOWN_MODEL=default", "COPILOT_BRIDGE_HISTORY_BYTES=2048",
 		"COPILOT_BRIDGE_HISTORY_TURNS=3", "COPILOT_BRIDGE_CONVERSATIONS=5", "COPILOT_BRIDGE_CONVERSATION_TTL=3s", "COPILOT_BRIDGE_TOOL_TTL=4s",
+		`COPILOT_BRIDGE_LANGUAGES={"go":{"command":["./gopls"]}}`, `COPILOT_BRIDGE_TASKS={"lint":"make lint"}`,
 		"COPILOT_BRIDGE_OTEL_ENDPOINT=http://localhost:4318", "COPILOT_BRIDGE_OTEL_FILE=/tmp/t.jsonl",
 		"COPILOT_BRIDGE_OTEL_EXPORTER=file", "COPILOT_BRIDGE_OTEL_SOURCE=src", "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT=true",
 		"COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED=false",
@@ -187,6 +188,7 @@ func TestEveryField(t *testing.T) {
 	want := &Config{
 		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", CLIPath: filepath.Join(w.home, "bin", "copilot"),
 		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"),
+		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
 		ProjectContext: " two\nlines ",
 		BYOK: BYOK{
 			Provider: ProviderAzure, APIKey: "key", BaseURL: "https://x.example", Model: "m2",

@@ -23,6 +23,8 @@ func TestDotEnvRefusesWhatIsDangerous(t *testing.T) {
 		"COPILOT_BRIDGE_TOKEN":                      "t",
 		"COPILOT_BRIDGE_HOSTS":                      "h",
 		"COPILOT_BRIDGE_OTEL_FILE":                  "/x",
+		"COPILOT_BRIDGE_LANGUAGES":                  `{"go":{}}`,
+		"COPILOT_BRIDGE_TASKS":                      "a=b",
 		"COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT":       "true",
 	}
 	for _, s := range settings() {

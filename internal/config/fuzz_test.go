@@ -13,6 +13,7 @@ func FuzzYAML(f *testing.F) {
 		"", "model: a\n", "byok: {provider: openai, model: x}\nbyok.api_key: k\n", "abp:\n  args: [a, 'b', 3]\n",
 		"project_context: |\n  a\n  b\n", "a: &x 1\nb: *x\n", "<<: {model: a}\n", "? {a: b}\n: c\n", "---\n...\n---\nx: y\n",
 		"!!map {model: !!str 5}\n", "model: \"\\q\"\n", "- a\n- b\n", "%YAML 1.2\n---\nmodel: a\n", "\xef\xbb\xbfmodel: a", "a: [",
+		"languages:\n  go: {command: [gopls], tab_size: 4, settings: {gopls: {a: [1, true, null, 1.5]}}}\ntasks: {lint: make lint}\n", "languages: {a: &x {}, b: *x}\n",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -18,6 +18,7 @@ type binding struct {
 	values  []string // every value, where they can be listed
 	list    bool     // config.yaml may give a sequence
 	pairs   bool     // config.yaml may give a mapping
+	tree    bool     // config.yaml may give a mapping of anything
 	set     func(*Config, string, place) error
 	text    func(*Config) string // the value in force as a user would write it; masked if secret
 	reveal  func(*Config) string // the value of a secret; nil for other settings
@@ -40,6 +41,7 @@ type kind[T any] struct {
 	values   []string
 	list     bool
 	pairs    bool
+	tree     bool
 	verbatim bool // space around the value belongs to it
 	parse    func(string, place) (T, error)
 	text     func(T) string
@@ -47,7 +49,7 @@ type kind[T any] struct {
 
 func (k kind[T]) into(field func(*Config) *T) binding {
 	return binding{
-		allowed: k.allowed, values: k.values, list: k.list, pairs: k.pairs,
+		allowed: k.allowed, values: k.values, list: k.list, pairs: k.pairs, tree: k.tree,
 		set: func(c *Config, s string, at place) error {
 			if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
 				return &refusal{text: "must be UTF-8 text without NUL bytes"}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -17,10 +18,15 @@ func names() kind[[]string] {
 		func(r rune) bool { return r == ',' || unicode.IsSpace(r) }, false)
 }
 
-// pairs is a set of names and what each of them stands for.
-func pairs() kind[map[string]string] {
+// pairs is a set of names and what each of them stands for, such as name and
+// value.
+func pairs(name, value string) kind[map[string]string] {
+	word := name + "=" + value
+	if strings.Contains(value, " ") {
+		word = `"` + word + `"`
+	}
 	k := kind[map[string]string]{
-		allowed: `a JSON object such as {"gpt-4o": "my-model"}, or pairs such as gpt-4o=my-model separated by commas or spaces`, pairs: true,
+		allowed: fmt.Sprintf(`a JSON object such as {%q: %q}, or pairs such as %s separated by commas or spaces`, name, value, word), pairs: true,
 		text: func(m map[string]string) string {
 			if m == nil {
 				return ""

@@ -228,7 +228,7 @@ func settings() []setting {
 		{
 			key: "facade.aliases", env: "COPILOT_BRIDGE_ALIASES",
 			about:   "Model names of your own: what clients say, and the model or agent/model that it means",
-			binding: pairs().into(func(c *Config) *map[string]string { return &c.Facade.Aliases }),
+			binding: pairs("gpt-4o", "my-model").into(func(c *Config) *map[string]string { return &c.Facade.Aliases }),
 		},
 		{
 			key: "facade.unknown_model", env: "COPILOT_BRIDGE_UNKNOWN_MODEL", fallback: "error",
@@ -259,6 +259,17 @@ func settings() []setting {
 			key: "facade.tool_ttl", env: "COPILOT_BRIDGE_TOOL_TTL", fallback: "10m",
 			about:   "How long a client may take to answer a call of its own tool",
 			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Facade.ToolTTL }),
+		},
+
+		{
+			key: "languages", env: "COPILOT_BRIDGE_LANGUAGES", dotenv: never,
+			about:   "Language servers and formatters of your own, by language, over the built-in ones",
+			binding: languages().into(func(c *Config) *map[string]Language { return &c.Languages }),
+		},
+		{
+			key: "tasks", env: "COPILOT_BRIDGE_TASKS", dotenv: never,
+			about:   "Commands that clients of the tool bus may run by name, if the policy allows them",
+			binding: pairs("lint", "npm run lint").into(func(c *Config) *map[string]string { return &c.Tasks }),
 		},
 
 		{

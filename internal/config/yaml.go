@@ -117,6 +117,9 @@ func (w *walker) setting(s *setting, pair *ast.MappingValueNode) {
 	if !ok && s.pairs {
 		value, ok = object(pair.Value)
 	}
+	if !ok && s.tree {
+		value, ok = tree(pair.Value)
+	}
 	if !ok {
 		w.fault(pair.Key, "%s must be %s", s.key, s.allowed)
 		return
@@ -195,6 +198,62 @@ func object(n ast.Node) (string, bool) {
 	}
 	data, err := json.Marshal(out)
 	return string(data), err == nil
+}
+
+// tree returns a mapping as a JSON object, its values as YAML means them.
+func tree(n ast.Node) (string, bool) {
+	if _, ok := mapping(n); !ok {
+		return "", false
+	}
+	value, ok := plainValue(n)
+	if !ok {
+		return "", false
+	}
+	data, err := json.Marshal(value)
+	return string(data), err == nil
+}
+
+// plainValue is a node as encoding/json would have decoded it. Aliases, tags
+// and keys that stand there twice are refused, as they are elsewhere.
+func plainValue(n ast.Node) (any, bool) {
+	if inner, ok := mapping(n); ok {
+		out := map[string]any{}
+		for _, pair := range inner {
+			if pair.Key == nil || pair.Key.IsMergeKey() || pair.Key.GetToken() == nil {
+				return nil, false
+			}
+			name := pair.Key.GetToken().Value
+			value, ok := plainValue(pair.Value)
+			if _, twice := out[name]; !ok || twice {
+				return nil, false
+			}
+			out[name] = value
+		}
+		return out, true
+	}
+	switch n := n.(type) {
+	case *ast.SequenceNode:
+		out := []any{}
+		for _, v := range n.Values {
+			value, ok := plainValue(v)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, value)
+		}
+		return out, true
+	case *ast.BoolNode:
+		return n.Value, true
+	case *ast.IntegerNode:
+		return n.Value, true
+	case *ast.FloatNode:
+		return n.Value, true
+	}
+	if isNull(n) {
+		return nil, true
+	}
+	text, ok := scalar(n)
+	return text, ok
 }
 
 func lineOf(n ast.Node) int {

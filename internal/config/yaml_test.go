@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -68,6 +69,61 @@ facade:
 		shown := find(settings(), tt.key).text(cfg)
 		if shown != tt.want || cfg.Origin(tt.key).Where != tt.at {
 			t.Errorf("%s = %v, shown as %q, from %q; want %q from %q", tt.key, tt.got, shown, cfg.Origin(tt.key).Where, tt.want, tt.at)
+		}
+	}
+}
+
+func TestFileLanguages(t *testing.T) {
+	w := world{file: `tasks:
+  lint: golangci-lint run ./...
+  "check all": make check
+languages:
+  go:
+    command: [gopls, -remote=auto]
+    formatter: [./bin/gofumpt]
+    formatter_first: true
+    tab_size: 4
+    settings:
+      gopls: {staticcheck: true, buildFlags: ["-tags=x"], limit: 1.5, none: ~}
+  zig: {command: [zls], extensions: [.zig], initialization_options: {a: "1"}, runs_code: true}
+`}
+	cfg := w.mustLoad(t)
+	want := map[string]Language{
+		"go": {Command: []string{"gopls", "-remote=auto"}, Formatter: []string{cfg.Path("bin", "gofumpt")}, FormatterFirst: true, TabSize: 4,
+			Settings: map[string]any{"gopls": map[string]any{"staticcheck": true, "buildFlags": []any{"-tags=x"}, "limit": 1.5, "none": nil}}},
+		"zig": {Command: []string{"zls"}, Extensions: []string{".zig"}, InitializationOptions: map[string]any{"a": "1"}, RunsCode: true},
+	}
+	if !reflect.DeepEqual(cfg.Languages, want) {
+		t.Errorf("got  %+v\nwant %+v", cfg.Languages, want)
+	}
+	if len(cfg.Tasks) != 2 || cfg.Tasks["lint"] != "golangci-lint run ./..." || cfg.Tasks["check all"] != "make check" {
+		t.Errorf("tasks %v", cfg.Tasks)
+	}
+	if o := cfg.Origin("languages"); o.Where != "config.yaml:4" {
+		t.Errorf("from %+v", o)
+	}
+}
+
+// What is wrong with a language is said in the words of the file.
+func TestFileLanguageFaults(t *testing.T) {
+	for file, want := range map[string]string{
+		"languages: gopls\n":                        `must be a mapping from languages to their servers, such as {"go": {`,
+		"languages: [go]\n":                         `must be a mapping from languages to their servers`,
+		"languages: {go: gopls}\n":                  `"go": must be a mapping with some of command, extensions,`,
+		"languages: {go: {command: gopls}}\n":       `"go": command must be a list with a program and its arguments, such as ["gopls"]`,
+		"languages: {go: {command: []}}\n":          `"go": command must be a list`,
+		"languages: {go: {comand: [gopls]}}\n":      `"go": there is no "comand"; there are command,`,
+		"languages: {go: {extensions: ['*.go']}}\n": `"go": extensions must be a list such as [".go"], and "*.go" is not`,
+		"languages: {go: {tab_size: 99}}\n":         `"go": tab_size must be a whole number up to 16`,
+		"languages: {go: {formatter_first: [1]}}\n": `"go": formatter_first must be true or false`,
+		"languages: {go: {command: [a]}, go: {}}\n": `must be a mapping from languages`,
+		"languages: {go: {settings: &x {}}}\n":      `must be a mapping from languages`,
+		"tasks: {lint: [make]}\n":                   `tasks must be a JSON object such as {"lint": "npm run lint"}`,
+		"tasks: make\n":                             `must be a JSON object such as {"lint": "npm run lint"}, or pairs such as "lint=npm run lint"`,
+	} {
+		e := (&world{file: file}).fail(t)
+		if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, "config.yaml:1") || strings.Contains(e.Message, "\n") {
+			t.Errorf("%s gave %s\nwant %s", file, e.Message, want)
 		}
 	}
 }

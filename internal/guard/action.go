@@ -26,7 +26,7 @@ var known = map[string]policy.Kind{
 	"report_intent": policy.KindOther, "update_todo": policy.KindOther, "exit_plan_mode": policy.KindOther, "task_complete": policy.KindOther,
 	"mcp.fs.read": policy.KindRead, "mcp.fs.list": policy.KindRead, "mcp.search.code": policy.KindRead, "mcp.symbols.list": policy.KindRead,
 	"mcp.edit.applyPatch": policy.KindWrite, "mcp.format.apply": policy.KindWrite, "mcp.imports.organize": policy.KindWrite,
-	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell,
+	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell, "mcp.language.server": policy.KindShell,
 	"fetch_copilot_cli_documentation": policy.KindOther, "tool_search_tool": policy.KindOther,
 }
 

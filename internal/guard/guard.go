@@ -40,6 +40,8 @@ type Options struct {
 	AskTimeout time.Duration
 	// AllowTools need no consent, by name; what is denied stays denied.
 	AllowTools []string
+	// Caller is who wants to do something, in questions; "" for Copilot.
+	Caller string
 	// Door names the caller in the record, and Sources the policy in force.
 	Door    string
 	Sources []string
@@ -275,6 +277,10 @@ func deny(reason string) bridge.Decision {
 // ask puts a request to a person, once for each distinct thing if they say so.
 func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string) (d bridge.Decision) {
 	q := question(r)
+	q.Who = g.opts.Caller
+	if q.Detail == "" {
+		q.Detail, _ = g.opts.Redactor.String(bridge.DetailOf(ctx))
+	}
 	key := string(r.Kind) + "\x00" + r.Server + "\x00" + r.Tool + "\x00" + q.Summary + "\x00" + q.Detail
 	g.mu.Lock()
 	agreed := g.agreed[key]

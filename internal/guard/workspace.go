@@ -77,5 +77,11 @@ func (g *Guard) MayRead(path string) bool {
 	return g.opts.Policy.MayRead("mcp.fs.read", res.Rel)
 }
 
+// ReadOnly says whether nothing may be written, at least not without consent.
+func (g *Guard) ReadOnly() bool {
+	readOnly, _ := g.opts.Policy.ReadOnly()
+	return readOnly
+}
+
 // Stream hides secrets in a text that comes in pieces.
 func (g *Guard) Stream() bridge.TextMask { return g.opts.Redactor.NewStream() }

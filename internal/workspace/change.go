@@ -41,7 +41,7 @@ func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions)
 		return Patched{}, err
 	}
 	call := bridge.ToolCall{Name: ToolPatch, Args: map[string]any{"paths": list(names), "dryRun": o.DryRun}}
-	if d := w.opts.Guard.Before(ctx, call); d.Verdict != bridge.Allow {
+	if d := w.opts.Guard.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
 		return Patched{}, denied(ToolPatch, d.Reason)
 	}
 	// Nothing else may be touched, and a link could be turned round later.

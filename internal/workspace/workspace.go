@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -32,6 +33,9 @@ const (
 	ToolOrganize = "mcp.imports.organize"
 	ToolTask     = "mcp.task.run"
 	ToolShell    = "mcp.shell.run"
+	// ToolServer is the start of a language server that may run code of the
+	// project.
+	ToolServer = "mcp.language.server"
 )
 
 // Guard decides what may be done and hides what may not be seen.
@@ -83,8 +87,23 @@ func Open(ctx context.Context, dir string, opts Options) (*Workspace, error) {
 	if err := patch.Recover(ctx, root, opts.Journal); err != nil {
 		return nil, errors.Join(fmt.Errorf("undoing an interrupted patch: %w", err), root.Close())
 	}
-	return &Workspace{dir: dir, root: root, opts: opts,
-		language: language.New(dir, language.Options{Servers: opts.Servers, Env: opts.Env, Trees: opts.Trees})}, nil
+	w := &Workspace{dir: dir, root: root, opts: opts}
+	w.language = language.New(dir, language.Options{Servers: opts.Servers, Env: opts.Env, Trees: opts.Trees, Permit: w.permit})
+	return w, nil
+}
+
+// permit asks the guard about a language server that may run code of the
+// project, as about a command of the shell.
+func (w *Workspace) permit(ctx context.Context, server language.Info) error {
+	command := append([]string{filepath.Base(server.Command[0])}, server.Command[1:]...)
+	d := w.opts.Guard.Before(ctx, bridge.ToolCall{Name: ToolServer, Args: map[string]any{
+		"command": quoted(command), "program": server.Command[0], "language": server.Language,
+		"description": "start the language server for " + server.Language + ", which may run code of the project",
+	}})
+	if d.Verdict != bridge.Allow {
+		return denied(ToolServer, d.Reason)
+	}
+	return nil
 }
 
 // Dir is the directory.

@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"cmd/copilot-bridge": {"internal/cli"},
 	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
 		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/sessionstore", "internal/supervise"},
-	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/chat", "internal/config", "internal/door/anthropic", "internal/door/front", "internal/door/openai", "internal/door/toolbus", "internal/copilotruntime", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/search", "internal/workspace/task",
+	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/chat", "internal/config", "internal/door/anthropic", "internal/door/front", "internal/door/openai", "internal/door/toolbus", "internal/copilotruntime", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
 		"internal/guard/redact", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
 	"internal/chat":            {"internal/bridge", "internal/engine"},

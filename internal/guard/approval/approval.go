@@ -11,6 +11,8 @@ import (
 // Question is one thing that needs a person's consent.
 type Question struct {
 	Request bridge.PermissionRequest
+	// Who wants it; "" for Copilot.
+	Who string
 	// Summary is one line, such as "run: npm test".
 	Summary string
 	// Detail is what a person may want to see first: a diff, a long command.

@@ -68,7 +68,11 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	if t.Drain != nil {
 		t.Drain()
 	}
-	t.print("? Copilot wants to " + Visible(q.Summary) + "\n" + detail(q.Detail))
+	who := "Copilot"
+	if q.Who != "" {
+		who = Visible(q.Who)
+	}
+	t.print("? " + who + " wants to " + Visible(q.Summary) + "\n" + detail(q.Detail))
 	for {
 		text, err := t.read(ctx, "  [y]es once / [a]lways this session / [n]o: ")
 		if err != nil {

@@ -17,6 +17,9 @@ type Defaults struct {
 	// ReadOnly is the door's default; a trusted layer that says readOnly:
 	// false lifts it.
 	ReadOnly bool
+	// ReadOnlyAsks: what ReadOnly forbids is asked about instead, where a
+	// person can be. A layer that says readOnly: true still denies.
+	ReadOnlyAsks bool
 	// AskIsDeny: nobody can be asked, so what would be asked is denied.
 	AskIsDeny bool
 	// CaseInsensitive: the workspace's file system does not tell case apart,
@@ -76,6 +79,7 @@ type Policy struct {
 	rooted   bool   // root is known
 
 	readOnly       bool
+	readOnlyAsks   bool
 	readOnlySource Source
 
 	toolsDeny, toolsAsk []Rule
@@ -130,7 +134,7 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 		}
 	}
 	if !p.readOnly && defaults.ReadOnly && !lifted {
-		p.readOnly, p.readOnlySource = true, defaults.Source
+		p.readOnly, p.readOnlySource, p.readOnlyAsks = true, defaults.Source, defaults.ReadOnlyAsks
 	}
 	p.protect()
 	return p

@@ -114,7 +114,7 @@ func (e *evaluation) shape() {
 		}
 	case KindNetwork, KindMemory, KindHook, KindOther:
 	case KindMCP:
-		if e.p.readOnly && !e.a.ReadOnly {
+		if e.p.readOnly && !e.p.readOnlyAsks && !e.a.ReadOnly {
 			e.settle(Outcome{Stage: StagePath, Subject: e.a.Tool, Rule: e.p.readOnlyRule(),
 				Reason: "calling " + quote(e.a.Tool) + ", which may write, is denied by " + e.p.readOnlyRule().String()})
 		}

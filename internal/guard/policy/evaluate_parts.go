@@ -36,7 +36,7 @@ func (e *evaluation) path(path *Path) {
 	case !validRel(path.Rel):
 		settle(Deny, StagePath, p.defaultRule(), " is denied: it is not a clean path inside the workspace")
 		return
-	case path.Write && p.readOnly:
+	case path.Write && p.readOnly && !p.readOnlyAsks:
 		settle(Deny, StagePath, p.readOnlyRule(), " is denied by "+p.readOnlyRule().String())
 		return
 	}
@@ -60,6 +60,10 @@ func (e *evaluation) path(path *Path) {
 			settle(Deny, StagePath, missing, " is denied: not in "+missing.String())
 			return
 		}
+	}
+	if path.Write && p.readOnlyAsks {
+		settle(Ask, StagePath, p.readOnlyRule(), " needs consent: "+p.readOnlyRule().String())
+		return
 	}
 	if path.Tree {
 		for i := range denied {
@@ -279,7 +283,7 @@ func (e *evaluation) command(cmd *Command) {
 		}
 	}
 	readOnly := isReadOnly(cmd)
-	if p.readOnly && !readOnly {
+	if p.readOnly && !p.readOnlyAsks && !readOnly {
 		settle(Deny, StageShell, p.readOnlyRule(), ", which may write, is denied by "+p.readOnlyRule().String())
 		return
 	}
@@ -294,6 +298,10 @@ func (e *evaluation) command(cmd *Command) {
 		if p.shell[i].trusted {
 			lifts = rule
 		}
+	}
+	if p.readOnlyAsks && !readOnly {
+		settle(Ask, StageShell, p.readOnlyRule(), ", which may write, needs consent: "+p.readOnlyRule().String())
+		return
 	}
 	if readOnly && lifts == nil {
 		lifts = &Rule{Key: readOnlyCommands, Source: p.defaults.Source}

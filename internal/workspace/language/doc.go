@@ -4,8 +4,8 @@
 // when it dies and stops it when nobody asked for a while.
 //
 // It never writes: callers get new content and store it themselves. It knows
-// no policy; see Info.RunsCode for the servers that may run code of the
-// workspace, which is for the caller to weigh.
+// no policy; Options.Permit is asked about servers that may run code of the
+// workspace.
 //
 // The client is written by hand. Of the libraries, those with the protocol's
 // types are no longer kept and larger than this whole program, and the

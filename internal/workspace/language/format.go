@@ -104,7 +104,7 @@ func (m *Manager) orFormatter(ctx context.Context, t target, body string, err er
 	}
 	code := bridge.CodeOf(err)
 	unable := errors.Is(err, errNoFormat)
-	if !unable && code != bridge.CodeUnsupported && code != bridge.CodeUnavailable && code != bridge.CodeCrashed {
+	if !unable && code != bridge.CodeDenied && code != bridge.CodeUnsupported && code != bridge.CodeUnavailable && code != bridge.CodeCrashed {
 		return "", err
 	}
 	command, ok := m.formatter(t.server, t.path)

@@ -26,6 +26,10 @@ type Options struct {
 	StartTimeout   time.Duration // 0: 30 s
 	RequestTimeout time.Duration // of one operation, its server running; 0: 60 s
 
+	// Permit is asked before a server is started that may run code of the
+	// project; an error keeps it from starting. nil: it may.
+	Permit func(context.Context, Info) error
+
 	LookPath func(string) (string, error) // finds programs; nil: exec.LookPath
 	Env      []string                     // of servers and formatters; nil: ours without what looks like a secret
 	Trees    group.Trees                  // supervises them, so that nothing outlives a killed bridge
@@ -90,16 +94,14 @@ type Info struct {
 	RunsCode  bool     `json:"runsCode,omitempty"`  // the server may run code of the workspace
 }
 
-// Describe says who would serve a file, without starting anything. Servers
-// and formatters that a person configured are not judged: RunsCode is about
-// the built-in ones.
+// Describe says who would serve a file, without starting anything.
 func (m *Manager) Describe(path string) (Info, bool) {
 	name, _, ok := m.table.find(path)
 	if !ok {
 		return Info{}, false
 	}
 	s := m.table.servers[name]
-	info := Info{Language: name, RunsCode: s.runsCode}
+	info := Info{Language: name, RunsCode: s.RunsCode}
 	if command, err := m.program(name, s); err == nil {
 		info.Command = command
 	}

@@ -48,6 +48,9 @@ func (m *Manager) do(ctx context.Context, t target, what string, operation func(
 		return err
 	}
 	for attempt := 1; ; attempt++ {
+		if err := m.permitted(ctx, t, s); err != nil {
+			return err
+		}
 		c, err := s.acquire(ctx)
 		if err != nil {
 			return err
@@ -77,6 +80,19 @@ func (m *Manager) do(ctx context.Context, t target, what string, operation func(
 		}
 		return err
 	}
+}
+
+// permitted asks whether a server may be started that may run code of the
+// project. One that runs already was allowed to.
+func (m *Manager) permitted(ctx context.Context, t target, s *slot) error {
+	if !t.server.RunsCode || m.opts.Permit == nil || s.stats().Running {
+		return nil
+	}
+	command, err := m.program(t.language, t.server)
+	if err != nil {
+		return err
+	}
+	return m.opts.Permit(ctx, Info{Language: t.language, Command: command, RunsCode: true})
 }
 
 func (m *Manager) once(ctx context.Context, s *slot, c *client, operation func(context.Context, *client) error) error {

@@ -24,13 +24,13 @@ type Server struct {
 	Settings              map[string]any // answers to workspace/configuration, by section
 	TabSize               int            // where a file does not show its own; 0: 4
 	Install               string         // what to do if it is missing
+	RunsCode              bool           // it may run code of the project, see Options.Permit
 
-	ids       map[string]string // language ids by extension, for servers of several
-	others    [][]string        // commands to try after Command
-	organize  []string          // kinds of code actions, in order
-	watch     []string          // further files that the server wants to know of
-	env       []string          // on top of Options.Env
-	runsCode  bool
+	ids       map[string]string                             // language ids by extension, for servers of several
+	others    [][]string                                    // commands to try after Command
+	organize  []string                                      // kinds of code actions, in order
+	watch     []string                                      // further files that the server wants to know of
+	env       []string                                      // on top of Options.Env
 	configure func(m *Manager, program string) (any, error) // InitializationOptions by what is installed
 }
 
@@ -70,7 +70,7 @@ func builtin() map[string]Server {
 		},
 		"rust": {
 			Command: []string{"rust-analyzer"}, Extensions: []string{".rs"}, Formatter: []string{"rustfmt", "--emit", "stdout"},
-			watch: []string{"Cargo.toml", "Cargo.lock"}, runsCode: true,
+			watch: []string{"Cargo.toml", "Cargo.lock"}, RunsCode: true,
 			InitializationOptions: map[string]any{
 				"cargo": map[string]any{"buildScripts": map[string]any{"enable": false}}, "procMacro": map[string]any{"enable": false},
 				"checkOnSave": false, "cachePriming": map[string]any{"enable": false},
@@ -149,6 +149,7 @@ func (s Server) over(base Server) Server {
 	if s.Install != "" {
 		base.Install = s.Install
 	}
+	base.RunsCode = base.RunsCode || s.RunsCode
 	return base
 }
 
