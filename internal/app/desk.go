@@ -19,9 +19,10 @@ import (
 
 // desk is a workspace as the tool bus wants it.
 type desk struct {
-	ws     *workspace.Workspace
-	engine search.Engine
-	status func(context.Context) toolbus.Status
+	ws       *workspace.Workspace
+	engine   search.Engine
+	readOnly bool
+	status   func(context.Context) toolbus.Status
 }
 
 func (d desk) Read(ctx context.Context, p toolbus.ReadParams) (toolbus.Content, error) {
@@ -99,7 +100,7 @@ func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, heal
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{ws: ws, engine: search.Scanner, status: func(ctx context.Context) toolbus.Status {
+	d := &desk{ws: ws, engine: search.Scanner, readOnly: readOnly(gate, o), status: func(ctx context.Context) toolbus.Status {
 		return toolbus.Status{Version: b.opts.Version, ReadOnly: readOnly(gate, o), Copilot: health(ctx), Answers: b.Answers.Detail}
 	}}
 	if rg != "" {

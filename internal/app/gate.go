@@ -80,6 +80,7 @@ func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("tr
 type Guarding struct {
 	Workspace string
 	Door      string
+	Caller    string // in questions; "" for Copilot
 	Asker     approval.Asker
 	// Defaults decide where no rule speaks.
 	Defaults policy.Defaults
@@ -111,7 +112,7 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 		theirs = append(theirs, t.Name)
 	}
 	return guard.New(guard.Options{
-		Workspace: ws, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Door: g.Door, Sources: sources,
+		Workspace: ws, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 	}), nil
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // ToolBus connects to the tool bus of a running bridge: the one at url or,
-// without it, that which `serve` with this configuration would be. The caller
-// must close it.
-func ToolBus(ctx context.Context, c *config.Config, url string) (*toolbus.Client, error) {
+// without it, that which `serve` with this configuration would be. The asker,
+// which may be nil, is asked for consent to what the calls would do. The caller
+// must close the connection.
+func ToolBus(ctx context.Context, c *config.Config, url string, asker approval.Asker) (*toolbus.Client, error) {
 	candidates := []string{url}
 	if url == "" {
 		var err error
@@ -26,7 +28,7 @@ func ToolBus(ctx context.Context, c *config.Config, url string) (*toolbus.Client
 	}
 	var last error
 	for _, at := range candidates {
-		client, err := toolbus.Dial(ctx, toolbus.Dialing{URL: at, Token: string(c.Serve.Token)})
+		client, err := toolbus.Dial(ctx, toolbus.Dialing{URL: at, Token: string(c.Serve.Token), Asker: asker})
 		if err == nil {
 			return client, nil
 		}

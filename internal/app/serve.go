@@ -25,7 +25,8 @@ import (
 type Serving struct {
 	Workspace string
 	ReadWrite bool
-	// Asker is who consents to what agent/… models want to do.
+	// Asker is the person at the terminal, who consents to what agent/… models
+	// and clients of the tool bus want to do; nil for nobody.
 	Asker approval.Asker
 	// RPCPort, if set, is where the tool bus listens by itself; 0 for a free
 	// port.
@@ -51,7 +52,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	// A policy that cannot be read, or a log that cannot be written, should
 	// stop the start and not the first caller.
 	hub := &toolbus.Hub{}
-	deskGate, err := b.serveGate(o, "toolbus", hub, nil)
+	deskGate, err := b.busGate(o, hub)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 			"/v1/responses/{id...}": api, "POST /v1/messages": messages, "POST /v1/messages/count_tokens": messages,
 		},
 		About: func() front.About {
-			return front.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: !o.ReadWrite, Model: s.example()}
+			return front.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
 		},
 		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
@@ -125,6 +126,10 @@ func (s *Server) close(ctx context.Context) error {
 
 // URL is where the server is reached.
 func (s *Server) URL() string { return s.front.URL() }
+
+// ReadOnly says whether nothing may be written in the workspace without
+// somebody's consent.
+func (s *Server) ReadOnly() bool { return s.desk.readOnly }
 
 // RPC is where the tool bus is reached.
 func (s *Server) RPC() string {
@@ -191,6 +196,43 @@ func (b *Bridge) serveGate(o Serving, door string, asker approval.Asker, tools [
 		asker = approval.Nobody{}
 	}
 	return b.Gate(Guarding{Workspace: o.Workspace, Door: door, Asker: asker, Defaults: d, Tools: tools})
+}
+
+// busGate is the guard of the tool bus. Who may consent is whoever has the
+// token, and the person at the terminal of serve itself; where there is either,
+// writing in a workspace that is read-only by default is a question.
+func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (bridge.Gate, error) {
+	d := policy.DefaultsServe()
+	if o.ReadWrite {
+		d = policy.DefaultsRun()
+	}
+	who := busAsker{}
+	if b.opts.Config.Serve.Token != "" {
+		who.hub = hub
+	}
+	if _, nobody := o.Asker.(approval.Nobody); !nobody && o.Asker != nil {
+		who.terminal = o.Asker
+	}
+	d.ReadOnlyAsks = who.hub != nil || who.terminal != nil
+	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d})
+}
+
+// busAsker asks clients that have subscribed and, if there are none, the
+// person at the terminal. Either may be nil.
+type busAsker struct {
+	hub      *toolbus.Hub
+	terminal approval.Asker
+}
+
+func (a busAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	switch {
+	case a.hub != nil && a.hub.Hears(ctx):
+		return a.hub.Ask(ctx, q)
+	case a.terminal != nil:
+		return a.terminal.Ask(ctx, q)
+	}
+	return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
+		Remedy: "allow it in a policy, or have a client with the token subscribe to approvals, see docs/toolbus.md"}
 }
 
 // prompt hides secrets in what a chat sends to the model, and records it. Chat

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // rpcOptions are the flags of rpc.
@@ -30,6 +31,9 @@ input. The method rpc.discover describes them all.
 
 The result goes to standard output, the output of what runs to standard error as it
 comes. A task that fails, or a diff that does not fit, is a result like any other.
+
+What the policy wants consent for is asked about in the terminal, if there is one and
+the bridge has a token: without one, any program on this machine could consent.
 
 Without --url the bridge of this configuration is looked for on this machine. If it
 has a token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may see.
@@ -80,7 +84,13 @@ func (p *program) runRPC(cmd *cobra.Command, o *rpcOptions, args []string) error
 	}
 	ctx, in := p.interruptible(cmd.Context())
 	defer in.stop()
-	client, err := app.ToolBus(ctx, cfg, o.url)
+	var who approval.Asker
+	if !o.json && p.hasKeyboard() {
+		k := p.openKeyboard()
+		defer k.close()
+		who = asker{keyboard: k}
+	}
+	client, err := app.ToolBus(ctx, cfg, o.url, who)
 	if err != nil {
 		return err
 	}

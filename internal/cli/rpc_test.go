@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
@@ -114,6 +115,51 @@ func TestRPCOnATerminal(t *testing.T) {
 	w.IsTerminal = func(any) bool { return true }
 	if code := w.rpc("mcp.fs.read", `{"path":"a"}`, "--url", srv.URL); code != 0 || !strings.Contains(w.out.String(), `"a\u0085b"`) {
 		t.Errorf("exit %d, %q", code, w.out)
+	}
+}
+
+// consenting is a workspace that asks before it runs.
+type consenting struct {
+	tools
+	hub *toolbus.Hub
+}
+
+func (c *consenting) Shell(ctx context.Context, p toolbus.ShellParams, _ toolbus.Progress) (task.Result, error) {
+	answer, err := c.hub.Ask(ctx, approval.Question{Summary: "run: " + p.Cmd, Detail: "all \x1b[31mof it"})
+	if answer == approval.No {
+		return task.Result{}, &bridge.Error{Code: bridge.CodeDenied, Message: "denied", Cause: err}
+	}
+	return task.Result{Stdout: p.Cmd}, nil
+}
+
+// What needs consent is asked about where there is a terminal.
+func TestRPCAsks(t *testing.T) {
+	ws := &consenting{hub: &toolbus.Hub{}}
+	srv := httptest.NewServer(toolbus.New(ws, toolbus.Options{Hub: ws.hub}))
+	t.Cleanup(srv.Close)
+	for _, tt := range []struct {
+		name, typed string
+		terminal    bool
+		args        []string
+		code        int
+		asked       bool
+	}{
+		{"yes", "y\n", true, nil, 0, true},
+		{"no", "n\n", true, nil, 4, true},
+		{"end of input", "", true, nil, 4, true},
+		{"no terminal", "y\n", false, nil, 4, false},
+		{"for machines", "y\n", true, []string{"--json"}, 4, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Stdin = strings.NewReader(tt.typed)
+			w.IsTerminal = func(any) bool { return tt.terminal }
+			code := w.rpc(append([]string{"mcp.shell.run", `["touch x"]`, "--url", srv.URL}, tt.args...)...)
+			asked := strings.Contains(w.err.String(), "? This request wants to run: touch x") && !strings.Contains(w.err.String(), "\x1b[31mof")
+			if code != tt.code || asked != tt.asked {
+				t.Errorf("exit %d\n%s\n%s", code, w.out, w.err)
+			}
+		})
 	}
 }
 

@@ -136,13 +136,13 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 		return
 	}
 	c := p.console
-	mode := "read-only"
-	if o.readWrite {
-		mode = "read-write"
+	mode := "read-write"
+	if s.ReadOnly() {
+		mode = "read-only"
 	}
 	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
 	c.line(c.style.dim("  answers    " + approval.Visible(b.Answers.Detail)))
-	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode + " for agent/… models"))
+	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode))
 	c.line(c.style.dim("  tool bus   " + s.RPC()))
 	c.line(c.style.dim("  examples   " + s.URL() + "/   (Ctrl-C to stop)"))
 	if n := b.Answers.Notice; n != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // answerWait is how long a canceled call may take to say so.
@@ -27,6 +28,9 @@ type Dialing struct {
 	// Notify hears notifications other than progress, in order; while it
 	// runs nothing else is read. It may be nil.
 	Notify func(method string, params json.RawMessage)
+	// Asker, if set, is asked for consent to what the calls of this client
+	// would do, where the bridge lets its clients consent.
+	Asker approval.Asker
 
 	client *http.Client // in tests
 }
@@ -38,6 +42,8 @@ type Client struct {
 	opts Dialing
 	cut  context.CancelFunc
 	done chan struct{} // closed when nothing is read any more
+
+	consent *consent // nil without an Asker
 
 	mu      sync.Mutex
 	next    int
@@ -85,9 +91,21 @@ func Dial(ctx context.Context, o Dialing) (*Client, error) {
 		return nil, unreached(at, resp, err)
 	}
 	ws.SetReadLimit(-1) // the bridge bounds its results
+	dialing := ctx
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{ws: ws, opts: o, cut: cut, done: make(chan struct{}), pending: map[string]*pending{}}
+	if o.Asker != nil {
+		c.consent = newConsent(ctx, c, o.Asker)
+	}
 	go c.read(ctx)
+	if c.consent == nil {
+		return c, nil
+	}
+	// One that knows of no questions will put none.
+	if err := c.consent.subscribe(dialing); err != nil && bridge.CodeOf(err) != bridge.CodeInvalid {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -142,6 +160,9 @@ func (c *Client) Close() {
 	_ = c.ws.Close(websocket.StatusNormalClosure, "") // it fails if the other side was quicker
 	c.cut()
 	<-c.done
+	if c.consent != nil {
+		c.consent.wait()
+	}
 }
 
 // Call calls a method. params is what encoding/json makes an object of, or
@@ -258,6 +279,7 @@ func (c *Client) deliver(r reply) {
 		if p != nil && p.progress != nil {
 			p.progress(progress.Stream, progress.Text)
 		}
+	case c.consent != nil && c.consent.hears(r.Method, r.Params):
 	case r.Method != "":
 		if c.opts.Notify != nil {
 			c.opts.Notify(r.Method, r.Params)

@@ -159,6 +159,65 @@ func TestApprovalOverTheWire(t *testing.T) {
 	})
 }
 
+// answering is a person who always says the same.
+type answering struct {
+	said  approval.Answer
+	err   error
+	asked chan approval.Question
+	wait  bool
+}
+
+func (a *answering) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	a.asked <- q
+	if a.wait {
+		<-ctx.Done()
+		return approval.No, ctx.Err()
+	}
+	return a.said, a.err
+}
+
+// A client with a person at hand has the questions about its own calls
+// answered by them.
+func TestClientAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{}
+		limit := time.Hour
+		f := &fake{shell: func(ctx context.Context, _ ShellParams, _ Progress) (task.Result, error) {
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			if answer, err := h.Ask(ctx, question1); answer == approval.No {
+				return task.Result{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Cause: err}
+			}
+			return task.Result{}, nil
+		}}
+		s := serve(t, New(f, Options{Hub: h}))
+		for _, tt := range []struct {
+			person *answering
+			want   bridge.Code
+		}{
+			{&answering{said: approval.Once}, ""},
+			{&answering{said: approval.Session}, ""},
+			{&answering{said: approval.No}, bridge.CodeDenied},
+			{&answering{err: errors.New("gone"), said: approval.Once}, bridge.CodeDenied},
+			{&answering{wait: true}, bridge.CodeDenied},
+		} {
+			tt.person.asked = make(chan approval.Question, 2)
+			c := s.connect(Dialing{Asker: tt.person})
+			_, err := c.Call(t.Context(), "mcp.shell.run", ShellParams{Cmd: "x"}, nil)
+			if err == nil && tt.want != "" || err != nil && bridge.CodeOf(err) != tt.want {
+				t.Errorf("%+v: %v", tt.person, err)
+			}
+			if q := <-tt.person.asked; q.Summary != question1.Summary || q.Detail != question1.Detail || q.Request.Kind != bridge.PermissionShell {
+				t.Errorf("asked %+v", q)
+			}
+			c.Close()
+		}
+		// A bridge that takes no consent from its clients is no trouble.
+		plain := serve(t, New(&fake{}, Options{}))
+		plain.connect(Dialing{Asker: &answering{}}).Close()
+	})
+}
+
 func TestAddress(t *testing.T) {
 	for given, want := range map[string]string{
 		"http://127.0.0.1:8788":      "http://127.0.0.1:8788/rpc",

@@ -50,6 +50,14 @@ type call struct {
 	cancel context.CancelCauseFunc
 }
 
+type callKey struct{}
+
+// callOf is the call that a context belongs to, or nil.
+func callOf(ctx context.Context) *call {
+	k, _ := ctx.Value(callKey{}).(*call)
+	return k
+}
+
 // connect begins a connection whose calls end with ctx.
 func (d *door) connect(ctx context.Context, to transport) *conn {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -102,6 +110,7 @@ func (c *conn) begin(r request, a *answer) {
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	k := &call{conn: c, id: r.id, key: idKey(r.id), size: len(r.params), cancel: cancel}
+	ctx = context.WithValue(ctx, callKey{}, k)
 	if m.inline {
 		defer cancel(nil)
 		a.add(c.run(ctx, k, m, r.params))

@@ -3,6 +3,7 @@ package toolbus
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -14,8 +15,15 @@ import (
 // ready to use.
 type Hub struct {
 	mu   sync.Mutex
-	subs map[*conn]transport
+	subs map[*conn]subscriber
 	open map[string]*question
+}
+
+// subscriber is a connection that questions are put to: all of them, or those
+// about its own requests.
+type subscriber struct {
+	to  transport
+	own bool
 }
 
 // Approval is a question as clients see it.
@@ -24,6 +32,9 @@ type Approval struct {
 	Summary string                `json:"summary"` // one line
 	Detail  string                `json:"detail,omitempty"`
 	Kind    bridge.PermissionKind `json:"kind"`
+	// Request is the id of the request that it is about, if that is one of the
+	// connection that is asked.
+	Request json.RawMessage `json:"request,omitempty"`
 }
 
 type closedParams struct {
@@ -35,22 +46,60 @@ type closedParams struct {
 // under the hub's mutex.
 type question struct {
 	Approval
-	done chan struct{}
-	by   *conn // nil if all who could answer have left
-	said approval.Answer
+	about *call // nil if it is about no request
+	asked map[*conn]bool
+	done  chan struct{}
+	by    *conn // nil if all who could answer have left
+	said  approval.Answer
+}
+
+// concerns says whether a question is put to a subscriber.
+func (q *question) concerns(c *conn, s subscriber) bool {
+	return !s.own || q.about != nil && q.about.conn == c
+}
+
+// as is the question as one connection sees it.
+func (q *question) as(c *conn) Approval {
+	a := q.Approval
+	if q.about != nil && q.about.conn == c {
+		a.Request = q.about.id
+	}
+	return a
+}
+
+// Hears says whether there is somebody to put a question about the request of
+// ctx to.
+func (h *Hub) Hears(ctx context.Context) bool {
+	q := &question{about: callOf(ctx)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c, s := range h.subs {
+		if q.concerns(c, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // Ask implements approval.Asker. If nobody has subscribed, or those who have
 // leave, it refuses as approval.Nobody does.
 func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
-	asked := &question{done: make(chan struct{}),
+	asked := &question{done: make(chan struct{}), about: callOf(ctx), asked: map[*conn]bool{},
 		Approval: Approval{ID: rand.Text(), Summary: q.Summary, Detail: q.Detail, Kind: q.Request.Kind}}
-	message, err := notification("bridge.approval.requested", asked.Approval)
-	if err != nil {
-		return approval.No, err
-	}
+	messages := map[transport][]byte{}
 	h.mu.Lock()
-	if len(h.subs) == 0 {
+	for c, s := range h.subs {
+		if !asked.concerns(c, s) {
+			continue
+		}
+		message, err := notification("bridge.approval.requested", asked.as(c))
+		if err != nil {
+			h.mu.Unlock()
+			return approval.No, err
+		}
+		messages[s.to], asked.asked[c] = message, true
+	}
+	if len(messages) == 0 {
 		h.mu.Unlock()
 		return approval.Nobody{}.Ask(ctx, q)
 	}
@@ -61,7 +110,7 @@ func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, er
 	// A client that is slow to read holds up nobody else.
 	telling, enough := context.WithCancel(ctx)
 	var told sync.WaitGroup
-	for _, to := range h.subs {
+	for to, message := range messages {
 		// One that is gone leaves by itself.
 		told.Go(func() { _ = to.send(telling, message) })
 	}
@@ -89,9 +138,9 @@ func (h *Hub) settle(ctx context.Context, q *question, asked approval.Question) 
 		closed.Reason = "expired"
 	}
 	if message, err := notification("bridge.approval.closed", closed); err == nil {
-		for c, to := range h.subs {
-			if c != q.by {
-				to.offer(message)
+		for c := range q.asked {
+			if s, ok := h.subs[c]; ok && c != q.by {
+				s.to.offer(message)
 			}
 		}
 	}
@@ -119,29 +168,33 @@ func (h *Hub) answer(by *conn, id string, said approval.Answer) error {
 	return nil
 }
 
-// subscribe has questions put to a connection from now on, and returns those
-// that wait already. The last who leaves ends all of them.
-func (h *Hub) subscribe(c *conn, to transport) (open []Approval, leave func()) {
+// subscribe has questions put to a connection from now on, all or those about
+// its own requests, and returns those that wait already. A question ends when
+// the last who could answer it leaves.
+func (h *Hub) subscribe(c *conn, s subscriber) (open []Approval, leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {
-		h.subs = map[*conn]transport{}
+		h.subs = map[*conn]subscriber{}
 	}
-	h.subs[c] = to
+	h.subs[c] = s
 	open = []Approval{}
 	for _, q := range h.open {
-		open = append(open, q.Approval)
+		if q.concerns(c, s) {
+			q.asked[c] = true
+			open = append(open, q.as(c))
+		}
 	}
 	return open, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.subs, c)
-		if len(h.subs) > 0 {
-			return
-		}
 		for id, q := range h.open {
-			delete(h.open, id)
-			close(q.done)
+			delete(q.asked, c)
+			if len(q.asked) == 0 {
+				delete(h.open, id)
+				close(q.done)
+			}
 		}
 	}
 }

@@ -201,7 +201,7 @@ func TestSlowSubscribersHoldUpNobody(t *testing.T) {
 		h := &Hub{}
 		d := newDoor(&fake{}, Options{Hub: h})
 		slow := d.connect(t.Context(), stuck{})
-		if _, err := slow.subscribe(h); err != nil {
+		if _, err := slow.subscribe(h, false); err != nil {
 			t.Fatal(err)
 		}
 		quick := d.person(t)
@@ -242,4 +242,61 @@ func TestWithoutAHub(t *testing.T) {
 	if outcomes(t, got) != "1: -32601" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// Whoever subscribes to its own questions hears of no others, and is told
+// which request they are about.
+func TestOwnQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{}
+		f := &fake{read: func(ctx context.Context, _ ReadParams) (Content, error) {
+			answer, err := h.Ask(ctx, question1)
+			if answer != approval.Once {
+				return Content{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Cause: err}
+			}
+			return Content{}, nil
+		}}
+		d := newDoor(f, Options{Hub: h})
+		mine, theirs := person{to: &kept{}}, person{to: &kept{}}
+		mine.conn, theirs.conn = d.connect(t.Context(), mine.to), d.connect(t.Context(), theirs.to)
+		mine.say(`"bridge.approvals.subscribe","params":{"own":true}`)
+		if h.Hears(t.Context()) {
+			t.Error("a question about nothing has a hearer")
+		}
+		theirs.handle([]byte(ask(`"x"`, "f")))
+		synctest.Wait()
+		if got := theirs.to.take(); len(got) != 1 || !strings.Contains(got[0], `"code":-32010`) {
+			t.Errorf("another's request: %s", got)
+		}
+		mine.handle([]byte(ask(`"m"`, "f")))
+		synctest.Wait()
+		got := mine.to.take()
+		if len(got) != 1 || !strings.Contains(got[0], `"request":"m"`) {
+			t.Fatalf("got %s", got)
+		}
+		var q struct{ Params Approval }
+		if err := json.Unmarshal([]byte(got[0]), &q); err != nil {
+			t.Fatal(err)
+		}
+		// One that hears everything is told of it as well, without the id.
+		all := d.person(t)
+		if got := mine.answers(q.Params.ID, "once"); !strings.Contains(got, `"id":"m","result"`) {
+			t.Errorf("got %s", got)
+		}
+		if got := strings.Join(all.to.take(), ""); !strings.Contains(got, "bridge.approval.closed") || strings.Contains(got, `"request"`) {
+			t.Errorf("got %s", got)
+		}
+		// With the one who asked gone, nobody is left who could answer.
+		mine.handle([]byte(ask(`"n"`, "f")))
+		all.end(errGone)
+		synctest.Wait()
+		if h.Hears(t.Context()) {
+			t.Error("somebody still hears everything")
+		}
+		mine.end(errGone)
+		mine.wait()
+		theirs.end(errGone)
+		theirs.wait()
+		all.wait()
+	})
 }

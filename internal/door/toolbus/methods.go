@@ -133,6 +133,10 @@ type progressParams struct {
 	Text   string          `json:"text" jsonschema:"what is new"`
 }
 
+type subscribeParams struct {
+	Own bool `json:"own,omitempty" jsonschema:"only questions about requests of this connection"`
+}
+
 type answerParams struct {
 	ID     string `json:"id" jsonschema:"that of the question"`
 	Answer string `json:"answer" enum:"once,session,no" jsonschema:"whether it may happen: this time, also the very same thing again in this session, or not"`
@@ -148,9 +152,11 @@ func (d *door) approvals() []method {
 	question := Approval{ID: "K7W3Q", Summary: "run: npm test", Kind: bridge.PermissionShell}
 	return []method{
 		define("bridge.approvals.subscribe", "Have questions of consent put to this connection",
-			func(_ context.Context, c *call, _ none) (Subscribed, error) { return c.conn.subscribe(d.opts.Hub) },
-			none{}, Subscribed{Open: []Approval{question}}).atOnce().
-			explained("Whoever subscribes shows the questions to a person. They come as bridge.approval.requested; bridge.approval.closed says that one needs no answer any more. Not over HTTP POST."),
+			func(_ context.Context, c *call, p subscribeParams) (Subscribed, error) {
+				return c.conn.subscribe(d.opts.Hub, p.Own)
+			},
+			subscribeParams{Own: true}, Subscribed{Open: []Approval{question}}).atOnce().
+			explained("Whoever subscribes shows the questions to a person. They come as bridge.approval.requested, and those that wait already with the result; bridge.approval.closed says that one needs no answer any more. Not over HTTP POST."),
 		define("bridge.approval.answer", "Answer a question of consent",
 			func(_ context.Context, c *call, p answerParams) (none, error) {
 				said := map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "no": approval.No}[p.Answer]
@@ -162,7 +168,7 @@ func (d *door) approvals() []method {
 }
 
 // subscribe joins the connection to a hub, once.
-func (c *conn) subscribe(h *Hub) (Subscribed, error) {
+func (c *conn) subscribe(h *Hub, own bool) (Subscribed, error) {
 	if !c.to.notifies() {
 		return Subscribed{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "questions cannot be put over HTTP POST", Remedy: "connect a WebSocket"}
 	}
@@ -171,7 +177,7 @@ func (c *conn) subscribe(h *Hub) (Subscribed, error) {
 	if c.ended {
 		return Subscribed{}, context.Cause(c.ctx)
 	}
-	open, leave := h.subscribe(c, c.to)
+	open, leave := h.subscribe(c, subscriber{c.to, own})
 	c.leave = leave
 	return Subscribed{open}, nil
 }

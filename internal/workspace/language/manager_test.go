@@ -419,6 +419,51 @@ func TestProgramsOfTheWorkspaceAreNotTaken(t *testing.T) {
 	}
 }
 
+// A server that may run code of the project is asked about before it starts,
+// once for as long as it runs.
+func TestPermit(t *testing.T) {
+	asked, allow := 0, false
+	m, _ := fake(t, "normal", func(o *Options, s *Server) {
+		s.RunsCode = true
+		o.Permit = func(_ context.Context, i Info) error {
+			if asked++; i.Language != "fake" || len(i.Command) < 2 || !i.RunsCode {
+				t.Errorf("asked about %+v", i)
+			}
+			if !allow {
+				return &bridge.Error{Code: bridge.CodeDenied, Message: "no"}
+			}
+			return nil
+		}
+	})
+	if _, err := m.Symbols(t.Context(), "a.fake"); bridge.CodeOf(err) != bridge.CodeDenied || asked != 1 || len(m.Stats()) > 0 && m.Stats()[0].Starts > 0 {
+		t.Errorf("%v, asked %d times, %+v", err, asked, m.Stats())
+	}
+	allow = true
+	for range 3 {
+		if _, err := m.Symbols(t.Context(), "a.fake"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// Without the server a formatter that runs nothing of the project will do.
+func TestFormatterWhereTheServerMayNotStart(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := fake(t, "normal", func(o *Options, s *Server) {
+		s.RunsCode, s.Formatter = true, []string{self, "fake-formatter", "upper"}
+		o.Permit = func(context.Context, Info) error { return &bridge.Error{Code: bridge.CodeDenied, Message: "no"} }
+	})
+	if got, _, err := m.Format(t.Context(), "a.fake", "x\n"); err != nil || got != "X\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestTypeScriptNeedsItsOwnLibrary(t *testing.T) {
 	dir, apart := t.TempDir(), t.TempDir()
 	write(t, dir, "node_modules/typescript/lib/tsserver.js", "evil")
