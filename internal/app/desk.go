@@ -87,7 +87,7 @@ func (d desk) Status(ctx context.Context) (toolbus.Status, error) {
 }
 
 // openDesk opens the served workspace under a guard of its own.
-func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, health func(context.Context) string) (*desk, error) {
+func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, status func(context.Context) toolbus.Status) (*desk, error) {
 	g, ok := gate.(workspace.Guard)
 	if !ok {
 		return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before a workspace"}
@@ -100,9 +100,7 @@ func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, heal
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{ws: ws, engine: search.Scanner, readOnly: readOnly(gate, o), status: func(ctx context.Context) toolbus.Status {
-		return toolbus.Status{Version: b.opts.Version, ReadOnly: readOnly(gate, o), Copilot: health(ctx), Answers: b.Answers.Detail}
-	}}
+	d := &desk{ws: ws, engine: search.Scanner, readOnly: readOnly(gate, o), status: status}
 	if rg != "" {
 		d.engine = search.Ripgrep
 	}

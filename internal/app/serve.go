@@ -72,7 +72,11 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 			return spec, err
 		},
 	})
-	if s.desk, err = b.openDesk(ctx, o, deskGate, func(ctx context.Context) string { return s.health(ctx).Copilot }); err != nil {
+	// Nobody can ask before there is an address.
+	status := func(ctx context.Context) toolbus.Status {
+		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
+	}
+	if s.desk, err = b.openDesk(ctx, o, deskGate, status); err != nil {
 		return nil, errors.Join(err, s.chat.Close(ctx))
 	}
 	if err := s.listen(ctx, o, hub); err != nil {

@@ -106,6 +106,7 @@ func (w *Workspace) tidy(ctx context.Context, out *Patched, o PatchOptions) {
 
 // Rewritten is what formatting made of a file.
 type Rewritten struct {
+	OK      bool   `json:"ok"` // always: what fails is an error
 	Path    string `json:"path"`
 	Changed bool   `json:"changed"`
 	SHA256  string `json:"sha256"` // of the file now
@@ -127,7 +128,7 @@ func (w *Workspace) rewritten(ctx context.Context, tool, path string, by func(co
 		if changed {
 			w.language.Changed()
 		}
-		return Rewritten{Path: path, Changed: changed, SHA256: sum}, err
+		return Rewritten{OK: true, Path: path, Changed: changed, SHA256: sum}, err
 	}, nil)
 	return r, err
 }

@@ -64,16 +64,16 @@ func (d *door) table() []method {
 				r.Files, r.Conflicts = some(r.Files), some(r.Conflicts)
 				return r, err
 			},
-			PatchParams{UnifiedDiff: exampleDiff, Verify: map[string]string{"hello.txt": exampleSHA}, DryRun: true},
+			PatchParams{UnifiedDiff: exampleDiff, Verify: Verify{"hello.txt": exampleSHA}, DryRun: true},
 			Patched{Result: patch.Result{OK: true, DryRun: true, Conflicts: []patch.Conflict{}, Files: []patch.FileChange{{Path: "hello.txt",
 				Status: patch.StatusModified, Mode: "100644", Additions: 1, Deletions: 1}}}}).
 			explained("The rules are those of git apply. A diff that does not fit is no error: ok is then false, conflicts says why, and every file is as it was."),
 		define("mcp.format.apply", "Format a file",
 			func(ctx context.Context, _ *call, p PathParams) (Rewritten, error) { return ws.Format(ctx, p) },
-			PathParams{Path: "cmd/main.go"}, Rewritten{Path: "cmd/main.go", Changed: true, SHA256: exampleSHA}),
+			PathParams{Path: "cmd/main.go"}, Rewritten{OK: true, Path: "cmd/main.go", Changed: true, SHA256: exampleSHA}),
 		define("mcp.imports.organize", "Organise the imports of a file",
 			func(ctx context.Context, _ *call, p PathParams) (Rewritten, error) { return ws.Organize(ctx, p) },
-			PathParams{Path: "cmd/main.go"}, Rewritten{Path: "cmd/main.go", SHA256: exampleSHA}),
+			PathParams{Path: "cmd/main.go"}, Rewritten{OK: true, Path: "cmd/main.go", SHA256: exampleSHA}),
 		define("mcp.task.list", "List the tasks that the workspace declares",
 			func(ctx context.Context, _ *call, _ none) (Tasks, error) {
 				t, err := ws.Tasks(ctx)
@@ -95,7 +95,7 @@ func (d *door) table() []method {
 			explained("Only if the policy allows it. The output comes as with mcp.task.run."),
 		define("bridge.status", "Tell of the bridge and its workspace",
 			func(ctx context.Context, _ *call, _ none) (Status, error) { return ws.Status(ctx) },
-			none{}, Status{Version: "1.0.0", Workspace: "/home/me/src/app", ReadOnly: true, Copilot: "ok", Search: search.Ripgrep}),
+			none{}, Status{Version: "1.0.0", URL: "http://127.0.0.1:8788", RPC: "ws://127.0.0.1:8788/rpc", Workspace: "/home/me/src/app", ReadOnly: true, Copilot: "ok", Search: search.Ripgrep}),
 	}
 	if d.opts.Hub != nil {
 		all = append(all, d.approvals()...)

@@ -84,6 +84,9 @@ func special() (*jsonschema.ForOptions, error) {
 		reflect.TypeFor[Content]():         content,
 		reflect.TypeFor[language.Symbol](): tree,
 		reflect.TypeFor[json.RawMessage](): {Types: []string{"string", "number", "null"}},
+		reflect.TypeFor[Verify](): {AnyOf: []*jsonschema.Schema{
+			{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}}, {Type: "boolean"},
+		}},
 		reflect.TypeFor[Patterns](): {AnyOf: []*jsonschema.Schema{
 			{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}},
 		}},

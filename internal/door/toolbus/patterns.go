@@ -2,6 +2,22 @@ package toolbus
 
 import "github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 
+// Verify is what files must be before they are patched. Callers may say true
+// as well: what a diff says of them is always verified.
+type Verify map[string]string
+
+// UnmarshalJSON takes an object of texts or a boolean.
+func (v *Verify) UnmarshalJSON(data []byte) error {
+	switch wire.KindOf(data) {
+	case wire.Bool, wire.Null:
+		return nil
+	case wire.Object:
+		return wire.Unmarshal(data, (*map[string]string)(v))
+	case wire.Invalid, wire.String, wire.Array, wire.Number:
+	}
+	return wire.Expected(data, "an object of SHA-256 sums by path, or a boolean")
+}
+
 // Patterns is one pattern or several.
 type Patterns []string
 

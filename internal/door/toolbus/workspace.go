@@ -73,11 +73,11 @@ type PathParams struct {
 
 // PatchParams are those of mcp.edit.applyPatch.
 type PatchParams struct {
-	UnifiedDiff     string            `json:"unifiedDiff" jsonschema:"the diff, as git or diff -u writes it"`
-	Verify          map[string]string `json:"verify,omitempty" jsonschema:"SHA-256 that files must have before, by path; empty: there must be no such file"`
-	DryRun          bool              `json:"dryRun,omitempty" jsonschema:"say what would happen, and write nothing"`
-	Format          bool              `json:"format,omitempty" jsonschema:"format the changed files afterwards"`
-	OrganizeImports bool              `json:"organizeImports,omitempty" jsonschema:"organise the imports of the changed files afterwards"`
+	UnifiedDiff     string `json:"unifiedDiff" jsonschema:"the diff, as git or diff -u writes it"`
+	Verify          Verify `json:"verify,omitempty" jsonschema:"SHA-256 that files must have before, by path; empty: there must be no such file. What the diff itself says of them is verified in any case, so true asks for nothing more"`
+	DryRun          bool   `json:"dryRun,omitempty" jsonschema:"say what would happen, and write nothing"`
+	Format          bool   `json:"format,omitempty" jsonschema:"format the changed files afterwards"`
+	OrganizeImports bool   `json:"organizeImports,omitempty" jsonschema:"organise the imports of the changed files afterwards"`
 }
 
 // TaskParams are those of mcp.task.run.
@@ -117,6 +117,7 @@ type Patched struct {
 
 // Rewritten is what formatting made of a file.
 type Rewritten struct {
+	OK      bool   `json:"ok"` // always: what fails is an error
 	Path    string `json:"path"`
 	Changed bool   `json:"changed"`
 	SHA256  string `json:"sha256"` // of the file now
@@ -132,7 +133,9 @@ type Tasks struct {
 // Status is what the bridge says of itself.
 type Status struct {
 	Version   string                 `json:"version"`
-	Workspace string                 `json:"workspace"` // the directory
+	URL       string                 `json:"url,omitempty"` // of the HTTP APIs
+	RPC       string                 `json:"rpc,omitempty"` // of this door
+	Workspace string                 `json:"workspace"`     // the directory
 	ReadOnly  bool                   `json:"readOnly"`
 	Copilot   string                 `json:"copilot,omitempty"` // ok or unavailable
 	Answers   string                 `json:"answers,omitempty"` // who does
