@@ -4,6 +4,7 @@ package workspace_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
@@ -29,6 +31,19 @@ const token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 type bench struct {
 	*workspace.Workspace
 	dir, audit string
+	opts       workspace.Options
+}
+
+// server opens the workspace anew, with one language server.
+func (b *bench) server(t *testing.T, s language.Server) {
+	t.Helper()
+	err := b.Close(t.Context())
+	b.opts.Servers = map[string]language.Server{"own": s}
+	var opened error
+	b.Workspace, opened = workspace.Open(t.Context(), b.dir, b.opts)
+	if err := errors.Join(err, opened); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newBench(t *testing.T, rules string, defaults policy.Defaults) *bench {
@@ -69,7 +84,8 @@ func newBench(t *testing.T, rules string, defaults policy.Defaults) *bench {
 	defaults.Root = ws.Root()
 	g := guard.New(guard.Options{Workspace: ws, Policy: policy.Combine(defaults, policy.Layer{Rules: parsed, Trusted: true}), Redactor: r,
 		Audit: log, Asker: approval.Nobody{}, Door: "test"})
-	b.Workspace, err = workspace.Open(t.Context(), b.dir, workspace.Options{Guard: g, Journal: filepath.Join(root, "journal"), Env: task.PlainEnviron(os.Environ())})
+	b.opts = workspace.Options{Guard: g, Journal: filepath.Join(root, "journal"), Env: task.PlainEnviron(os.Environ())}
+	b.Workspace, err = workspace.Open(t.Context(), b.dir, b.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,6 +199,27 @@ func TestRunning(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(b.dir, "pwned")); err == nil {
 		t.Error("it ran")
+	}
+}
+
+// A language server that may run code of the project is a matter for the
+// guard, whoever asks for symbols.
+func TestServersThatRunCode(t *testing.T) {
+	for _, tt := range []struct {
+		rules    string
+		defaults policy.Defaults
+		denied   bool
+	}{
+		{"", policy.DefaultsServe(), true}, // may write
+		{"", policy.DefaultsRun(), true},   // asks, and nobody is there
+		{"shell: {allow: ['cat -u']}", policy.DefaultsRun(), false},
+	} {
+		b := newBench(t, tt.rules, tt.defaults)
+		b.server(t, language.Server{Command: []string{"cat", "-u"}, Extensions: []string{".txt"}, RunsCode: true})
+		_, err := b.Symbols(t.Context(), "a.txt")
+		if e := b.last(t, workspace.ToolServer); (bridge.CodeOf(err) == bridge.CodeDenied) != tt.denied || err == nil || (e.Decision == "deny") != tt.denied {
+			t.Errorf("%q: %v, on record %+v", tt.rules, err, e)
+		}
 	}
 }
 

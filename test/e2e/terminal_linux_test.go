@@ -68,11 +68,16 @@ func atTerminal(t *testing.T, args ...string) *terminal {
 
 func atTerminalOf(t *testing.T, home, dir string, args ...string) *terminal {
 	t.Helper()
+	return atTerminalWith(t, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "COPILOT_CLI_PATH=" + runtimetest.Path(t)}, dir, args...)
+}
+
+func atTerminalWith(t *testing.T, env []string, dir string, args ...string) *terminal {
+	t.Helper()
 	master, slave := openPTY(t)
 	x := &terminal{t: t, master: master, screen: &output{}, done: make(chan struct{}), dir: dir}
 	x.cmd = exec.Command(binary, args...)
 	x.cmd.Dir, x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = dir, slave, slave, slave
-	x.cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "COPILOT_CLI_PATH=" + runtimetest.Path(t)}
+	x.cmd.Env = env
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
