@@ -212,10 +212,10 @@ func TestServersThatRunCode(t *testing.T) {
 	}{
 		{"", policy.DefaultsServe(), true}, // may write
 		{"", policy.DefaultsRun(), true},   // asks, and nobody is there
-		{"shell: {allow: ['cat -u']}", policy.DefaultsRun(), false},
+		{"shell: {allow: ['tee -i']}", policy.DefaultsRun(), false},
 	} {
 		b := newBench(t, tt.rules, tt.defaults)
-		b.server(t, language.Server{Command: []string{"cat", "-u"}, Extensions: []string{".txt"}, RunsCode: true})
+		b.server(t, language.Server{Command: []string{"tee", "-i"}, Extensions: []string{".txt"}, RunsCode: true})
 		_, err := b.Symbols(t.Context(), "a.txt")
 		if e := b.last(t, workspace.ToolServer); (bridge.CodeOf(err) == bridge.CodeDenied) != tt.denied || err == nil || (e.Decision == "deny") != tt.denied {
 			t.Errorf("%q: %v, on record %+v", tt.rules, err, e)
