@@ -31,8 +31,11 @@ type bus struct {
 
 func dialBus(b *testing.B, s *server) *bus {
 	b.Helper()
-	ws, _, err := websocket.Dial(context.Background(), s.rpc, nil)
+	ws, resp, err := websocket.Dial(context.Background(), s.rpc, nil)
 	if err != nil {
+		if resp != nil && resp.Body != nil {
+			_ = resp.Body.Close() // the error says enough
+		}
 		b.Fatal(err)
 	}
 	ws.SetReadLimit(-1)
