@@ -42,11 +42,16 @@ func appendHits(to []byte, hits []search.Hit) []byte {
 			} else { // the others come behind it
 				into = append(make([]byte, 0, len(to)+room(hits)), to...)
 			}
+			file, begin := "", []byte(nil) // hits of one file begin alike
 			for k := range some {
 				if i > 0 || k > 0 {
 					into = append(into, ',')
 				}
-				into = appendHit(into, &some[k])
+				if h := &some[k]; begin == nil || h.File != file {
+					file = h.File
+					begin = append(wire.AppendString(append(begin[:0], `{"file":`...), file), `,"line":`...)
+				}
+				into = appendHit(append(into, begin...), &some[k])
 			}
 			parts[i] = into
 		})
@@ -68,9 +73,9 @@ func room(hits []search.Hit) int {
 	return n
 }
 
+// appendHit appends what comes behind the file of a hit.
 func appendHit(to []byte, h *search.Hit) []byte {
-	to = wire.AppendString(append(to, `{"file":`...), h.File)
-	to = strconv.AppendInt(append(to, `,"line":`...), int64(h.Line), 10)
+	to = strconv.AppendInt(to, int64(h.Line), 10)
 	to = strconv.AppendInt(append(to, `,"column":`...), int64(h.Column), 10)
 	to = wire.AppendString(append(to, `,"snippet":`...), h.Snippet)
 	if h.Cut {

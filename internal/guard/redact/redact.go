@@ -47,6 +47,9 @@ func (r *Redactor) String(s string) (out string, hits int) {
 	if k := r.known.Load(); k != nil {
 		s, n = whole(s, k.find)
 	}
+	if r.rules.silent(s) {
+		return s, n
+	}
 	s, hits = whole(s, r.rules.find)
 	return s, n + hits
 }
@@ -121,6 +124,19 @@ func lower(s string) string {
 		}
 	}
 	return string(b)
+}
+
+// silent reports that no keyword is in s, so that find would find nothing: true
+// of most lines of most texts.
+func (r *rules) silent(s string) bool {
+	next, class, width, accept := r.auto.next, &r.auto.class, r.auto.width, r.auto.accept
+	state := uint16(0)
+	for i := range len(s) {
+		if state = next[int(state)*width+int(class[s[i]])]; state >= accept {
+			return false
+		}
+	}
+	return true
 }
 
 // find asks the matchers about every keyword from sc.done on.
