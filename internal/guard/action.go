@@ -73,7 +73,19 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 	case policy.KindOther, policy.KindMemory, policy.KindHook:
 		return a
 	case policy.KindRead, policy.KindWrite, policy.KindMCP:
+		patch := call.Name == "mcp.edit.applyPatch"
+		if dry, _ := args["dryRun"].(bool); patch && dry {
+			a.Kind = policy.KindRead // it only compares
+		}
 		g.addPaths(&a, call)
+		if patch && a.Kind == policy.KindWrite {
+			// Whether a diff fits, and what was found instead, tells what is in
+			// the file.
+			for _, p := range slices.Clone(a.Paths) {
+				p.Write = false
+				a.Paths = append(a.Paths, p)
+			}
+		}
 	}
 	return a
 }
@@ -214,7 +226,9 @@ func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
 			r.Kind = bridge.PermissionWrite
 		}
 		for _, p := range a.Paths {
-			r.Paths = append(r.Paths, p.Rel)
+			if a.Kind == policy.KindRead || p.Write {
+				r.Paths = append(r.Paths, p.Rel)
+			}
 		}
 	case policy.KindNetwork:
 		r.Kind = bridge.PermissionURL

@@ -151,6 +151,17 @@ const diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
 
 func TestPatching(t *testing.T) {
 	readOnly := newBench(t, rules, policy.DefaultsServe())
+	// A dry run only compares, so it is as free as reading.
+	if r, err := readOnly.ApplyPatch(t.Context(), diff, workspace.PatchOptions{DryRun: true}); err != nil || !r.OK {
+		t.Errorf("read-only, dry: %+v, %v", r, err)
+	}
+	// What may not be read cannot be found out by trying, either.
+	guess := "--- a/.env\n+++ b/.env\n@@ -1 +1 @@\n-KEY=guess\n+KEY=x\n"
+	for _, o := range []workspace.PatchOptions{{}, {DryRun: true}} {
+		if r, err := newBench(t, rules, policy.DefaultsRun()).ApplyPatch(t.Context(), guess, o); bridge.CodeOf(err) != bridge.CodeDenied {
+			t.Errorf("guessing: %+v, %v", r, err)
+		}
+	}
 	if _, err := readOnly.ApplyPatch(t.Context(), diff, workspace.PatchOptions{}); bridge.CodeOf(err) != bridge.CodeDenied {
 		t.Errorf("read-only: %v", err)
 	}
