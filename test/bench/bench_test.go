@@ -71,7 +71,7 @@ func bareClient(b *testing.B, m *rehearsal.Server) *copilot.Client {
 	c := copilot.NewClient(&copilot.ClientOptions{
 		Connection: copilot.StdioConnection{Path: runtimetest.Path(b)}, BaseDirectory: b.TempDir(), Mode: copilot.ModeEmpty,
 		WorkingDirectory: b.TempDir(), // as the bridge does: in a repository the runtime starts git with every turn
-		UseLoggedInUser: copilot.Bool(false), LogLevel: "error",
+		UseLoggedInUser:  copilot.Bool(false), LogLevel: "error",
 		Env: append(os.Environ(), "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_BASE_URL="+m.URL(),
 			"COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+m.Model()),
 	})
