@@ -86,6 +86,17 @@ type Guarding struct {
 	Defaults policy.Defaults
 	// Tools are the caller's own, which run on its side.
 	Tools []bridge.ToolSpec
+	// Layers are rules of the caller's, besides the policy files.
+	Layers []policy.Layer
+	// Source names them on record.
+	Source string
+	// Protected are more directories that nobody may write.
+	Protected []string
+	// Servers are the session's MCP servers.
+	Servers []string
+	// Whole and Reason are those of guard.Options.
+	Whole  func(call bridge.ToolCall, result any)
+	Reason func(tool string, o policy.Outcome) string
 }
 
 // Gate is a guard for one session. A policy file that cannot be understood is
@@ -106,7 +117,10 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	}
 	d := g.Defaults
 	d.Root, d.CaseInsensitive = ws.Root(), ws.CaseFolding()
-	d.Protected = []string{c.Home, c.AuditLogDir}
+	d.Protected = append([]string{c.Home, c.AuditLogDir}, g.Protected...)
+	if len(g.Layers) > 0 {
+		layers, sources = append(layers, g.Layers...), append(sources, g.Source)
+	}
 	var theirs []string
 	for _, t := range g.Tools {
 		theirs = append(theirs, t.Name)
@@ -114,6 +128,7 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	return guard.New(guard.Options{
 		Workspace: ws, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
+		Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil
 }
 

@@ -146,6 +146,10 @@ type (
 	}
 )
 
+// RawEvent is the name of an Other that carries a runtime's own event, see
+// SessionSpec.Raw.
+const RawEvent = "raw"
+
 // EndReason says how a turn ended.
 type EndReason string
 
@@ -169,6 +173,8 @@ type Usage struct {
 	CacheRead       int64   `json:"cache_read_tokens,omitempty"`
 	CacheWrite      int64   `json:"cache_write_tokens,omitempty"`
 	Cost            float64 `json:"cost,omitempty"` // in the runtime's own unit
+	// Credits is what GitHub bills, in AI credits; 0 if nobody has told.
+	Credits float64 `json:"ai_credits,omitempty"`
 }
 
 // Add returns the sum of both; the model is kept if it is the same.
@@ -185,6 +191,7 @@ func (u Usage) Add(o Usage) Usage {
 	u.CacheRead += o.CacheRead
 	u.CacheWrite += o.CacheWrite
 	u.Cost += o.Cost
+	u.Credits += o.Credits
 	return u
 }
 

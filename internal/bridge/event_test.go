@@ -28,7 +28,7 @@ var every = []Event{
 	InputAsked{"q", Question{"?", []string{"a"}, true}},
 	InputAnswered{"q"},
 	PlanChanged{"p"},
-	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5}, "length"},
+	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5, 0.25}, "length"},
 	Notice{"info", "t"},
 	Failed{&Error{Code: CodeTimeout, Message: "late", Remedy: "wait"}},
 	TurnEnded{EndDone, Usage{InputTokens: 1}, time.Minute},

@@ -40,6 +40,10 @@ type (
 		Status(ctx context.Context) (bridge.AgentStatus, error)
 		Ping(ctx context.Context) error
 	}
+	// Describer says what it can do. What it does not name it cannot do.
+	Describer interface {
+		Capabilities() map[bridge.Capability]bridge.Support
+	}
 	// Warmer can pay start-up costs in advance.
 	Warmer interface {
 		Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
@@ -164,6 +168,14 @@ func (e *Engine) Agent() string { return e.opts.Agent.Name() }
 
 // Notice says that the answers are not Copilot's, or is empty.
 func (e *Engine) Notice() string { return e.opts.Notice }
+
+// Capabilities says what the agent can do; nothing, if it does not say.
+func (e *Engine) Capabilities() map[bridge.Capability]bridge.Support {
+	if d, ok := e.opts.Agent.(Describer); ok {
+		return d.Capabilities()
+	}
+	return nil
+}
 
 // Models lists what can answer.
 func (e *Engine) Models(ctx context.Context) ([]bridge.Model, error) {

@@ -51,6 +51,11 @@ type Options struct {
 	ClientTools []string
 	// MaxRetries caps what Recover allows.
 	MaxRetries int
+	// Whole, if set, sees what a tool returned without secrets but before it
+	// is shortened for the model.
+	Whole func(call bridge.ToolCall, result any)
+	// Reason, if set, words the denial of a tool; "" leaves it as it is.
+	Reason func(tool string, o policy.Outcome) string
 }
 
 // maxResult is how much of one string of a tool's result the model gets.
@@ -180,6 +185,11 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 		return g.ask(ctx, r, out.Reason), true
 	case policy.Deny:
 	}
+	if g.opts.Reason != nil {
+		if words := g.opts.Reason(a.Tool, out); words != "" {
+			return deny(words), false
+		}
+	}
 	return deny(out.Reason), false
 }
 
@@ -192,6 +202,9 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
 	}
 	clean, hits := g.opts.Redactor.Value(result)
+	if g.opts.Whole != nil {
+		g.opts.Whole(call, clean)
+	}
 	clean = shorten(clean)
 	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: clean, Decision: "allow"}
 	if hits > 0 {

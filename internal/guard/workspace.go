@@ -83,5 +83,21 @@ func (g *Guard) ReadOnly() bool {
 	return readOnly
 }
 
+// Unreadable says why the policy keeps a file from being read, whichever tool
+// would read it, or is empty. It asks nobody and records nothing.
+func (g *Guard) Unreadable(path string) string {
+	res, err := g.opts.Workspace.Resolve(path)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !res.Inside:
+		return fmt.Sprintf("path escapes workspace root: '%s'", path)
+	}
+	if rule, denied := g.opts.Policy.ReadDenied(res.Rel); denied {
+		return "reading it is denied by " + rule.String()
+	}
+	return ""
+}
+
 // Stream hides secrets in a text that comes in pieces.
 func (g *Guard) Stream() bridge.TextMask { return g.opts.Redactor.NewStream() }

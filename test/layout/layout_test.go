@@ -19,9 +19,9 @@ const module = "github.com/copilot-bridge/copilot-bridge/"
 // that is not here has not been thought about yet. Tests may import more.
 var allowed = map[string][]string{
 	"cmd/copilot-bridge": {"internal/cli"},
-	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/engine",
+	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/door/abp/contract", "internal/engine",
 		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/sessionstore", "internal/supervise"},
-	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/chat", "internal/config", "internal/door/anthropic", "internal/door/front", "internal/door/openai", "internal/door/toolbus", "internal/copilotruntime", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
+	"internal/app": {"internal/agent/sdk", "internal/bridge", "internal/chat", "internal/config", "internal/door/abp", "internal/door/abp/contract", "internal/door/anthropic", "internal/door/front", "internal/door/openai", "internal/door/toolbus", "internal/copilotruntime", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
 		"internal/guard/redact", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
 	"internal/chat":            {"internal/bridge", "internal/engine"},
@@ -41,6 +41,8 @@ var allowed = map[string][]string{
 	"internal/copilotruntime/runtimetest": {"internal/bridge", "internal/copilotruntime"},
 	"internal/door/wire":                  {"internal/bridge"},
 	"internal/door/front":                 {"internal/bridge", "internal/door/wire", "internal/durable"},
+	"internal/door/abp":                   {"internal/bridge", "internal/door/abp/contract"},
+	"internal/door/abp/contract":          {},
 	"internal/door/openai":                {"internal/bridge", "internal/door/wire"},
 	"internal/door/anthropic":             {"internal/bridge", "internal/door/wire"},
 	"internal/door/toolbus": {"internal/bridge", "internal/door/wire", "internal/guard/approval", "internal/workspace/files", "internal/workspace/language",

@@ -74,6 +74,9 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	if t == nil {
 		return // between turns: what matters of it is in the history
 	}
+	if s.spec.Raw {
+		raw(e, t.push)
+	}
 	switch d := e.Data.(type) {
 	case *rpc.SessionErrorData:
 		if e.AgentID == nil {

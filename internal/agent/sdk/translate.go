@@ -217,6 +217,9 @@ func usage(d *rpc.AssistantUsageData) bridge.Usage {
 	if d.Cost != nil {
 		u.Cost = *d.Cost
 	}
+	if d.CopilotUsage != nil {
+		u.Credits = d.CopilotUsage.TotalNanoAiu / 1e9
+	}
 	return u
 }
 

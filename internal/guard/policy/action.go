@@ -166,4 +166,6 @@ type Outcome struct {
 	Rule Rule `json:"-"`
 	// Source is where Rule is written.
 	Source Source `json:"-"`
+	// Outside: Subject is a path that leads out of the workspace.
+	Outside bool `json:"-"`
 }

@@ -22,6 +22,9 @@ type Defaults struct {
 	ReadOnlyAsks bool
 	// AskIsDeny: nobody can be asked, so what would be asked is denied.
 	AskIsDeny bool
+	// ToolsFirst: the lists of tools are looked at before anything else, and
+	// what is asked about must be on the list of what is allowed too.
+	ToolsFirst bool
 	// CaseInsensitive: the workspace's file system does not tell case apart,
 	// so neither do allow globs. Deny globs never do.
 	CaseInsensitive bool
@@ -58,7 +61,7 @@ func DefaultsServe() Defaults {
 // empty policy permits everything inside the workspace, and there is nobody
 // to ask.
 func DefaultsABP() Defaults {
-	return Defaults{Source: Source{Name: defaultSource}, AskIsDeny: true, Verdicts: map[Kind]Verdict{
+	return Defaults{Source: Source{Name: defaultSource}, AskIsDeny: true, ToolsFirst: true, Verdicts: map[Kind]Verdict{
 		KindRead: Allow, KindWrite: Allow, KindOther: Allow,
 		KindShell: Allow, KindNetwork: Allow, KindMCP: Allow, KindMemory: Ask, KindHook: Ask,
 	}}
@@ -120,7 +123,11 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 		p.writesDeny = append(p.writesDeny, r.WritesDeny...)
 		p.shellDeny = append(p.shellDeny, r.ShellDeny...)
 		p.networkDeny = append(p.networkDeny, r.NetworkDeny...)
-		p.tools = addAllowList(p.tools, r.ToolsAllow, r.ToolsAsk, trusted)
+		also := r.ToolsAsk
+		if defaults.ToolsFirst {
+			also = nil
+		}
+		p.tools = addAllowList(p.tools, r.ToolsAllow, also, trusted)
 		p.reads = addAllowList(p.reads, r.ReadsAllow, nil, trusted)
 		p.writes = addAllowList(p.writes, r.WritesAllow, nil, trusted)
 		p.shell = addAllowList(p.shell, r.ShellAllow, nil, trusted)

@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Lists is the dialect of the environment and of plugins. Entries mean the
 // same as in the file: tools.allow, tools.deny, tools.ask and patterns.deny.
 type Lists struct {
@@ -31,18 +33,63 @@ type ABPPolicy struct {
 	RequireApprovalFor []string `json:"require_approval_for"`
 }
 
-// FromABP returns the rules of a work order's policy.
+// FromABP returns the rules of a work order's policy. ABP knows tools by names
+// that all of its back ends share (Read, Write, Bash …); such a name stands for
+// the tools of the runtime that do the same.
 func FromABP(p ABPPolicy) (Rules, error) {
 	const source = "ABP work order"
 	return fromTable(source, "Correct the policy of the work order.", []entry{
-		{"allowed_tools", "tools.allow", p.AllowedTools},
-		{"disallowed_tools", "tools.deny", p.DisallowedTools},
-		{"require_approval_for", "tools.ask", p.RequireApprovalFor},
+		{"allowed_tools", "tools.allow", withRuntimeTools(p.AllowedTools)},
+		{"disallowed_tools", "tools.deny", withRuntimeTools(p.DisallowedTools)},
+		{"require_approval_for", "tools.ask", withRuntimeTools(p.RequireApprovalFor)},
 		{"deny_read", "reads.deny", p.DenyRead},
 		{"deny_write", "writes.deny", p.DenyWrite},
 		{"allow_network", "network.allow", p.AllowNetwork},
 		{"deny_network", "network.deny", p.DenyNetwork},
 	})
+}
+
+// abpTools are the names that back ends share, and the runtime's own.
+var abpTools = []struct {
+	name  string
+	tools []string
+}{
+	{"Read", []string{"view"}},
+	{"Write", []string{"create"}},
+	{"Edit", []string{"edit", "apply_patch", "str_replace_editor"}},
+	{"MultiEdit", []string{"edit", "apply_patch", "str_replace_editor"}},
+	{"Bash", []string{"bash", "powershell", "write_bash", "read_bash", "stop_bash", "list_bash"}},
+	{"Glob", []string{"glob"}},
+	{"Grep", []string{"grep", "rg", "semantic_code_search"}},
+	{"WebFetch", []string{"web_fetch"}},
+	{"WebSearch", []string{"web_search"}},
+	{"AskUser", []string{"ask_user"}},
+	{"AskUserQuestion", []string{"ask_user"}},
+	{"Task", []string{"task", "read_agent", "write_agent", "list_agents"}},
+}
+
+// withRuntimeTools adds to each pattern the tools that it means. A pattern that
+// is wrong is left for the compiler to find.
+func withRuntimeTools(patterns []string) []string {
+	var out []string
+	for _, pattern := range patterns {
+		out = append(out, pattern)
+		rule := Rule{Pattern: pattern}
+		if compileTool(&rule) != nil || rule.tool.all {
+			continue
+		}
+		for _, t := range abpTools {
+			if !rule.tool.match([]string{flat(fold(t.name))}) {
+				continue
+			}
+			for _, own := range t.tools {
+				if !rule.tool.match([]string{flat(fold(own))}) && !slices.Contains(out, own) {
+					out = append(out, own)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // entry is one list of a dialect.

@@ -42,7 +42,12 @@ func TestFromABP(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{`allowed_tools "view" (ABP work order) as tools.allow`, `disallowed_tools "Bash" (ABP work order) as tools.deny`,
-		`require_approval_for "edit" (ABP work order) as tools.ask`, `deny_read "**/.env" (ABP work order) as reads.deny`,
+		`disallowed_tools "powershell" (ABP work order) as tools.deny`, `disallowed_tools "write_bash" (ABP work order) as tools.deny`,
+		`disallowed_tools "read_bash" (ABP work order) as tools.deny`, `disallowed_tools "stop_bash" (ABP work order) as tools.deny`,
+		`disallowed_tools "list_bash" (ABP work order) as tools.deny`,
+		`require_approval_for "edit" (ABP work order) as tools.ask`,
+		`require_approval_for "apply_patch" (ABP work order) as tools.ask`, `require_approval_for "str_replace_editor" (ABP work order) as tools.ask`,
+		`deny_read "**/.env" (ABP work order) as reads.deny`,
 		`deny_write "dist/**" (ABP work order) as writes.deny`, `deny_write "/etc/**" (ABP work order) as writes.deny`,
 		`allow_network "*.example.com" (ABP work order) as network.allow`, `deny_network "10.0.0.0/8" (ABP work order) as network.deny`}
 	if got := render(rules); !slices.Equal(got, want) {
@@ -110,6 +115,40 @@ func TestABPDefaults(t *testing.T) {
 			if (out.Verdict == Allow) != (c.want == "") || out.Verdict == Ask || c.want != "" && out.Reason != c.want {
 				t.Errorf("%s, %s: %s %s", tt.name, name, out.Verdict, out.Reason)
 			}
+		}
+	}
+}
+
+// The names that ABP's back ends share stand for the runtime's own tools, and
+// lists of tools are looked at before anything else.
+func TestABPToolNamesAndOrder(t *testing.T) {
+	rules, err := FromABP(ABPPolicy{AllowedTools: []string{"Read", "Write", "web*", "Task"}, DisallowedTools: []string{"write"}, RequireApprovalFor: []string{"WebFetch", "Bash"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := DefaultsABP()
+	defaults.Root = "/ws"
+	p := Combine(defaults, Layer{Rules: rules, Trusted: true})
+	outside := []Path{{Name: "/etc/passwd", Outside: true}}
+	for _, tt := range []struct {
+		a    Action
+		want string // "" is an allowance
+	}{
+		{Action{Tool: "view", Kind: KindRead, Paths: []Path{{Rel: "a"}}}, ""},
+		{Action{Tool: "task", Kind: KindOther}, ""},
+		{Action{Tool: "view", Kind: KindRead, Paths: outside}, "outside the workspace"},
+		{Action{Tool: "create", Kind: KindWrite, Paths: outside}, `disallowed_tools "create"`},
+		{Action{Tool: "grep", Kind: KindRead, Paths: outside}, "not in allowed_tools"},
+		{Action{Tool: "bash", Kind: KindShell, Commands: []Command{{Words: []string{"ls"}}}}, "not in allowed_tools"},
+		{Action{Tool: "web_fetch", Kind: KindNetwork, Hosts: []Host{{Name: "x", Problem: "odd"}}}, `require_approval_for "web_fetch"`},
+		{Action{Tool: "Read", Server: "s", Kind: KindMCP}, "not in allowed_tools"},
+	} {
+		out := p.Evaluate(tt.a)
+		if (out.Verdict == Allow) != (tt.want == "") || !strings.Contains(out.Reason, tt.want) {
+			t.Errorf("%s: %s %s", tt.a.Tool, out.Verdict, out.Reason)
+		}
+		if wants := tt.want == "outside the workspace"; out.Outside != wants {
+			t.Errorf("%s: outside %t", tt.a.Tool, out.Outside)
 		}
 	}
 }

@@ -20,13 +20,23 @@ func (p *Policy) Evaluate(a Action) (out Outcome) {
 		return Outcome{Stage: StageDefault, Reason: "denied: there is no policy"}
 	}
 	e := evaluation{p: p, a: &a, names: namesOf(a.Tool, a.Server)}
-	for _, stage := range []func(*evaluation){
+	stages := []func(*evaluation){
 		(*evaluation).tool, (*evaluation).pattern, (*evaluation).shape, (*evaluation).paths, (*evaluation).network, (*evaluation).shell,
 		(*evaluation).ask, (*evaluation).allowList, (*evaluation).byDefault,
-	} {
+	}
+	if p.defaults.ToolsFirst {
+		stages = []func(*evaluation){
+			(*evaluation).tool, (*evaluation).allowList, (*evaluation).ask, (*evaluation).pattern, (*evaluation).shape, (*evaluation).paths,
+			(*evaluation).network, (*evaluation).shell, (*evaluation).byDefault,
+		}
+	}
+	for _, stage := range stages {
 		stage(&e)
 		if e.denied() && e.out.Stage != StageDefault {
 			break
+		}
+		if p.defaults.ToolsFirst && p.defaults.AskIsDeny && e.decided && e.out.Stage == StageAsk {
+			break // as good as denied
 		}
 	}
 	if !e.decided {

@@ -31,7 +31,7 @@ func (e *evaluation) path(path *Path) {
 		settle(Deny, StagePath, p.defaultRule(), " is denied: "+shorten(oneLine(path.Problem)))
 		return
 	case path.Outside:
-		settle(Deny, StagePath, p.defaultRule(), " is denied: it is outside the workspace")
+		e.settle(Outcome{Stage: StagePath, Subject: shown, Rule: p.defaultRule(), Reason: what + " is denied: it is outside the workspace", Outside: true})
 		return
 	case !validRel(path.Rel):
 		settle(Deny, StagePath, p.defaultRule(), " is denied: it is not a clean path inside the workspace")

@@ -1,0 +1,216 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/abp"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+)
+
+// Sidecar is the Agent Backplane's view of a bridge.
+type Sidecar struct {
+	base   Options // as the command gave them
+	bridge *Bridge // nil if it did not start
+	broken error
+	clean  *redact.Redactor
+}
+
+// StartSidecar starts a bridge for one work order. It never fails: what is
+// wrong is told to the host in its own protocol.
+func StartSidecar(ctx context.Context, o Options) *Sidecar {
+	s := &Sidecar{base: o, clean: redact.New(redact.Options{Secrets: o.Config.Secrets()})}
+	s.bridge, s.broken = Start(ctx, o)
+	return s
+}
+
+// BrokenSidecar is one that could not be configured.
+func BrokenSidecar(o Options, err error) *Sidecar {
+	return &Sidecar{base: o, broken: err, clean: redact.New(redact.Options{})}
+}
+
+// Close ends all that was started.
+func (s *Sidecar) Close(ctx context.Context) error {
+	if s.bridge == nil {
+		return nil
+	}
+	return s.bridge.Close(ctx)
+}
+
+// Serve does one work order; see abp.Serve.
+func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir string) error {
+	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger}
+	if s.base.Config != nil {
+		o.MaxInline = s.base.Config.ABP.MaxInlineOutputBytes
+	}
+	o.Git, _ = exec.LookPath("git") // without it there is no verification
+	return abp.Serve(ctx, s, in, out, o)
+}
+
+// Describe says who answers.
+func (s *Sidecar) Describe() abp.Description {
+	d := abp.Description{Version: s.base.Version, Broken: s.broken, Warnings: s.modules()}
+	if s.bridge != nil {
+		d.Runtime, d.Notice, d.Capabilities = s.bridge.Runtime.Version, s.bridge.Answers.Notice, s.bridge.Engine.Capabilities()
+	}
+	return d
+}
+
+// modules warns of settings that name what only Node could load.
+func (s *Sidecar) modules() (out []string) {
+	env := (&Bridge{opts: s.base}).env
+	for _, name := range []string{"ABP_COPILOT_ADAPTER_MODULE", "ABP_COPILOT_SDK_MODULE"} {
+		if env(name) != "" {
+			out = append(out, name+" names a Node module, which this program cannot load, so it is ignored; "+
+				"put the module behind a program and set ABP_COPILOT_RUNNER to that (and ABP_COPILOT_TRANSPORT=legacy)")
+		}
+	}
+	return out
+}
+
+// Prepare starts the runtime.
+func (s *Sidecar) Prepare(ctx context.Context) {
+	if _, err := s.bridge.Engine.Status(ctx); err != nil && ctx.Err() == nil {
+		s.base.Logger.Info("the runtime was not started in advance", "error", err)
+	}
+}
+
+// Clean hides secrets.
+func (s *Sidecar) Clean(text string) string {
+	clean, _ := s.clean.String(text)
+	return clean
+}
+
+// Open makes a session under the order's policy.
+func (s *Sidecar) Open(ctx context.Context, o abp.Order) (abp.Session, error) {
+	b, own := s.bridge, false
+	if len(o.Env) > 0 {
+		// The environment belongs to the runtime's process.
+		opts := s.base
+		opts.Environ = slices.Clone(opts.Environ)
+		for _, name := range slices.Sorted(maps.Keys(o.Env)) {
+			opts.Environ = append(opts.Environ, name+"="+o.Env[name])
+		}
+		var err error
+		if b, err = Start(ctx, opts); err != nil {
+			return nil, err
+		}
+		own = true
+	}
+	out := &orderSession{}
+	if own {
+		out.bridge = b
+	}
+	if err := out.open(ctx, b, o); err != nil {
+		return nil, errors.Join(err, out.Close(ctx))
+	}
+	return out, nil
+}
+
+// orderSession is a session and, if it needed one of its own, its bridge.
+type orderSession struct {
+	*engine.Session
+	gate   bridge.Gate
+	bridge *Bridge
+}
+
+func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
+	layers, err := orderLayers(o)
+	if err != nil {
+		return err
+	}
+	s.gate, err = b.Gate(Guarding{Workspace: o.Root, Door: "abp", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP(), Layers: layers,
+		Source: "ABP work order", Protected: []string{".agent-backplane"}, Servers: slices.Sorted(maps.Keys(o.MCPServers)), Reason: abpReason,
+		Whole: func(call bridge.ToolCall, result any) { o.Whole(call.Name, result) }})
+	if err != nil {
+		return err
+	}
+	spec := b.Spec(bridge.ProfileAgent, o.Root)
+	if o.Model != "" && b.Answers.Kind != AnswersRehearsal {
+		spec.Model = o.Model
+	}
+	if o.Effort != "" {
+		spec.ReasoningEffort = o.Effort
+	}
+	spec.System, spec.AvailableTools, spec.ExcludedTools, spec.MCPServers = o.System, o.AvailableTools, o.ExcludedTools, o.MCPServers
+	spec.Gate, spec.MaxAICredits, spec.Raw = s.gate, o.MaxCredits, o.Raw
+	r := engine.Request{Spec: spec, Door: "abp", Keep: true, Title: firstLine(o.Title)}
+	if o.Resume != "" {
+		s.Session, err = b.Engine.Resume(ctx, o.Resume, r)
+		return err
+	}
+	r.Spec.ID = o.RunID
+	s.Session, err = b.Engine.Open(ctx, r)
+	return err
+}
+
+// orderLayers are the rules of a work order.
+func orderLayers(o abp.Order) ([]policy.Layer, error) {
+	p := o.Policy
+	rules, err := policy.FromABP(policy.ABPPolicy{AllowedTools: p.AllowedTools, DisallowedTools: p.DisallowedTools,
+		DenyRead: slices.Concat(p.DenyRead, o.Hidden), DenyWrite: slices.Concat(p.DenyWrite, o.Hidden),
+		AllowNetwork: p.AllowNetwork, DenyNetwork: p.DenyNetwork, RequireApprovalFor: p.RequireApprovalFor})
+	if err != nil {
+		return nil, err
+	}
+	if o.ReadOnly {
+		yes := true
+		rules.ReadOnly, rules.ReadOnlySource = &yes, policy.Source{Name: "ABP work order, lane " + string(contract.PatchFirst)}
+	}
+	return []policy.Layer{{Rules: rules, Trusted: true}}, nil
+}
+
+// abpReason words a denial as ABP's hosts do.
+func abpReason(tool string, o policy.Outcome) string {
+	switch {
+	case o.Outside:
+		return fmt.Sprintf("path escapes workspace root: '%s'", o.Subject)
+	case o.Rule.Key == "disallowed_tools":
+		return fmt.Sprintf("tool '%s' is disallowed", tool)
+	case o.Rule.Key == "allowed_tools":
+		return fmt.Sprintf("tool '%s' is not in allowed_tools", tool)
+	case o.Rule.Key == "require_approval_for":
+		return fmt.Sprintf("tool '%s' requires approval (%s)", tool, o.Rule)
+	}
+	return ""
+}
+
+func firstLine(s string) string {
+	const most = 72
+	for i, c := range s {
+		if c == '\n' || i >= most {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// Unreadable asks the guard about a file.
+func (s *orderSession) Unreadable(path string) string {
+	if g, ok := s.gate.(interface{ Unreadable(path string) string }); ok {
+		return g.Unreadable(path)
+	}
+	return "there is no guard to ask"
+}
+
+// Close lets go of the session, and of what it alone used.
+func (s *orderSession) Close(ctx context.Context) error {
+	var errs []error
+	if s.Session != nil {
+		errs = append(errs, s.Session.Close(ctx))
+	}
+	if s.bridge != nil {
+		errs = append(errs, s.bridge.Close(ctx))
+	}
+	return errors.Join(errs...)
+}

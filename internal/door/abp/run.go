@@ -1,0 +1,317 @@
+package abp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
+)
+
+// closeWithin bounds what is tidied up after the receipt.
+const closeWithin = 10 * time.Second
+
+// run is one work order being done, on one goroutine.
+type run struct {
+	door  *door
+	ref   string
+	runID contract.UUID
+	work  *contract.WorkOrder
+	plan  *plan
+
+	started time.Time
+	last    time.Time // the time of the last event
+	trace   []contract.Event
+
+	artifacts []contract.Artifact
+	outcome   contract.Outcome
+	summary   string // of the end
+
+	usage   bridge.Usage
+	counted []bridge.Usage // one a request to the model
+	turns   uint32
+	pending map[string]bool // calls of the last message that are not finished
+
+	calls  map[string]*call
+	whole  wholeOutputs
+	raw    any // the runtime's own event that is not yet passed on
+	hasRaw bool
+}
+
+// do does a work order and writes its end, whatever happens.
+func (d *door) do(ctx context.Context, e *contract.Run) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = d.panicked(p, &e.ID)
+		}
+	}()
+	if d.about.Broken != nil {
+		return d.refuse(e.ID, codeOf(d.about.Broken), d.about.Broken)
+	}
+	if lack := unmet(d.manifest, e.WorkOrder.Requirements); lack != "" {
+		return d.fatal(&e.ID, contract.CodeCapability, "a requirement is not met: "+lack, "")
+	}
+	p, err := newPlan(&e.WorkOrder, d.opts.Dir)
+	var place *workspaceError
+	switch {
+	case errors.As(err, &place):
+		return d.refuse(e.ID, contract.CodeWorkspaceError, err)
+	case err != nil:
+		return d.refuse(e.ID, codeOf(err), err)
+	}
+	r := &run{door: d, ref: e.ID, work: &e.WorkOrder, plan: p, calls: map[string]*call{}, outcome: contract.Complete}
+	if r.runID, err = contract.ParseUUID(e.ID); err != nil {
+		r.runID = contract.NameUUID(e.ID) // the receipt needs one
+	}
+	r.started = d.opts.Now().Truncate(time.Millisecond)
+	p.order.RunID, p.order.Whole = string(r.runID), r.whole.add
+	s, err := d.service.Open(ctx, p.order)
+	if err != nil {
+		return d.refuse(e.ID, openCode(err), err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+		defer cancel()
+		if cerr := s.Close(ctx); cerr != nil {
+			d.opts.Logger.Warn("closing the session", "error", cerr)
+		}
+	}()
+	return r.follow(ctx, s)
+}
+
+// openCode tells a policy that makes no sense from other trouble.
+func openCode(err error) contract.ErrorCode {
+	if strings.Contains(err.Error(), "ABP work order: ") {
+		return contract.CodePolicyInvalid
+	}
+	return codeOf(err)
+}
+
+func (d *door) refuse(ref string, code contract.ErrorCode, err error) error {
+	e := bridge.AsError(err)
+	return d.fatal(&ref, code, err.Error(), e.Remedy)
+}
+
+// follow runs the turn and turns its events into ABP's.
+func (r *run) follow(ctx context.Context, s Session) error {
+	prompt := r.plan.prompt(s, r.work)
+	message := "Copilot begins"
+	if r.plan.order.Resume != "" {
+		message = "Copilot goes on with session " + s.ID()
+	}
+	r.emit(contract.Event{Kind: contract.RunStarted, Message: message, Ext: contract.Object{{Key: "session_id", Value: s.ID()}}})
+	r.warnings()
+	if r.plan.maxTurns != nil && *r.plan.maxTurns == 0 {
+		r.stop("max_turns is 0, so nothing was asked")
+		return r.finish(ctx)
+	}
+	over := false
+	for ev, err := range s.Send(ctx, prompt) {
+		if err != nil {
+			break // Failed and TurnEnded came before it
+		}
+		if _, ok := ev.(bridge.TurnEnded); ok {
+			over = true
+			// The end is told at once; what the engine still has to do needs
+			// no waiting for.
+			if err := r.finish(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		r.take(ev)
+		if why := r.exhausted(ev); why != "" {
+			r.stop(why)
+			break // which aborts the turn
+		}
+		if err := r.door.out.failure(); err != nil {
+			return err
+		}
+	}
+	if over {
+		return nil
+	}
+	return r.finish(ctx)
+}
+
+func (r *run) warnings() {
+	all := append([]string{}, r.door.about.Warnings...)
+	if n := r.door.about.Notice; n != "" {
+		all = append(all, n)
+	}
+	all = append(all, r.plan.warnings...)
+	for _, w := range all {
+		r.warn(w)
+	}
+}
+
+func (r *run) warn(text string) {
+	r.emit(contract.Event{Kind: contract.Warning, Message: r.door.service.Clean(text)})
+}
+
+// stop says that a limit of the order ends the run.
+func (r *run) stop(why string) {
+	r.outcome, r.summary = contract.Partial, why
+	r.warn("stopped: " + why)
+}
+
+// exhausted says which limit of the order is used up, if one is.
+func (r *run) exhausted(ev bridge.Event) string {
+	if most := r.plan.maxTurns; most != nil && r.turns >= *most {
+		// What was called in the last turn may still run; but the model is not
+		// asked again.
+		_, asked := ev.(bridge.ModelCalled)
+		_, finished := ev.(bridge.ToolFinished)
+		if asked || finished && len(r.pending) == 0 {
+			return fmt.Sprintf("max_turns (%d) is used up", *most)
+		}
+	}
+	if most := r.plan.maxCost; most != nil {
+		if _, ok := ev.(bridge.UsageReported); ok {
+			if cost := r.cost(); cost != nil && *cost > *most {
+				return fmt.Sprintf("max_budget_usd (%v) is used up: about %.6f USD", *most, *cost)
+			}
+		}
+	}
+	return ""
+}
+
+// cost is what the run has cost in US dollars, if that can be told.
+func (r *run) cost() *float64 {
+	if r.usage.Credits > 0 {
+		usd := r.usage.Credits * usdPerCredit
+		return &usd
+	}
+	p := r.plan.price
+	if p == nil || len(r.counted) == 0 {
+		return nil
+	}
+	fresh := max(r.usage.InputTokens-r.usage.CacheRead, 0)
+	usd := (float64(fresh)*p.Input + float64(r.usage.CacheRead)*p.Cached + float64(r.usage.OutputTokens)*p.Output) / 1e6
+	return &usd
+}
+
+// emit stamps an event, keeps it and passes it on. Every event has a
+// millisecond of its own, so that sorting by time keeps their order.
+func (r *run) emit(e contract.Event) {
+	now := r.door.opts.Now().Truncate(time.Millisecond)
+	if !now.After(r.last) {
+		now = r.last.Add(time.Millisecond)
+	}
+	r.last = now
+	e.At = contract.At(now)
+	e.Message, e.Text = strings.ToValidUTF8(e.Message, "\uFFFD"), strings.ToValidUTF8(e.Text, "\uFFFD")
+	r.trace = append(r.trace, e)
+	// A failure is seen by follow.
+	_ = r.door.out.send(&contract.Happened{RefID: r.ref, Event: e})
+}
+
+// finish writes the receipt.
+func (r *run) finish(ctx context.Context) error {
+	r.flushRaw()
+	if cause := context.Cause(ctx); cause != nil && r.outcome == contract.Complete {
+		r.stop(cause.Error())
+	}
+	if r.plan.maxCost != nil && len(r.counted) > 0 && r.cost() == nil {
+		r.warn("max_budget_usd could not be held: the provider does not say what it charges (set config.vendor.copilot.price)")
+	}
+	v := verify(ctx, r.door.opts.Git, r.plan.order.Root)
+	if !v.ok {
+		r.warn("git could not say what has changed")
+	}
+	if r.summary == "" {
+		r.summary = "Copilot is done"
+	}
+	r.emit(contract.Event{Kind: contract.RunCompleted, Message: r.summary})
+	finished := r.door.opts.Now().Truncate(time.Millisecond)
+	if finished.Before(r.last) {
+		finished = r.last
+	}
+	receipt := contract.Receipt{
+		Meta: contract.Meta{RunID: r.runID, WorkOrderID: r.work.ID, ContractVersion: contract.Version, StartedAt: contract.At(r.started),
+			FinishedAt: contract.At(finished), DurationMS: uint64(max(finished.Sub(r.started).Milliseconds(), 0))},
+		Backend: r.door.backend(), Capabilities: r.door.manifest, Mode: r.plan.mode, UsageRaw: r.usageRaw(), Usage: r.normalized(),
+		Outcome: r.outcome,
+	}
+	receipt.Verification = r.verification(v)
+	receipt.Artifacts, receipt.Trace = r.artifacts, fitting(r.trace)
+	receipt.Seal()
+	if err := r.door.out.end(&contract.Final{RefID: r.ref, Receipt: receipt}); err != nil {
+		return err
+	}
+	return r.result()
+}
+
+// result is the run's outcome as an error for whoever started the process.
+func (r *run) result() error {
+	switch r.outcome {
+	case contract.Complete:
+		return nil
+	case contract.Partial:
+		return &bridge.Error{Code: bridge.CodeBudget, Message: r.summary}
+	case contract.Failed:
+	}
+	return &bridge.Error{Code: bridge.CodeInternal, Message: r.summary}
+}
+
+func (r *run) normalized() contract.Usage {
+	u := contract.Usage{EstimatedCostUSD: r.cost()}
+	if len(r.counted) == 0 {
+		return u
+	}
+	for to, n := range map[**uint64]int64{&u.InputTokens: r.usage.InputTokens, &u.OutputTokens: r.usage.OutputTokens,
+		&u.CacheReadTokens: r.usage.CacheRead, &u.CacheWriteTokens: r.usage.CacheWrite} {
+		count := uint64(max(n, 0))
+		*to = &count
+	}
+	if r.usage.Cost > 0 {
+		units := uint64(math.Ceil(r.usage.Cost))
+		u.RequestUnits = &units
+	}
+	return u
+}
+
+// usageRaw is what the runtime has reported, request by request.
+func (r *run) usageRaw() any {
+	requests := make([]any, len(r.counted))
+	for i, u := range r.counted {
+		requests[i] = contract.FromGo(u)
+	}
+	return contract.Object{{Key: "requests", Value: requests}, {Key: "total", Value: contract.FromGo(r.usage)}}
+}
+
+// maxTrace leaves room in a line for everything else.
+const maxTrace = contract.MaxLine - 3<<20
+
+// fitting is the trace as far as it fits into a line. Pieces of messages go
+// first, since the messages have them; then the oldest events after the first.
+func fitting(trace []contract.Event) []contract.Event {
+	sizes, total := make([]int, len(trace)), 0
+	for i := range trace {
+		sizes[i] = len(contract.AppendEnvelope(nil, &contract.Happened{Event: trace[i]}))
+		total += sizes[i]
+	}
+	if total <= maxTrace {
+		return trace
+	}
+	drop := make([]bool, len(trace))
+	for _, only := range []contract.Kind{contract.AssistantDelta, ""} {
+		for i := 1; i < len(trace)-1 && total > maxTrace; i++ {
+			if !drop[i] && (only == "" || trace[i].Kind == only) {
+				drop[i] = true
+				total -= sizes[i]
+			}
+		}
+	}
+	var out []contract.Event
+	for i := range trace {
+		if !drop[i] {
+			out = append(out, trace[i])
+		}
+	}
+	return out
+}
