@@ -146,9 +146,9 @@ type (
 	}
 )
 
-// RawEvent is the name of an Other that carries a runtime's own event, see
-// SessionSpec.Raw.
-const RawEvent = "raw"
+// RawPrefix begins the name of an Other that carries a runtime's own event;
+// the runtime's name of it follows. See SessionSpec.Raw.
+const RawPrefix = "raw:"
 
 // EndReason says how a turn ended.
 type EndReason string

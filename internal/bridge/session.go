@@ -40,7 +40,7 @@ type SessionSpec struct {
 	// MaxAICredits bounds what the session may spend; 0 means no bound.
 	MaxAICredits float64
 	// Raw asks for every event as the agent's own runtime words it, as an
-	// Other named RawEvent before what it was translated to. Pieces of text
+	// Other (see RawPrefix) before what it was translated to. Pieces of text
 	// are left out: only the translation hides a secret that is spread over
 	// several of them. An agent that has no such words ignores it.
 	Raw bool

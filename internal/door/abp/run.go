@@ -36,10 +36,9 @@ type run struct {
 	turns   uint32
 	pending map[string]bool // calls of the last message that are not finished
 
-	calls  map[string]*call
-	whole  wholeOutputs
-	raw    any // the runtime's own event that is not yet passed on
-	hasRaw bool
+	calls map[string]*call
+	whole wholeOutputs
+	raw   *bridge.Other // the runtime's own event that is not yet passed on
 }
 
 // do does a work order and writes its end, whatever happens.

@@ -30,9 +30,9 @@ const (
 
 // take makes ABP's events of one of the bridge's.
 func (r *run) take(ev bridge.Event) {
-	if o, ok := ev.(bridge.Other); ok && o.Name == bridge.RawEvent {
+	if o, ok := ev.(bridge.Other); ok && strings.HasPrefix(o.Name, bridge.RawPrefix) {
 		r.flushRaw()
-		r.raw, r.hasRaw = o.Data, true
+		r.raw = &o
 		return
 	}
 	switch e := ev.(type) {
@@ -82,23 +82,32 @@ func agent(id string) contract.Object {
 func (r *run) tell(ev bridge.Event, e contract.Event) {
 	if r.plan.mode == contract.Passthrough {
 		switch {
-		case r.hasRaw:
-			e.Ext = append(e.Ext, contract.Member{Key: "raw_message", Value: contract.FromGo(r.raw)})
-			r.raw, r.hasRaw = nil, false
 		case e.Kind == contract.AssistantDelta:
-			if b, err := bridge.EncodeEvent(ev); err == nil {
-				e.Ext = append(e.Ext, contract.Member{Key: "raw_message", Value: contract.FromGo(json.RawMessage(b))})
+			// The rest of a text that was held back comes after the runtime's
+			// word that it is complete; that belongs to what follows.
+			if r.raw != nil && !strings.HasSuffix(r.raw.Name, "assistant.message") && !strings.HasSuffix(r.raw.Name, "tool.execution_complete") {
+				r.flushRaw()
 			}
+			if b, err := bridge.EncodeEvent(ev); err == nil {
+				e.Ext = append(e.Ext, contract.Member{Key: rawKey, Value: contract.FromGo(json.RawMessage(b))})
+			}
+		case r.raw != nil:
+			e.Ext = append(e.Ext, contract.Member{Key: rawKey, Value: contract.FromGo(r.raw.Data)})
+			r.raw = nil
 		}
 	}
 	r.emit(e)
 }
 
+// rawKey is where an event carries what it was made of.
+const rawKey = "raw_message"
+
 // flushRaw passes on an event of the runtime that has no meaning in ABP, with
 // a piece of text that adds nothing.
 func (r *run) flushRaw() {
-	if r.hasRaw {
-		r.tell(nil, contract.Event{Kind: contract.AssistantDelta})
+	if r.raw != nil {
+		r.emit(contract.Event{Kind: contract.AssistantDelta, Ext: contract.Object{{Key: rawKey, Value: contract.FromGo(r.raw.Data)}}})
+		r.raw = nil
 	}
 }
 
