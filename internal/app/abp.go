@@ -117,6 +117,10 @@ func (s *Sidecar) Open(ctx context.Context, o abp.Order) (abp.Session, error) {
 	return out, nil
 }
 
+// leastCredits is the smallest limit that the runtime accepts. What is less is
+// held by the sidecar alone, which counts too.
+const leastCredits = 30
+
 // orderSession is a session and, if it needed one of its own, its bridge.
 type orderSession struct {
 	*engine.Session
@@ -143,7 +147,15 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 		spec.ReasoningEffort = o.Effort
 	}
 	spec.System, spec.AvailableTools, spec.ExcludedTools, spec.MCPServers = o.System, o.AvailableTools, o.ExcludedTools, o.MCPServers
-	spec.Gate, spec.MaxAICredits, spec.Raw = s.gate, o.MaxCredits, o.Raw
+	spec.Gate, spec.Raw = s.gate, o.Raw
+	if b.Answers.Kind == AnswersGitHub {
+		// Nobody else bills in credits; and where they are limited the runtime
+		// tells the model in a message of its own.
+		spec.MaxAICredits = max(o.MaxCredits, leastCredits)
+		if o.MaxCredits <= 0 {
+			spec.MaxAICredits = 0
+		}
+	}
 	r := engine.Request{Spec: spec, Door: "abp", Keep: true, Title: firstLine(o.Title)}
 	if o.Resume != "" {
 		s.Session, err = b.Engine.Resume(ctx, o.Resume, r)

@@ -170,7 +170,7 @@ func (r *run) finished(e bridge.ToolFinished) {
 		r.tell(e, result)
 		return
 	}
-	text := r.whole.take(c.name, e.Result)
+	text := r.unspilled(r.whole.take(c.name, e.Result))
 	result.Output = r.inline(c.name, text)
 	r.tell(e, result)
 	if c.command != "" {
