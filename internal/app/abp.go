@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp"
@@ -16,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
 // Sidecar is the Agent Backplane's view of a bridge.
@@ -24,6 +27,8 @@ type Sidecar struct {
 	bridge *Bridge // nil if it did not start
 	broken error
 	clean  *redact.Redactor
+
+	prepared sync.Once
 }
 
 // StartSidecar starts a bridge for one work order. It never fails: what is
@@ -38,6 +43,9 @@ func StartSidecar(ctx context.Context, o Options) *Sidecar {
 func BrokenSidecar(o Options, err error) *Sidecar {
 	return &Sidecar{base: o, broken: err, clean: redact.New(redact.Options{})}
 }
+
+// Bridge is what the sidecar stands on, or nil.
+func (s *Sidecar) Bridge() *Bridge { return s.bridge }
 
 // Close ends all that was started.
 func (s *Sidecar) Close(ctx context.Context) error {
@@ -80,9 +88,11 @@ func (s *Sidecar) modules() (out []string) {
 
 // Prepare starts the runtime.
 func (s *Sidecar) Prepare(ctx context.Context) {
-	if _, err := s.bridge.Engine.Status(ctx); err != nil && ctx.Err() == nil {
-		s.base.Logger.Info("the runtime was not started in advance", "error", err)
-	}
+	s.prepared.Do(func() {
+		if _, err := s.bridge.Engine.Status(ctx); err != nil && ctx.Err() == nil {
+			s.base.Logger.Info("the runtime was not started in advance", "error", err)
+		}
+	})
 }
 
 // Clean hides secrets.
@@ -124,8 +134,9 @@ const leastCredits = 30
 // orderSession is a session and, if it needed one of its own, its bridge.
 type orderSession struct {
 	*engine.Session
-	gate   bridge.Gate
-	bridge *Bridge
+	gate    bridge.Gate
+	bridge  *Bridge
+	listing sync.WaitGroup
 }
 
 func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
@@ -156,14 +167,25 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 			spec.MaxAICredits = 0
 		}
 	}
-	r := engine.Request{Spec: spec, Door: "abp", Keep: true, Title: firstLine(o.Title)}
+	r := engine.Request{Spec: spec, Door: "abp", Title: firstLine(o.Title)}
 	if o.Resume != "" {
 		s.Session, err = b.Engine.Resume(ctx, o.Resume, r)
 		return err
 	}
 	r.Spec.ID = o.RunID
-	s.Session, err = b.Engine.Open(ctx, r)
-	return err
+	if s.Session, err = b.Engine.Open(ctx, r); err != nil {
+		return err
+	}
+	// The list is for a later order that goes on; this one need not wait for
+	// the disk.
+	entry := sessionstore.Entry{ID: s.ID(), Agent: b.Engine.Agent(), Profile: sessionstore.Profile(spec.Profile), WorkingDirectory: o.Root,
+		Title: r.Title, Model: spec.Model, State: sessionstore.StateIdle, Turns: 1, Created: time.Now(), Updated: time.Now()}
+	s.listing.Go(func() {
+		if err := Store(b.opts.Config).Put(context.WithoutCancel(ctx), entry); err != nil {
+			b.opts.Logger.Warn("the list of sessions could not be written", "error", err)
+		}
+	})
+	return nil
 }
 
 // orderLayers are the rules of a work order.
@@ -217,6 +239,7 @@ func (s *orderSession) Unreadable(path string) string {
 
 // Close lets go of the session, and of what it alone used.
 func (s *orderSession) Close(ctx context.Context) error {
+	s.listing.Wait()
 	var errs []error
 	if s.Session != nil {
 		errs = append(errs, s.Session.Close(ctx))

@@ -113,7 +113,7 @@ func Serve(ctx context.Context, s Service, in io.Reader, out io.Writer, o Option
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := &door{service: s, opts: o, out: &output{w: out, fail: cancel}, about: s.Describe()}
+	d := &door{service: s, opts: o, out: newOutput(ctx, out, cancel), about: s.Describe()}
 	d.manifest = manifest(d.about.Capabilities)
 	if err := d.out.send(d.hello()); err != nil {
 		return err
@@ -133,6 +133,9 @@ func Serve(ctx context.Context, s Service, in io.Reader, out io.Writer, o Option
 		readLines(ctx, in, lines)
 	}()
 	err := d.listen(ctx, lines)
+	if werr := d.out.close(); werr != nil && !errors.Is(err, werr) {
+		err = errors.Join(err, werr)
+	}
 	cancel(err)
 	if c, ok := in.(io.Closer); ok {
 		_ = c.Close() // there is nothing more to hear

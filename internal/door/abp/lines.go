@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
 )
@@ -69,43 +68,4 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		}
 		return text, err
 	}
-}
-
-// output writes envelopes. Its methods may be called concurrently.
-type output struct {
-	w    io.Writer
-	fail context.CancelCauseFunc // called when nobody reads any more
-
-	mu    sync.Mutex
-	buf   []byte
-	ended bool
-	err   error
-}
-
-// send writes an envelope at once; after the last one it does nothing.
-func (o *output) send(e contract.Envelope) error { return o.write(e, false) }
-
-// end writes the last envelope. Only the first caller's is the last.
-func (o *output) end(e contract.Envelope) error { return o.write(e, true) }
-
-func (o *output) write(e contract.Envelope, last bool) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended || o.err != nil {
-		return o.err
-	}
-	o.ended = last
-	o.buf = append(contract.AppendEnvelope(o.buf[:0], e), '\n')
-	if _, err := o.w.Write(o.buf); err != nil {
-		o.err = err
-		o.fail(err)
-	}
-	return o.err
-}
-
-// failure is why nothing can be written any more, if so.
-func (o *output) failure() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
 }

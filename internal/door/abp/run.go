@@ -26,6 +26,7 @@ type run struct {
 	started time.Time
 	last    time.Time // the time of the last event
 	trace   []contract.Event
+	sizes   []int // of the trace's events, as lines
 
 	artifacts []contract.Artifact
 	outcome   contract.Outcome
@@ -38,6 +39,7 @@ type run struct {
 
 	calls map[string]*call
 	whole wholeOutputs
+	early chan verified // what git said after the last message, see foresee
 	raw   *bridge.Other // the runtime's own event that is not yet passed on
 }
 
@@ -79,6 +81,7 @@ func (d *door) do(ctx context.Context, e *contract.Run) (err error) {
 			d.opts.Logger.Warn("closing the session", "error", cerr)
 		}
 	}()
+	defer r.forget()
 	return r.follow(ctx, s)
 }
 
@@ -123,6 +126,7 @@ func (r *run) follow(ctx context.Context, s Session) error {
 			continue
 		}
 		r.take(ev)
+		r.foresee(ctx, ev)
 		if why := r.exhausted(ev); why != "" {
 			r.stop(why)
 			break // which aborts the turn
@@ -205,8 +209,8 @@ func (r *run) emit(e contract.Event) {
 	e.At = contract.At(now)
 	e.Message, e.Text = strings.ToValidUTF8(e.Message, "\uFFFD"), strings.ToValidUTF8(e.Text, "\uFFFD")
 	r.trace = append(r.trace, e)
-	// A failure is seen by follow.
-	_ = r.door.out.send(&contract.Happened{RefID: r.ref, Event: e})
+	size, _ := r.door.out.write(&contract.Happened{RefID: r.ref, Event: e}, false) // a failure is seen by follow
+	r.sizes = append(r.sizes, size)
 }
 
 // finish writes the receipt.
@@ -218,7 +222,7 @@ func (r *run) finish(ctx context.Context) error {
 	if r.plan.maxCost != nil && len(r.counted) > 0 && r.cost() == nil {
 		r.warn("max_budget_usd could not be held: the provider does not say what it charges (set config.vendor.copilot.price)")
 	}
-	v := verify(ctx, r.door.opts.Git, r.plan.order.Root)
+	v := r.verified(ctx)
 	if !v.ok {
 		r.warn("git could not say what has changed")
 	}
@@ -237,7 +241,7 @@ func (r *run) finish(ctx context.Context) error {
 		Outcome: r.outcome,
 	}
 	receipt.Verification = r.verification(v)
-	receipt.Artifacts, receipt.Trace = r.artifacts, fitting(r.trace)
+	receipt.Artifacts, receipt.Trace = r.artifacts, fitting(r.trace, r.sizes)
 	receipt.Seal()
 	if err := r.door.out.end(&contract.Final{RefID: r.ref, Receipt: receipt}); err != nil {
 		return err
@@ -288,11 +292,10 @@ const maxTrace = contract.MaxLine - 3<<20
 
 // fitting is the trace as far as it fits into a line. Pieces of messages go
 // first, since the messages have them; then the oldest events after the first.
-func fitting(trace []contract.Event) []contract.Event {
-	sizes, total := make([]int, len(trace)), 0
-	for i := range trace {
-		sizes[i] = len(contract.AppendEnvelope(nil, &contract.Happened{Event: trace[i]}))
-		total += sizes[i]
+func fitting(trace []contract.Event, sizes []int) []contract.Event {
+	total := 0
+	for _, n := range sizes {
+		total += n
 	}
 	if total <= maxTrace {
 		return trace

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
 )
 
@@ -56,6 +57,46 @@ func verify(ctx context.Context, git, root string) verified {
 	wg.Wait()
 	out.ok = out.diff != nil && out.status != nil
 	return out
+}
+
+// foresee asks git as soon as the agent has said its last word: the runtime
+// takes some time to end the turn. If a tool runs after all it is asked again.
+func (r *run) foresee(ctx context.Context, ev bridge.Event) {
+	switch e := ev.(type) {
+	case bridge.MessageDone:
+		if e.AgentID != "" || len(e.Calls) > 0 || r.early != nil || len(r.calls) > 0 {
+			return
+		}
+		early := make(chan verified, 1)
+		r.early = early
+		go func() {
+			defer r.door.survive("verifying")
+			defer close(early)
+			early <- verify(ctx, r.door.opts.Git, r.plan.order.Root)
+		}()
+	case bridge.ToolStarted:
+		r.forget()
+	default:
+	}
+}
+
+// forget waits for what git says and drops it.
+func (r *run) forget() {
+	if r.early != nil {
+		<-r.early
+		r.early = nil
+	}
+}
+
+// verified is what git says at the end.
+func (r *run) verified(ctx context.Context) verified {
+	if r.early != nil {
+		v, ok := <-r.early
+		if r.early = nil; ok {
+			return v
+		}
+	}
+	return verify(ctx, r.door.opts.Git, r.plan.order.Root)
 }
 
 // isRepository looks for a repository at the root or above it.

@@ -30,21 +30,39 @@ func (t Time) String() string {
 	if t.leap {
 		second++
 	}
-	y := fmt.Sprintf("%04d", year)
+	b := make([]byte, 0, 32)
 	if year < 0 || year > 9999 {
-		y = fmt.Sprintf("%+05d", year)
+		b = fmt.Appendf(b, "%+05d", year)
+	} else {
+		b = digits(b, year, 4)
 	}
-	s := fmt.Sprintf("%s-%02d-%02dT%02d:%02d:%02d", y, month, day, hour, minute, second)
+	b = digits(append(b, '-'), int(month), 2)
+	b = digits(append(b, '-'), day, 2)
+	b = digits(append(b, 'T'), hour, 2)
+	b = digits(append(b, ':'), minute, 2)
+	b = digits(append(b, ':'), second, 2)
 	switch ns := t.at.Nanosecond(); {
 	case ns == 0:
 	case ns%1_000_000 == 0:
-		s += fmt.Sprintf(".%03d", ns/1_000_000)
+		b = digits(append(b, '.'), ns/1_000_000, 3)
 	case ns%1000 == 0:
-		s += fmt.Sprintf(".%06d", ns/1000)
+		b = digits(append(b, '.'), ns/1000, 6)
 	default:
-		s += fmt.Sprintf(".%09d", ns)
+		b = digits(append(b, '.'), ns, 9)
 	}
-	return s + "Z"
+	return string(append(b, 'Z'))
+}
+
+// digits writes the last digits of a number that is not negative.
+func digits(to []byte, n, width int) []byte {
+	for range width {
+		to = append(to, 0)
+	}
+	for i := len(to) - 1; width > 0; i, width = i-1, width-1 {
+		to[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return to
 }
 
 var (

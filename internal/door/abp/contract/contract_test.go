@@ -96,6 +96,21 @@ func TestSealTravels(t *testing.T) {
 	}
 }
 
+// Events are written in two ways; the canonical one is the other, sorted.
+func TestCanonicalEvents(t *testing.T) {
+	some, code, exit := "some", CodeInternal, int32(-1)
+	for _, k := range kinds {
+		for _, ext := range []Object{nil, {}, {{"b", nil}, {"a", uint64(1)}}} {
+			for _, e := range []Event{{Kind: k, Ext: ext}, {Kind: k, Ext: ext, Message: "m", Text: "t", Tool: "x", ToolUse: &some, Parent: &some, Input: Object{{"b", "c"}, {"a", true}},
+				Output: []any{"o"}, IsError: true, Path: "p", Summary: "s", Command: "c", ExitCode: &exit, Preview: &some, ErrorCode: &code}} {
+				if got, want := string(e.appendCanonical(nil)), string(appendValue(nil, e.value(), true)); got != want {
+					t.Errorf("%s, not %s", got, want)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkHash(b *testing.B) {
 	data := readFile(b, "testdata/receipt_hash_vectors.json")
 	v, err := ParseValue(data)

@@ -1,5 +1,10 @@
 package contract
 
+import (
+	"fmt"
+	"strconv"
+)
+
 // Kind is the type of an event.
 type Kind string
 
@@ -44,55 +49,126 @@ type Event struct {
 	Ext Object
 }
 
-// members are the fields of a kind, for reading.
-func (e *Event) members() []field {
-	switch e.Kind {
-	case RunStarted, RunCompleted, Warning:
-		return []field{{"message", always, text(&e.Message)}}
-	case Failure:
-		return []field{{"message", always, text(&e.Message)}, {"error_code", optional, maybe(&e.ErrorCode, errorCode)}}
-	case AssistantDelta, AssistantMessage:
-		return []field{{"text", always, text(&e.Text)}}
-	case ToolCall:
-		return []field{{"tool_name", always, text(&e.Tool)}, {"tool_use_id", optional, maybe(&e.ToolUse, text)},
-			{"parent_tool_use_id", optional, maybe(&e.Parent, text)}, {"input", always, anything(&e.Input)}}
-	case ToolResult:
-		return []field{{"tool_name", always, text(&e.Tool)}, {"tool_use_id", optional, maybe(&e.ToolUse, text)},
-			{"output", always, anything(&e.Output)}, {"is_error", always, flag(&e.IsError)}}
-	case FileChanged:
-		return []field{{"path", always, text(&e.Path)}, {"summary", always, text(&e.Summary)}}
-	case CommandExecuted:
-		return []field{{"command", always, text(&e.Command)}, {"exit_code", optional, maybe(&e.ExitCode, signed)},
-			{"output_preview", optional, maybe(&e.Preview, text)}}
-	}
-	return nil
+// fields of a kind that must be there, besides the time.
+var needed = map[Kind][]string{
+	RunStarted: {"message"}, RunCompleted: {"message"}, Warning: {"message"}, Failure: {"message"},
+	AssistantDelta: {"text"}, AssistantMessage: {"text"}, ToolCall: {"tool_name", "input"}, ToolResult: {"tool_name", "output", "is_error"},
+	FileChanged: {"path", "summary"}, CommandExecuted: {"command"},
 }
 
+// set reads a field of the event's kind; others are dropped.
+func (e *Event) set(name string, v any) (known bool, err error) {
+	known = true
+	switch {
+	case name == "message" && (e.Kind == RunStarted || e.Kind == RunCompleted || e.Kind == Warning || e.Kind == Failure):
+		err = text(&e.Message)(v)
+	case name == "error_code" && e.Kind == Failure:
+		err = maybe(&e.ErrorCode, errorCode)(v)
+	case name == "text" && (e.Kind == AssistantDelta || e.Kind == AssistantMessage):
+		err = text(&e.Text)(v)
+	case name == "tool_name" && (e.Kind == ToolCall || e.Kind == ToolResult):
+		err = text(&e.Tool)(v)
+	case name == "tool_use_id" && (e.Kind == ToolCall || e.Kind == ToolResult):
+		err = maybe(&e.ToolUse, text)(v)
+	case name == "parent_tool_use_id" && e.Kind == ToolCall:
+		err = maybe(&e.Parent, text)(v)
+	case name == "input" && e.Kind == ToolCall:
+		e.Input = v
+	case name == "output" && e.Kind == ToolResult:
+		e.Output = v
+	case name == "is_error" && e.Kind == ToolResult:
+		err = flag(&e.IsError)(v)
+	case name == "path" && e.Kind == FileChanged:
+		err = text(&e.Path)(v)
+	case name == "summary" && e.Kind == FileChanged:
+		err = text(&e.Summary)(v)
+	case name == "command" && e.Kind == CommandExecuted:
+		err = text(&e.Command)(v)
+	case name == "exit_code" && e.Kind == CommandExecuted:
+		err = maybe(&e.ExitCode, signed)(v)
+	case name == "output_preview" && e.Kind == CommandExecuted:
+		err = maybe(&e.Preview, text)(v)
+	default:
+		known = false
+	}
+	return known, err
+}
+
+// event reads an event. Receipts are made of them, so this is the one
+// structure that is read by hand.
 func (r reader) event(to *Event) func(any) error {
 	return func(v any) error {
+		o, ok := v.(Object)
+		if !ok {
+			return unexpected(v, "struct AgentEvent")
+		}
 		// Its members are kept until the kind is known, so all must be sound.
 		if err := sound(v); err != nil {
 			return err
 		}
-		kind := func(v any) error {
-			s, ok := v.(string)
-			if !ok {
-				return unexpected(v, "variant identifier")
-			}
-			return variant(&to.Kind, kinds)(s)
-		}
-		ext := func(v any) error {
-			if v == nil {
-				to.Ext = nil
-				return nil
-			}
-			return mapping(&to.Ext)(v)
-		}
-		if err := r.structure(v, "AgentEvent", field{"ts", always, moment(&to.At)}, field{"type", always, kind}, field{"ext", optional, ext}); err != nil {
+		if err := to.head(o); err != nil {
 			return err
 		}
-		return r.structure(v, "AgentEvent", to.members()...)
+		for i, m := range o {
+			known, err := to.set(m.Key, m.Value)
+			switch {
+			case err != nil:
+				return in(m.Key, err)
+			case known && o[:i].has(m.Key):
+				return fmt.Errorf("duplicate field `%s`", m.Key)
+			}
+		}
+		for _, name := range needed[to.Kind] {
+			if !o.has(name) {
+				return fmt.Errorf("missing field `%s`", name)
+			}
+		}
+		return nil
 	}
+}
+
+func (o Object) has(key string) bool {
+	for i := range o {
+		if o[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// head reads what every event has.
+func (e *Event) head(o Object) error {
+	for i, m := range o {
+		var err error
+		switch m.Key {
+		case "ts":
+			err = moment(&e.At)(m.Value)
+		case "type":
+			s, ok := m.Value.(string)
+			if !ok {
+				return in("type", unexpected(m.Value, "variant identifier"))
+			}
+			err = variant(&e.Kind, kinds)(s)
+		case "ext":
+			if m.Value != nil {
+				err = mapping(&e.Ext)(m.Value)
+			}
+		default:
+			continue
+		}
+		if err != nil {
+			return in(m.Key, err)
+		}
+		if o[:i].has(m.Key) {
+			return fmt.Errorf("duplicate field `%s`", m.Key)
+		}
+	}
+	for _, name := range []string{"ts", "type"} {
+		if !o.has(name) {
+			return fmt.Errorf("missing field `%s`", name)
+		}
+	}
+	return nil
 }
 
 func (e *Event) value() any {
@@ -120,4 +196,73 @@ func (e *Event) value() any {
 		out = append(out, Member{"ext", e.Ext})
 	}
 	return out
+}
+
+// appendCanonical writes what value holds with its keys in order. A test holds
+// the two together.
+func (e *Event) appendCanonical(to []byte) []byte {
+	to = append(to, '{')
+	key := func(name string) {
+		if to[len(to)-1] != '{' {
+			to = append(to, ',')
+		}
+		to = append(append(append(to, '"'), name...), '"', ':')
+	}
+	str := func(name, s string) {
+		key(name)
+		to = AppendString(to, s)
+	}
+	option := func(name string, s *string) {
+		key(name)
+		if s == nil {
+			to = append(to, "null"...)
+		} else {
+			to = AppendString(to, *s)
+		}
+	}
+	ext := func() {
+		if e.Ext != nil {
+			key("ext")
+			to = appendValue(to, e.Ext, true)
+		}
+	}
+	switch e.Kind {
+	case RunStarted, RunCompleted, Warning, Failure:
+		if e.Kind == Failure && e.ErrorCode != nil {
+			str("error_code", string(*e.ErrorCode))
+		}
+		ext()
+		str("message", e.Message)
+	case AssistantDelta, AssistantMessage:
+		ext()
+		str("text", e.Text)
+	case ToolCall:
+		ext()
+		key("input")
+		to = appendValue(to, e.Input, true)
+		option("parent_tool_use_id", e.Parent)
+		str("tool_name", e.Tool)
+		option("tool_use_id", e.ToolUse)
+	case ToolResult:
+		ext()
+		key("is_error")
+		to = strconv.AppendBool(to, e.IsError)
+		key("output")
+		to = appendValue(to, e.Output, true)
+		str("tool_name", e.Tool)
+		option("tool_use_id", e.ToolUse)
+	case FileChanged:
+		ext()
+		str("path", e.Path)
+		str("summary", e.Summary)
+	case CommandExecuted:
+		str("command", e.Command)
+		key("exit_code")
+		to = appendValue(to, orNull(e.ExitCode), true)
+		ext()
+		option("output_preview", e.Preview)
+	}
+	str("ts", e.At.String())
+	str("type", string(e.Kind))
+	return append(to, '}')
 }

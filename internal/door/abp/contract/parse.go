@@ -3,6 +3,8 @@ package contract
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -28,7 +30,7 @@ type broken struct{ err error }
 
 // ParseValue reads one JSON value.
 func ParseValue(data []byte) (any, error) {
-	p := parser{in: data}
+	p := parser{in: string(data)}
 	v, err := p.document()
 	if err == nil && p.broken != nil {
 		err = p.broken
@@ -36,18 +38,23 @@ func ParseValue(data []byte) (any, error) {
 	return v, err
 }
 
+// parser reads a document. Strings without escapes are parts of it, not
+// copies; so it is a string itself.
 type parser struct {
-	in     []byte
-	at     int
-	depth  int
-	text   []byte // of the string that is being read
-	broken error  // the first value that is none
+	in      string
+	at      int
+	depth   int
+	text    []byte   // of the string that is being read
+	members []Member // of the objects that are being read
+	items   []any    // of the arrays
+	broken  error    // the first value that is none
 }
 
 func (p *parser) document() (any, error) {
-	if !utf8.Valid(p.in) {
+	if !utf8.ValidString(p.in) {
 		return nil, errors.New("it is not UTF-8")
 	}
+	p.members, p.items = make([]Member, 0, 32), make([]any, 0, 32)
 	p.space()
 	v, err := p.value()
 	if err != nil {
@@ -61,7 +68,7 @@ func (p *parser) document() (any, error) {
 
 func (p *parser) fault(what string) error {
 	line, column := 1, 0
-	for _, b := range p.in[:min(p.at+1, len(p.in))] {
+	for _, b := range []byte(p.in[:min(p.at+1, len(p.in))]) {
 		if column++; b == '\n' {
 			line, column = line+1, 0
 		}
@@ -122,8 +129,8 @@ func (p *parser) spoiled(err error) any {
 }
 
 func (p *parser) word(w string) error {
-	if end := p.at + len(w); end <= len(p.in) && string(p.in[p.at:end]) == w {
-		p.at = end
+	if strings.HasPrefix(p.in[p.at:], w) {
+		p.at += len(w)
 		return nil
 	}
 	return p.fault("expected ident")
@@ -142,20 +149,22 @@ func (p *parser) array() (any, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
-	list := []any{}
 	if p.peek() == ']' {
 		p.at++
 		p.depth--
-		return list, nil
+		return []any{}, nil
 	}
+	begin := len(p.items)
 	for {
 		v, err := p.value()
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, v)
+		p.items = append(p.items, v)
 		if more, err := p.more(']', "EOF while parsing a list", "expected `,` or `]`"); err != nil || !more {
 			p.depth--
+			list := slices.Clone(p.items[begin:])
+			p.items = p.items[:begin]
 			return list, err
 		}
 	}
@@ -165,18 +174,21 @@ func (p *parser) object() (any, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
-	o := Object{}
 	if p.peek() == '}' {
 		p.at++
 		p.depth--
-		return o, nil
+		return Object{}, nil
 	}
+	begin := len(p.members)
 	for {
 		if p.peek() != '"' {
 			return nil, p.fault("key must be a string")
 		}
 		key, bad, err := p.string()
-		if err = errors.Join(err, bad); err != nil {
+		if err == nil {
+			err = bad
+		}
+		if err != nil {
 			return nil, err
 		}
 		if p.space(); p.peek() != ':' {
@@ -188,9 +200,11 @@ func (p *parser) object() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		o = append(o, Member{key, v})
+		p.members = append(p.members, Member{key, v})
 		if more, err := p.more('}', "EOF while parsing an object", "expected `,` or `}`"); err != nil || !more {
 			p.depth--
+			o := Object(slices.Clone(p.members[begin:]))
+			p.members = p.members[:begin]
 			return o, err
 		}
 	}
@@ -222,7 +236,7 @@ func (p *parser) string() (s string, bad, err error) {
 	}
 	if p.peek() == '"' && p.at < len(p.in) {
 		p.at++
-		return string(p.in[begin : p.at-1]), nil, nil
+		return p.in[begin : p.at-1], nil, nil
 	}
 	p.text = append(p.text[:0], p.in[begin:p.at]...)
 	for p.at < len(p.in) {
@@ -306,7 +320,7 @@ func (p *parser) hex() (r rune, ok bool) {
 	if p.at+4 > len(p.in) {
 		return 0, false
 	}
-	for _, c := range p.in[p.at : p.at+4] {
+	for _, c := range []byte(p.in[p.at : p.at+4]) {
 		switch {
 		case c >= '0' && c <= '9':
 			r = r<<4 | rune(c-'0')

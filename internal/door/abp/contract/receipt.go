@@ -80,7 +80,7 @@ type (
 // ParseReceipt reads a receipt. Fields that the contract does not know are
 // dropped.
 func ParseReceipt(data []byte) (*Receipt, error) {
-	p := parser{in: data}
+	p := parser{in: string(data)}
 	v, err := p.document()
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (b Backend) value() any {
 func (r *Receipt) value(sha any) record {
 	trace := make([]any, len(r.Trace))
 	for i := range r.Trace {
-		trace[i] = r.Trace[i].value()
+		trace[i] = &r.Trace[i]
 	}
 	artifacts := make([]any, len(r.Artifacts))
 	for i, a := range r.Artifacts {
@@ -175,7 +175,9 @@ func (r *Receipt) Append(to []byte) []byte { return appendValue(to, r.value(orNu
 
 // Canonical returns the bytes that are hashed: keys sorted everywhere, and
 // null for the hash.
-func (r *Receipt) Canonical() []byte { return appendValue(nil, r.value(nil), true) }
+func (r *Receipt) Canonical() []byte {
+	return appendValue(make([]byte, 0, 2048+256*len(r.Trace)), r.value(nil), true)
+}
 
 // Hash returns the canonical SHA-256 in lower-case hex.
 func (r *Receipt) Hash() string {

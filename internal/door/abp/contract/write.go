@@ -42,11 +42,16 @@ func appendValue(to []byte, v any, canonical bool) []byte {
 		return append(to, ']')
 	case Object:
 		return appendMembers(to, sorted(v), canonical)
+	case *Event:
+		if canonical {
+			return v.appendCanonical(to)
+		}
+		return appendValue(to, v.value(), false)
 	case record:
 		if canonical {
-			return appendMembers(to, sorted(v), true)
+			v.sort() // it was made to be written once
 		}
-		return appendMembers(to, v, false)
+		return appendMembers(to, v, canonical)
 	}
 	// Values come from ParseValue, FromGo or this package's own types.
 	panic(fmt.Sprintf("contract: %T is no JSON value", v))
@@ -63,6 +68,16 @@ func appendMembers(to []byte, members []Member, canonical bool) []byte {
 		to = appendValue(to, m.Value, canonical)
 	}
 	return append(to, '}')
+}
+
+// sort puts the members in order of their keys, of which none comes twice.
+// There are few, and they are nearly in order.
+func (r record) sort() {
+	for i := 1; i < len(r); i++ {
+		for j := i; j > 0 && r[j].Key < r[j-1].Key; j-- {
+			r[j], r[j-1] = r[j-1], r[j]
+		}
+	}
 }
 
 // sorted returns the members by key, of each the last.
