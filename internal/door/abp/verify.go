@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -28,35 +27,41 @@ type verified struct {
 	ok           bool
 }
 
-// verify asks git, if the workspace is a repository. Both questions are put at
-// once. What the repository's configuration would have git run is switched
-// off.
+// verify asks git, if the workspace is a repository: for the status and, if a
+// tracked file differs from the index, for the diff.
 func verify(ctx context.Context, git, root string) verified {
 	if git == "" || !isRepository(root) {
 		return verified{ok: true}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyWithin)
 	defer cancel()
-	out := verified{}
-	var wg sync.WaitGroup
-	ask := func(to **string, args ...string) {
-		wg.Go(func() {
-			cmd := exec.CommandContext(ctx, git, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"}, args...)...)
-			cmd.Dir = root
-			cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "LC_ALL=C")
-			cmd.WaitDelay = time.Second
-			if text, err := cmd.Output(); err == nil {
-				s := strings.ToValidUTF8(string(bytes.ReplaceAll(text, []byte{0}, nil)), "\uFFFD")
-				*to = &s
-			}
-		})
-	}
 	const rest, ours = ".", ":(exclude).agent-backplane"
-	ask(&out.diff, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--", rest, ours)
-	ask(&out.status, "status", "--porcelain=v1", "--ignore-submodules=dirty", "--", rest, ours)
-	wg.Wait()
-	out.ok = out.diff != nil && out.status != nil
-	return out
+	status, err := ask(ctx, git, root, "status", "--porcelain=v1", "--ignore-submodules=dirty", "--", rest, ours)
+	if err != nil {
+		return verified{}
+	}
+	diff := ""
+	for line := range strings.Lines(status) {
+		if len(line) > 1 && line[1] != ' ' && line[1] != '?' {
+			diff, err = ask(ctx, git, root, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--", rest, ours)
+			break
+		}
+	}
+	if err != nil {
+		return verified{status: &status}
+	}
+	return verified{diff: &diff, status: &status, ok: true}
+}
+
+// ask runs git. What the repository's configuration would have it run is
+// switched off.
+func ask(ctx context.Context, git, root string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, git, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"}, args...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "LC_ALL=C")
+	cmd.WaitDelay = time.Second
+	text, err := cmd.Output()
+	return strings.ToValidUTF8(string(bytes.ReplaceAll(text, []byte{0}, nil)), "\uFFFD"), err
 }
 
 // foresee asks git as soon as the agent has said its last word: the runtime
