@@ -117,6 +117,7 @@ func (s *Sidecar) Open(ctx context.Context, o abp.Order) (abp.Session, error) {
 		}
 		own = true
 	}
+	o.Title = firstLine(s.Clean(o.Title))
 	out := &orderSession{}
 	if own {
 		out.bridge = b
@@ -167,7 +168,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 			spec.MaxAICredits = 0
 		}
 	}
-	r := engine.Request{Spec: spec, Door: "abp", Title: firstLine(o.Title)}
+	r := engine.Request{Spec: spec, Door: "abp", Title: o.Title}
 	if o.Resume != "" {
 		s.Session, err = b.Engine.Resume(ctx, o.Resume, r)
 		return err

@@ -230,3 +230,29 @@ func TestLongTraces(t *testing.T) {
 		t.Error("the receipt is not whole")
 	}
 }
+
+// An event fits into a line, whatever a tool is called with; and a denial by
+// the runtime's own question is told like any other.
+func TestLongCallsAndLateDenials(t *testing.T) {
+	p := &puppet{turn: func(_ context.Context, yield func(bridge.Event, error) bool) {
+		yield(bridge.ToolStarted{Call: bridge.ToolCall{ID: "1", Name: "create", Args: map[string]any{"file_text": strings.Repeat("\x01", 20<<20)}}}, nil)
+		yield(bridge.PermissionDecided{CallID: "1", Decision: bridge.Decision{Reason: "no"}}, nil)
+		yield(bridge.ToolFinished{CallID: "1", Code: "rejected", Error: "The user said no"}, nil)
+		yield(bridge.TextDelta{Text: strings.Repeat("\x02", 20<<20)}, nil)
+		yield(bridge.TurnEnded{Reason: bridge.EndDone}, nil)
+	}}
+	tr := talkTo(t, p, okRun)
+	for _, l := range tr.lines {
+		if len(l) > contract.MaxLine {
+			t.Errorf("a line of %d bytes", len(l))
+		}
+	}
+	f, ok := tr.envelopes[len(tr.envelopes)-1].(*contract.Final)
+	if !ok {
+		t.Fatalf("no receipt")
+	}
+	r := &f.Receipt
+	if o := of(r, contract.ToolResult); len(o) != 1 || string(contract.AppendValue(nil, o[0].Output)) != `{"denied":true,"reason":"no"}` || !warned(r, "tool denied: no (create)") {
+		t.Errorf("%+v", o)
+	}
+}

@@ -207,10 +207,34 @@ func (r *run) emit(e contract.Event) {
 	}
 	r.last = now
 	e.At = contract.At(now)
-	e.Message, e.Text = strings.ToValidUTF8(e.Message, "\uFFFD"), strings.ToValidUTF8(e.Text, "\uFFFD")
+	e.Message, e.Text = clip(valid(e.Message), maxEvent), clip(valid(e.Text), maxEvent)
+	e.Input, e.Output = bounded(e.Input), bounded(e.Output)
+	for i, m := range e.Ext {
+		e.Ext[i].Value = bounded(m.Value)
+	}
 	r.trace = append(r.trace, e)
 	size, _ := r.door.out.write(&contract.Happened{RefID: r.ref, Event: e}, false) // a failure is seen by follow
 	r.sizes = append(r.sizes, size)
+}
+
+// maxEvent bounds each part of an event, so that it fits into a line even if
+// every character of it has to be escaped.
+const maxEvent = 2 << 20
+
+// bounded is a value, or a note in its place if it is too long.
+func bounded(v any) any {
+	switch v := v.(type) {
+	case nil, bool:
+		return v
+	case string:
+		if len(v) <= maxEvent {
+			return v
+		}
+	}
+	if n := len(contract.AppendValue(nil, v)); n > maxEvent {
+		return contract.Object{{Key: "bytes", Value: uint64(n)}, {Key: "left_out", Value: "it is too long for an event"}}
+	}
+	return v
 }
 
 // finish writes the receipt.

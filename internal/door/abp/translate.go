@@ -1,6 +1,7 @@
 package abp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -20,6 +21,7 @@ type call struct {
 	name    string
 	command string   // of a shell
 	writes  []string // files that it asked to write
+	denied  string   // why the runtime's own question was answered with no
 }
 
 const (
@@ -47,6 +49,10 @@ func (r *run) take(ev bridge.Event) {
 	case bridge.PermissionAsked:
 		if c := r.calls[e.Request.CallID]; c != nil && e.Request.Kind == bridge.PermissionWrite && len(e.Request.Paths) > 0 {
 			c.writes = append(c.writes, e.Request.Paths[0])
+		}
+	case bridge.PermissionDecided:
+		if c := r.calls[e.CallID]; c != nil && e.Decision.Verdict != bridge.Allow {
+			c.denied = cmp.Or(e.Decision.Reason, "denied")
 		}
 	case bridge.ToolFinished:
 		r.finished(e)
@@ -159,8 +165,8 @@ func (r *run) finished(e bridge.ToolFinished) {
 	delete(r.pending, e.CallID)
 	result := contract.Event{Kind: contract.ToolResult, Tool: c.name, ToolUse: &e.CallID, IsError: !e.OK, Ext: agent(e.AgentID)}
 	switch {
-	case !e.OK && e.Code == deniedCode:
-		reason := hookPrefix.ReplaceAllString(e.Error, "")
+	case !e.OK && (e.Code == deniedCode || c.denied != ""):
+		reason := cmp.Or(c.denied, hookPrefix.ReplaceAllString(e.Error, ""))
 		r.emit(contract.Event{Kind: contract.Warning, Message: "tool denied: " + reason + " (" + c.name + ")"})
 		result.Output = contract.Object{{Key: "denied", Value: true}, {Key: "reason", Value: valid(reason)}}
 		r.tell(e, result)

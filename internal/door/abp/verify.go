@@ -18,7 +18,8 @@ const (
 	verifyWithin = 20 * time.Second
 	// maxDiff is how much of a diff the receipt carries; all of a longer one
 	// is an artifact.
-	maxDiff = 1 << 20
+	maxDiff   = 1 << 20
+	maxStatus = 256 << 10
 )
 
 // verified is what git says of a workspace.
@@ -119,6 +120,10 @@ func isRepository(root string) bool {
 // verification is what the receipt says of it.
 func (r *run) verification(v verified) contract.Verification {
 	out := contract.Verification{GitStatus: r.cleaned(v.status), GitDiff: r.cleaned(v.diff), HarnessOK: v.ok && r.outcome != contract.Failed}
+	if s := out.GitStatus; s != nil && len(*s) > maxStatus {
+		short := clip(*s, maxStatus) + "\n[the rest is left out]\n"
+		out.GitStatus = &short
+	}
 	if d := out.GitDiff; d != nil && len(*d) > maxDiff {
 		rel, err := keep(r.plan.order.Root, string(r.runID), "git-diff", r.door.opts.Now(), *d)
 		if err != nil {
