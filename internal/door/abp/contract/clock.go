@@ -24,13 +24,14 @@ func At(t time.Time) Time { return Time{at: t.UTC()} }
 func (t Time) Go() time.Time { return t.at }
 
 // String returns the form that is hashed.
-func (t Time) String() string {
+func (t Time) String() string { return string(t.append(make([]byte, 0, 32))) }
+
+func (t Time) append(b []byte) []byte {
 	year, month, day := t.at.Date()
 	hour, minute, second := t.at.Clock()
 	if t.leap {
 		second++
 	}
-	b := make([]byte, 0, 32)
 	if year < 0 || year > 9999 {
 		b = fmt.Appendf(b, "%+05d", year)
 	} else {
@@ -50,7 +51,7 @@ func (t Time) String() string {
 	default:
 		b = digits(append(b, '.'), ns, 9)
 	}
-	return string(append(b, 'Z'))
+	return append(b, 'Z')
 }
 
 // digits writes the last digits of a number that is not negative.

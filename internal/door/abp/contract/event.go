@@ -262,7 +262,8 @@ func (e *Event) appendCanonical(to []byte) []byte {
 		ext()
 		option("output_preview", e.Preview)
 	}
-	str("ts", e.At.String())
+	key("ts")
+	to = append(e.At.append(append(to, '"')), '"')
 	str("type", string(e.Kind))
 	return append(to, '}')
 }

@@ -47,6 +47,7 @@ type parser struct {
 	text    []byte   // of the string that is being read
 	members []Member // of the objects that are being read
 	items   []any    // of the arrays
+	room    []Member // for the objects that were read
 	broken  error    // the first value that is none
 }
 
@@ -203,11 +204,22 @@ func (p *parser) object() (any, error) {
 		p.members = append(p.members, Member{key, v})
 		if more, err := p.more('}', "EOF while parsing an object", "expected `,` or `}`"); err != nil || !more {
 			p.depth--
-			o := Object(slices.Clone(p.members[begin:]))
+			o := p.kept(p.members[begin:])
 			p.members = p.members[:begin]
 			return o, err
 		}
 	}
+}
+
+// kept copies members to a place of their own. Objects are mostly small, so
+// several share a piece of memory.
+func (p *parser) kept(members []Member) Object {
+	if cap(p.room)-len(p.room) < len(members) {
+		p.room = make([]Member, 0, max(64, len(members)))
+	}
+	begin := len(p.room)
+	p.room = append(p.room, members...)
+	return Object(p.room[begin:len(p.room):len(p.room)])
 }
 
 // more reads what follows an element: a comma, or the end.
