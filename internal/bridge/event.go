@@ -112,9 +112,26 @@ type (
 	InputAnswered struct {
 		RequestID string `json:"request_id"`
 	}
-	// PlanChanged says that the agent's plan was written or changed.
+	// PlanChanged says that the agent's plan was written or changed. Entries
+	// are all of its steps, if the agent keeps a list of them.
 	PlanChanged struct {
-		Text string `json:"text,omitempty"`
+		Text    string      `json:"text,omitempty"`
+		Entries []PlanEntry `json:"entries,omitempty"`
+	}
+	// ModeChanged says that the agent works in another mode from now on; see
+	// Prompt.Mode.
+	ModeChanged struct {
+		Mode string `json:"mode"`
+	}
+	// ContextMeasured says how full the model's context window is.
+	ContextMeasured struct {
+		Tokens int64 `json:"tokens"`
+		Limit  int64 `json:"limit"`
+	}
+	// UserSaid is the user's part of the conversation. A history has it; in a
+	// turn it is an echo of the prompt.
+	UserSaid struct {
+		Text string `json:"text"`
 	}
 	// UsageReported counts one request to the model.
 	UsageReported struct {
@@ -149,6 +166,23 @@ type (
 // RawPrefix begins the name of an Other that carries a runtime's own event;
 // the runtime's name of it follows. See SessionSpec.Raw.
 const RawPrefix = "raw:"
+
+// PlanEntry is one step of a plan.
+type PlanEntry struct {
+	Text     string     `json:"text"`
+	Status   StepStatus `json:"status"`
+	Priority string     `json:"priority,omitempty"` // high, medium, low, or not said
+}
+
+// StepStatus says how far a step of a plan has come.
+type StepStatus string
+
+// The states of a step.
+const (
+	StepPending StepStatus = "pending"
+	StepRunning StepStatus = "in_progress"
+	StepDone    StepStatus = "completed"
+)
 
 // EndReason says how a turn ended.
 type EndReason string

@@ -24,6 +24,9 @@ const (
 	typeInputAsked        EventType = "input_asked"
 	typeInputAnswered     EventType = "input_answered"
 	typePlanChanged       EventType = "plan"
+	typeModeChanged       EventType = "mode"
+	typeContextMeasured   EventType = "context"
+	typeUserSaid          EventType = "prompt"
 	typeUsageReported     EventType = "usage"
 	typeNotice            EventType = "notice"
 	typeFailed            EventType = "error"
@@ -47,6 +50,9 @@ func (PermissionDecided) Type() EventType { return typePermissionDecided }
 func (InputAsked) Type() EventType        { return typeInputAsked }
 func (InputAnswered) Type() EventType     { return typeInputAnswered }
 func (PlanChanged) Type() EventType       { return typePlanChanged }
+func (ModeChanged) Type() EventType       { return typeModeChanged }
+func (ContextMeasured) Type() EventType   { return typeContextMeasured }
+func (UserSaid) Type() EventType          { return typeUserSaid }
 func (UsageReported) Type() EventType     { return typeUsageReported }
 func (Notice) Type() EventType            { return typeNotice }
 func (Failed) Type() EventType            { return typeFailed }
@@ -69,6 +75,9 @@ func (PermissionDecided) sealed() {}
 func (InputAsked) sealed()        {}
 func (InputAnswered) sealed()     {}
 func (PlanChanged) sealed()       {}
+func (ModeChanged) sealed()       {}
+func (ContextMeasured) sealed()   {}
+func (UserSaid) sealed()          {}
 func (UsageReported) sealed()     {}
 func (Notice) sealed()            {}
 func (Failed) sealed()            {}
@@ -132,6 +141,12 @@ func DecodeEvent(b []byte) (Event, error) {
 		return decode[InputAnswered](b)
 	case typePlanChanged:
 		return decode[PlanChanged](b)
+	case typeModeChanged:
+		return decode[ModeChanged](b)
+	case typeContextMeasured:
+		return decode[ContextMeasured](b)
+	case typeUserSaid:
+		return decode[UserSaid](b)
 	case typeUsageReported:
 		return decode[UsageReported](b)
 	case typeNotice:

@@ -27,8 +27,12 @@ var every = []Event{
 	PermissionDecided{"q", "c", Decision{Verdict: Allow, Reason: "ok"}},
 	InputAsked{"q", Question{"?", []string{"a"}, true}},
 	InputAnswered{"q"},
-	PlanChanged{"p"},
 	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5, 0.25}, "length"},
+	PlanChanged{"p", []PlanEntry{{"step", StepRunning, "high"}}},
+	ModeChanged{"plan"},
+	ContextMeasured{1, 2},
+	UserSaid{"u"},
+	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5}, "length"},
 	Notice{"info", "t"},
 	Failed{&Error{Code: CodeTimeout, Message: "late", Remedy: "wait"}},
 	TurnEnded{EndDone, Usage{InputTokens: 1}, time.Minute},
@@ -51,7 +55,7 @@ func TestEventsSurviveTheWire(t *testing.T) {
 			t.Errorf("%s came back as %#v, %v", ev.Type(), got, err)
 		}
 	}
-	if len(seen) != 21 {
+	if len(seen) != 24 {
 		t.Errorf("%d types are covered; add new ones to the list", len(seen))
 	}
 }

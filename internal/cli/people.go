@@ -111,7 +111,7 @@ func (v *people) event(ev bridge.Event) {
 	case bridge.TurnEnded:
 		v.endTurn()
 	case bridge.ToolRequested, bridge.PermissionAsked, bridge.PermissionDecided, bridge.InputAsked, bridge.InputAnswered,
-		bridge.UsageReported, bridge.Failed, bridge.Other:
+		bridge.UsageReported, bridge.ModeChanged, bridge.ContextMeasured, bridge.UserSaid, bridge.Failed, bridge.Other:
 		// Questions show themselves, and the rest is in the summary.
 		return
 	}

@@ -88,14 +88,6 @@ func (p *program) showJSON(entry sessionstore.Entry, events []bridge.Event, prob
 	}
 	out.Conversation = []json.RawMessage{}
 	for _, ev := range events {
-		if text, said := userText(ev); said {
-			line, err := json.Marshal(map[string]string{"type": "prompt", "text": text})
-			if err != nil {
-				return fmt.Errorf("encode the conversation: %w", err)
-			}
-			out.Conversation = append(out.Conversation, line)
-			continue
-		}
 		if _, other := ev.(bridge.Other); other {
 			continue
 		}
@@ -176,11 +168,9 @@ func conversation(events []bridge.Event, dir string) string {
 	}
 	calls := map[string]bridge.ToolCall{}
 	for _, ev := range events {
-		if text, said := userText(ev); said {
-			say("You", text)
-			continue
-		}
 		switch e := ev.(type) {
+		case bridge.UserSaid:
+			say("You", e.Text)
 		case bridge.MessageDone:
 			if e.AgentID == "" {
 				say(speaker(e.Model), e.Text)
@@ -205,22 +195,4 @@ func speaker(model string) string {
 		return "Assistant"
 	}
 	return "Assistant (" + approval.Visible(model) + ")"
-}
-
-// userText finds the user's words, which have no event of their own: they
-// come as the runtime stored them.
-func userText(ev bridge.Event) (string, bool) {
-	o, ok := ev.(bridge.Other)
-	if !ok || o.Name != "user.message" {
-		return "", false
-	}
-	raw, err := json.Marshal(o.Data)
-	if err != nil {
-		return "", false
-	}
-	var data struct {
-		Content string `json:"content"`
-	}
-	err = json.Unmarshal(raw, &data)
-	return data.Content, err == nil
 }

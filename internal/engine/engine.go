@@ -66,6 +66,11 @@ type (
 	Steerer interface {
 		Steer(ctx context.Context, p bridge.Prompt) error
 	}
+	// Commander is a session with slash commands.
+	Commander interface {
+		Commands(ctx context.Context) ([]bridge.Command, error)
+		Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
+	}
 	// Remover is a session that can be closed and deleted in one.
 	Remover interface {
 		Remove(ctx context.Context) error

@@ -144,6 +144,12 @@ func (m *mask) whole(ev bridge.Event) bridge.Event {
 		e.Question.Text = m.text(e.Question.Text)
 		return e
 	case bridge.PlanChanged:
+		e.Text, e.Entries = m.text(e.Text), slices.Clone(e.Entries)
+		for i := range e.Entries {
+			e.Entries[i].Text = m.text(e.Entries[i].Text)
+		}
+		return e
+	case bridge.UserSaid:
 		e.Text = m.text(e.Text)
 		return e
 	case bridge.Notice:

@@ -84,7 +84,7 @@ func TestMaskCoversEveryEvent(t *testing.T) {
 		bridge.ToolStarted{Call: call}, bridge.ToolFinished{Result: s, Error: s},
 		bridge.PermissionAsked{Request: bridge.PermissionRequest{Command: s, Segments: []string{s}, URLs: []string{s}, Diff: s, Intention: s, Args: args}},
 		bridge.PermissionDecided{Decision: bridge.Decision{Reason: s}},
-		bridge.InputAsked{Question: bridge.Question{Text: s}}, bridge.PlanChanged{Text: s}, bridge.Notice{Text: s},
+		bridge.InputAsked{Question: bridge.Question{Text: s}}, bridge.PlanChanged{Text: s, Entries: []bridge.PlanEntry{{Text: s}}}, bridge.UserSaid{Text: s}, bridge.Notice{Text: s},
 		bridge.Failed{Error: &bridge.Error{Code: bridge.CodeInternal, Message: s, Remedy: s}},
 		bridge.ModelFailed{Error: &bridge.Error{Message: "m", Cause: &bridge.Error{Message: s}}},
 		bridge.Other{Name: "o", Data: struct{ A string }{s}})

@@ -160,8 +160,13 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 	for {
 		events, ended, stopped, failure := t.take()
 		for _, ev := range events {
-			if u, ok := ev.(bridge.UsageReported); ok {
-				total = total.Add(u.Usage)
+			switch e := ev.(type) {
+			case bridge.UsageReported:
+				total = total.Add(e.Usage)
+			case bridge.PlanChanged:
+				e.Entries = s.steps(ctx)
+				ev = e
+			default:
 			}
 			if !yield(ev) {
 				aborted = true

@@ -80,6 +80,20 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		tr.question(e, push)
 	case *rpc.SessionPlanChangedData:
 		push(bridge.PlanChanged{Text: string(d.Operation)})
+	case *rpc.SessionTodosChangedData:
+		push(bridge.PlanChanged{}) // the steps are asked for when it is read
+	case *rpc.SessionModeChangedData:
+		push(bridge.ModeChanged{Mode: string(d.NewMode)})
+	case *rpc.SessionUsageInfoData:
+		if agent == "" {
+			push(bridge.ContextMeasured{Tokens: d.CurrentTokens, Limit: d.TokenLimit})
+		}
+	case *rpc.UserMessageData:
+		if agent != "" || str(d.Source) != "" && str(d.Source) != "user" {
+			push(bridge.Other{Name: string(e.Type()), Data: e.Data}) // nobody typed it
+			return
+		}
+		push(bridge.UserSaid{Text: d.Content})
 	case *rpc.SessionWarningData:
 		push(bridge.Notice{Level: "warning", Text: tr.host.scrubText(d.Message)})
 	case *rpc.SessionInfoData:
