@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 		"internal/guard/redact", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
 	"internal/chat":            {"internal/bridge", "internal/engine"},
 	"internal/engine":          {"internal/bridge", "internal/sessionstore"},
+	"internal/acpwire":         {},
 	"internal/agent/sdk":       {"internal/bridge", "internal/supervise"},
 	"internal/agent/agenttest": {"internal/bridge", "internal/engine"},
 	"internal/guard": {"internal/bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
