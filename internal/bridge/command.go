@@ -5,6 +5,9 @@ type Command struct {
 	Name        string // without the slash
 	Description string
 	Hint        string // what may follow the name; "" for nothing
+	// Builtin commands are the agent's own; the others are the user's: skills
+	// and prompts, which do nothing but to make a prompt.
+	Builtin bool
 }
 
 // CommandResult is what became of a slash command: something to show, or a

@@ -32,7 +32,6 @@ var every = []Event{
 	ModeChanged{"plan"},
 	ContextMeasured{1, 2},
 	UserSaid{"u"},
-	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5}, "length"},
 	Notice{"info", "t"},
 	Failed{&Error{Code: CodeTimeout, Message: "late", Remedy: "wait"}},
 	TurnEnded{EndDone, Usage{InputTokens: 1}, time.Minute},

@@ -71,6 +71,7 @@ type Guard struct {
 	granted  map[string]bool   // what a person has allowed once, by subject
 	tools    map[string]string // the tool that was last called for a subject
 	attempts int
+	asked    int // questions put to a person, to number them
 }
 
 // New returns the guard of a session.
@@ -297,6 +298,12 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string)
 	key := string(r.Kind) + "\x00" + r.Server + "\x00" + r.Tool + "\x00" + q.Summary + "\x00" + q.Detail
 	g.mu.Lock()
 	agreed := g.agreed[key]
+	if r.ID == "" {
+		// Whoever watches the turn can tell by it which event is this question.
+		g.asked++
+		r.ID = fmt.Sprintf("gate-%d", g.asked)
+		q.Request.ID = r.ID
+	}
 	g.mu.Unlock()
 	if agreed {
 		return allow("allowed for this session")

@@ -19,7 +19,7 @@ func (s *session) Commands(ctx context.Context) ([]bridge.Command, error) {
 	}
 	out := make([]bridge.Command, 0, len(list.Commands))
 	for _, c := range list.Commands {
-		b := bridge.Command{Name: c.Name, Description: c.Description}
+		b := bridge.Command{Name: c.Name, Description: c.Description, Builtin: c.Kind == rpc.SlashCommandKindBuiltin}
 		if c.Input != nil {
 			b.Hint = c.Input.Hint
 		}

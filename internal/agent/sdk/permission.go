@@ -100,7 +100,9 @@ func (s *session) waiting(r bridge.PermissionRequest) func(bridge.Decision) {
 	s.mu.Lock()
 	t := s.turn
 	s.asked++
-	r.ID = fmt.Sprintf("gate-%d", s.asked)
+	if r.ID == "" {
+		r.ID = fmt.Sprintf("waiting-%d", s.asked)
+	}
 	s.mu.Unlock()
 	if t == nil {
 		return func(bridge.Decision) {}

@@ -10,6 +10,8 @@ import (
 
 // Question is one thing that needs a person's consent.
 type Question struct {
+	// Request has the ID of the PermissionAsked event that tells of it, if
+	// there is one.
 	Request bridge.PermissionRequest
 	// Who wants it; "" for Copilot.
 	Who string

@@ -1,0 +1,96 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+// Ask implements approval.Asker: the question goes to the client as a
+// permission request about the tool call that it belongs to. Whatever is not
+// one of the two consents that were offered is a refusal.
+func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	s.mu.Lock()
+	t := s.turn
+	s.mu.Unlock()
+	if t == nil {
+		return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and no turn is running in which to ask"}
+	}
+	r := acpwire.PermissionRequest{SessionID: s.live.ID(), ToolCall: *s.asking(ctx, t, q), Options: acpwire.List[acpwire.PermissionOption]{
+		{OptionID: acpwire.AllowOnce, Kind: acpwire.AllowOnce, Name: "Allow once"},
+		{OptionID: acpwire.AllowAlways, Kind: acpwire.AllowAlways, Name: "Allow this for the session"},
+		{OptionID: acpwire.RejectOnce, Kind: acpwire.RejectOnce, Name: "Reject"},
+	}}
+	var answer acpwire.PermissionResponse
+	if err := s.door.conn.Call(ctx, acpwire.MethodRequestPermission, r, &answer); err != nil {
+		if ctx.Err() != nil {
+			return approval.No, err
+		}
+		return approval.No, unasked(err)
+	}
+	if answer.Outcome.Outcome != "selected" {
+		return approval.No, nil
+	}
+	switch answer.Outcome.OptionID {
+	case acpwire.AllowOnce:
+		return approval.Once, nil
+	case acpwire.AllowAlways:
+		return approval.Session, nil
+	}
+	return approval.No, nil
+}
+
+// unasked is why a client could not be asked.
+func unasked(err error) error {
+	e := &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and the client could not be asked", Cause: err}
+	if errors.Is(err, acpwire.ErrClosed) {
+		e.Message, e.Cause = "it needs approval and the client has gone", nil
+	}
+	return e
+}
+
+// asking is the tool call of a permission request: the one that the client was
+// told of, or one made for the question if there is none.
+func (s *session) asking(ctx context.Context, t *turn, q approval.Question) *acpwire.ToolCall {
+	var out *acpwire.ToolCall
+	if c := t.subject(ctx, q.Request); c != nil {
+		out = s.describe(*c)
+	} else {
+		out = &acpwire.ToolCall{ToolCallID: "question-" + q.Request.ID, Title: q.Summary, ToolKind: kindOf(q.Request.Kind)}
+		if q.Request.CallID != "" {
+			out.ToolCallID = q.Request.CallID
+		}
+		if q.Request.Args != nil {
+			if raw, err := json.Marshal(q.Request.Args); err == nil {
+				out.RawInput = raw
+			}
+		}
+	}
+	out.Status = acpwire.StatusPending
+	// What the policy asks about may be part of the call only: a host in a
+	// command, or a path that leads elsewhere.
+	if q.Detail != "" && len(out.Content) == 0 && !strings.Contains(string(out.RawInput), q.Detail) && q.Request.Kind == bridge.PermissionWrite {
+		out.Content = append(out.Content, textContent(q.Detail))
+	}
+	return out
+}
+
+func kindOf(k bridge.PermissionKind) string {
+	switch k {
+	case bridge.PermissionShell:
+		return acpwire.KindExecute
+	case bridge.PermissionWrite:
+		return acpwire.KindEdit
+	case bridge.PermissionRead:
+		return acpwire.KindRead
+	case bridge.PermissionURL:
+		return acpwire.KindFetch
+	case bridge.PermissionMCP, bridge.PermissionMemory, bridge.PermissionCustom, bridge.PermissionHook, bridge.PermissionUnknown:
+	}
+	return acpwire.KindOther
+}

@@ -1,0 +1,57 @@
+package acp
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+// Service is what the door stands on. Its methods are called concurrently.
+type Service interface {
+	Open(ctx context.Context, o Opening) (Session, error)
+	// Resume goes on with a stored session, named by its whole id.
+	Resume(ctx context.Context, id string, o Opening) (Session, error)
+	// Sessions lists what can be resumed, the one used last first.
+	Sessions(ctx context.Context) ([]bridge.SessionInfo, error)
+	Delete(ctx context.Context, id string) error
+	Models(ctx context.Context) ([]bridge.Model, error)
+	// Login returns nil if somebody is logged in or nobody needs to be.
+	Login(ctx context.Context) error
+}
+
+// Opening is a session as a client wants it, and who can be asked in it.
+type Opening struct {
+	WorkingDir string
+	MCPServers map[string]bridge.MCPServer
+	Asker      approval.Asker
+	Person     bridge.Person // nil if the client cannot put questions
+}
+
+// Session is an open conversation. Send runs one turn at a time; the other
+// methods may be called meanwhile.
+type Session interface {
+	ID() string
+	Opened() bridge.SessionOpened
+	Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error]
+	SetModel(ctx context.Context, model, effort string) error
+	History(ctx context.Context) ([]bridge.Event, error)
+	Commands(ctx context.Context) ([]bridge.Command, error)
+	Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
+	// Consult reads a file for a prompt: if the policy lets it be read, what
+	// read returns is put on record and returned with its secrets hidden.
+	Consult(ctx context.Context, path string, read func(context.Context) (string, error)) (string, error)
+	Close(ctx context.Context) error
+}
+
+// Options are what the door tells about the bridge.
+type Options struct {
+	Version string
+	// Model and Effort are what a new session has unless the client chooses.
+	Model, Effort string
+	// Login, if set, is how to log in, for clients that ask.
+	Login  string
+	Logger *slog.Logger
+}
