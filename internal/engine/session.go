@@ -148,7 +148,7 @@ func (s *Session) current() bridge.Session {
 
 // Opened describes the session as its first event does.
 func (s *Session) Opened() bridge.SessionOpened {
-	spec := s.request.Spec
+	spec := s.spec()
 	return bridge.SessionOpened{Session: s.ID(), Agent: s.engine.Agent(), Profile: spec.Profile, Model: spec.Model,
 		WorkingDir: spec.WorkingDir, Resumed: s.resumed, Notice: s.engine.opts.Notice}
 }
@@ -165,7 +165,25 @@ func (s *Session) Usage() bridge.Usage {
 func (s *Session) Abort(ctx context.Context) error { return s.current().Abort(ctx) }
 
 func (s *Session) SetModel(ctx context.Context, model, effort string) error {
-	return s.current().SetModel(ctx, model, effort)
+	inner, err := s.live(ctx)
+	if err != nil {
+		return err
+	}
+	if err := inner.SetModel(ctx, model, effort); err != nil {
+		return err
+	}
+	// A session that is resumed, after a crash or from the list, keeps it.
+	s.mu.Lock()
+	s.request.Spec.Model, s.request.Spec.ReasoningEffort = model, effort
+	s.mu.Unlock()
+	return nil
+}
+
+// spec is what the session is resumed with.
+func (s *Session) spec() bridge.SessionSpec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.request.Spec
 }
 
 func (s *Session) History(ctx context.Context) ([]bridge.Event, error) {
@@ -248,7 +266,7 @@ func (s *Session) live(ctx context.Context) (bridge.Session, error) {
 	if s.request.Ephemeral {
 		return nil, &bridge.Error{Code: bridge.CodeCrashed, Message: "the runtime of the session has exited"}
 	}
-	spec := s.request.Spec
+	spec := s.spec()
 	next, err := s.engine.opts.Agent.Resume(ctx, inner.ID(), spec)
 	if bridge.CodeOf(err) == bridge.CodeNotFound {
 		// It died before anything was stored: there is nothing to lose.
@@ -279,7 +297,7 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	s.mu.Lock()
-	id, fresh := s.inner.ID(), s.fresh
+	id, fresh, spec := s.inner.ID(), s.fresh, s.request.Spec
 	s.fresh = freshTurns{}
 	s.mu.Unlock()
 	now := time.Now()
@@ -291,8 +309,8 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 		if e.Title == "" {
 			e.Title = s.request.Title
 		}
-		if s.request.Spec.Model != "" {
-			e.Model = s.request.Spec.Model
+		if spec.Model != "" {
+			e.Model = spec.Model
 		}
 		return nil
 	}
@@ -300,8 +318,8 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 	if bridge.CodeOf(err) != bridge.CodeNotFound {
 		return err
 	}
-	entry := sessionstore.Entry{ID: id, Agent: s.engine.Agent(), Profile: sessionstore.Profile(s.request.Spec.Profile),
-		WorkingDirectory: s.request.Spec.WorkingDir, Created: now}
+	entry := sessionstore.Entry{ID: id, Agent: s.engine.Agent(), Profile: sessionstore.Profile(spec.Profile),
+		WorkingDirectory: spec.WorkingDir, Created: now}
 	if err := change(&entry); err != nil {
 		return err
 	}
