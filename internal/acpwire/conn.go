@@ -78,8 +78,9 @@ func NewConn(r io.Reader, w io.Writer, h Handler, o Options) *Conn {
 
 // Run reads and writes until the other side ends the stream, Fail is called,
 // or ctx ends, and returns when all of its goroutines have gone. The error is
-// nil if the other side ended the stream. (Only a read that closing r does not
-// end, of a terminal for instance, is left behind; it ends with the process.)
+// nil if the other side ended the stream. (Only a read or a write that closing
+// r or w does not end, of a terminal for instance, is left behind; it ends with
+// the process.)
 func (c *Conn) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -93,11 +94,17 @@ func (c *Conn) Run(ctx context.Context) error {
 	}
 	cancel(c.Err())
 	// The last answers are let out, but not for ever.
-	late := time.AfterFunc(flushWithin, c.closeWriter)
+	hush := sync.OnceFunc(func() { close(c.silent) })
+	late := time.AfterFunc(flushWithin, func() { c.closeWriter(); hush() })
 	defer late.Stop()
 	c.handlers.Wait()
-	close(c.silent)
-	<-writes
+	hush()
+	wait := time.NewTimer(flushWithin)
+	defer wait.Stop()
+	select {
+	case <-writes:
+	case <-wait.C:
+	}
 	c.closeWriter()
 	select {
 	case <-reads:
@@ -105,8 +112,7 @@ func (c *Conn) Run(ctx context.Context) error {
 		if rc, ok := c.r.(io.Closer); ok {
 			_ = rc.Close() // only read from
 		}
-		wait := time.NewTimer(flushWithin)
-		defer wait.Stop()
+		wait.Reset(flushWithin)
 		select {
 		case <-reads:
 		case <-wait.C:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -380,6 +381,13 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 	var out []bridge.Event
 	for _, e := range stored {
 		tr.translate(e, func(ev bridge.Event) { out = append(out, ev) })
+	}
+	for i, ev := range slices.Backward(out) {
+		if p, ok := ev.(bridge.PlanChanged); ok {
+			p.Entries = s.steps(ctx) // as they are now, not as they were each time
+			out[i] = p
+			break
+		}
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/acpwire/acpschema"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
@@ -228,4 +229,40 @@ func TestManySessions(t *testing.T) {
 	c.refused("session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, t.TempDir()), acpwire.CodeInternal, "busy")
 	c.call("session/close", `{"sessionId":"s1"}`)
 	c.call("session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, t.TempDir()))
+}
+
+// stuck is an output that nobody reads and that cannot be closed.
+type stuck struct{ release chan struct{} }
+
+func (s stuck) Write(b []byte) (int, error) {
+	<-s.release
+	return len(b), nil
+}
+
+// Standard output cannot always be closed under a write. The door ends all
+// the same.
+func TestStuckOutput(t *testing.T) {
+	w := stuck{make(chan struct{})}
+	t.Cleanup(func() { close(w.release) })
+	r, in := io.Pipe()
+	s := &script{turn: waits(make(chan struct{}, 1))}
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(t.Context(), s, r, w, Options{}) }()
+	c := &client{t: t, in: in, checker: new(acpschema.Schema).Follow(t)}
+	c.request("session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, t.TempDir()))
+	for range 100 { // more answers than are queued
+		c.request("session/list", `{}`)
+	}
+	_ = in.Close() // cannot fail
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the door does not end")
+	}
+	if n := s.count(); n != 0 {
+		t.Errorf("%d sessions are open", n)
+	}
 }
