@@ -61,6 +61,11 @@ func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.S
 		req.Spec.Model = entry.Model // a session keeps its model
 	}
 	opened, err := s.Engine.Resume(ctx, id, req)
+	if bridge.CodeOf(err) == bridge.CodeNotFound && entry.Turns == 0 {
+		// Nothing was said in it yet, so the agent has not stored it.
+		req.Spec.ID = id
+		opened, err = s.Engine.Open(ctx, req)
+	}
 	return guarded(req, opened, err)
 }
 

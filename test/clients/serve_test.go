@@ -122,7 +122,7 @@ func provider(t *testing.T) *rehearsal.Server {
 			images += m.Images
 		}
 		report, err := json.Marshal(map[string]any{
-			"system": r.System(), "images": images, "tools": append([]string{}, r.ToolNames()...), "messages": len(r.Messages),
+			"system": r.System(), "images": images, "tools": append([]string{}, r.ToolNames()...), "messages": len(r.Messages), "prompt": r.LastUser(),
 			"format": map[string]any{"type": r.Format.Type, "schema": r.Format.Schema},
 		})
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -382,11 +381,10 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 	for _, e := range stored {
 		tr.translate(e, func(ev bridge.Event) { out = append(out, ev) })
 	}
-	for i, ev := range slices.Backward(out) {
-		if p, ok := ev.(bridge.PlanChanged); ok {
-			p.Entries = s.steps(ctx) // as they are now, not as they were each time
-			out[i] = p
-			break
+	if s.spec.Profile == bridge.ProfileAgent {
+		// The list of steps is not among the events; this is how it stands.
+		if steps := s.steps(ctx); len(steps) > 0 {
+			out = append(out, bridge.PlanChanged{Entries: steps})
 		}
 	}
 	return out, nil

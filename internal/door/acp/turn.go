@@ -3,6 +3,7 @@ package acp
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 
@@ -172,8 +173,8 @@ func (t *turn) stopped(err error) (*acpwire.PromptResponse, error) {
 		err = t.failed // the same, with its secrets hidden
 	}
 	switch code := bridge.CodeOf(err); {
-	case errors.Is(context.Cause(t.ctx), errTurnCancelled), err == nil && t.end != nil && t.end.Reason == bridge.EndAborted:
-		// Whatever it ended with, the client wanted it to end.
+	case errors.Is(context.Cause(t.ctx), errTurnCancelled), errors.Is(context.Cause(t.ctx), io.EOF), err == nil && t.end != nil && t.end.Reason == bridge.EndAborted:
+		// Whatever it ended with, the client wanted it to end, or has gone.
 		out.StopReason = acpwire.StopCancelled
 		return out, nil
 	case code == bridge.CodeBudget:
