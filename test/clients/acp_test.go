@@ -42,8 +42,8 @@ func newEditor(t *testing.T) *editor {
 		e.node = found[0]
 	}
 	// Paths are compared as they are written.
-	if real, err := filepath.EvalSymlinks(e.workspace); err == nil {
-		e.workspace = real
+	if resolved, err := filepath.EvalSymlinks(e.workspace); err == nil {
+		e.workspace = resolved
 	}
 	m := provider(t)
 	e.model = m
