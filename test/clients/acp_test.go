@@ -80,6 +80,21 @@ func loadSchema(t *testing.T) *acpschema.Schema {
 	return s
 }
 
+// until waits for a file in the workspace.
+func (e *editor) until(t *testing.T, name string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		if _, err := os.Stat(filepath.Join(e.workspace, name)); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no %s", name)
+		}
+	}
+}
+
 // TestACPSDK runs acp/sdk.test.mjs, which drives the agent with the protocol's
 // own client library, and holds all that the agent wrote to the schema.
 func TestACPSDK(t *testing.T) {
@@ -96,7 +111,11 @@ func TestACPSDK(t *testing.T) {
 	if err := os.WriteFile(script, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.env = append(e.env, "LOG="+log)
+	server, err := filepath.Abs(filepath.Join("acp", "echo-server.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.env = append(e.env, "LOG="+log, "ECHO_SERVER="+server)
 	out, failed := e.run(t, "--test-reporter=tap", script)
 	checks := tap.FindAllStringSubmatch(out, -1)
 	for _, c := range checks {

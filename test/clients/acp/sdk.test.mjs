@@ -252,3 +252,13 @@ test("slash commands", patience, async (t) => {
   await c.agent.request("session/prompt", prompt(sessionId, tool("bash", { command: "touch allowed.txt" }), "rehearsal: next", "rehearsal: text ok"));
   assert.equal(c.seen.asked.length, 1);
 });
+
+test("tool servers of the client", patience, async (t) => {
+  const c = await start(t);
+  const server = { name: "echo", command: process.execPath, args: [process.env.ECHO_SERVER], env: [{ name: "ECHO_PREFIX", value: "echo" }] };
+  const { sessionId } = await c.agent.request("session/new", { cwd: WORKSPACE, mcpServers: [server] });
+  await c.agent.request("session/prompt", prompt(sessionId, tool("echo-say", { text: "hello" }), "rehearsal: next", "rehearsal: text ok"));
+  assert.equal(c.seen.asked.length, 1, "a tool of a server needs consent");
+  const end = await eventually(() => c.of("tool_call_update").find((u) => u.status === "completed"));
+  assert.match(end.content[0].content.text, /echo: hello/);
+});
