@@ -352,3 +352,25 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 }
+
+func TestModelIsKept(t *testing.T) {
+	store := sessionstore.Open(filepath.Join(t.TempDir(), "sessions.json"))
+	_, s := open(t, engine.Options{Store: store}, engine.Request{Keep: true})
+	if err := s.SetModel(t.Context(), "other", "low"); err != nil {
+		t.Fatal(err)
+	}
+	if o := turn(t.Context(), s, bridge.Prompt{Text: "rehearsal: text hi"}); o.err != nil {
+		t.Fatal(o.err)
+	}
+	list, err := store.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].Model != "other" || s.Opened().Model != "other" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	// An agent without commands has none.
+	if c, err := s.Commands(t.Context()); err != nil || len(c) != 0 {
+		t.Errorf("commands %v, %v", c, err)
+	}
+	if _, err := s.Invoke(t.Context(), "x", ""); bridge.CodeOf(err) != bridge.CodeUnsupported {
+		t.Errorf("a command: %v", err)
+	}
+}

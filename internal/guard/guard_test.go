@@ -166,3 +166,22 @@ func TestDepth(t *testing.T) {
 		}
 	}
 }
+
+// A question can be told to be the one that an event tells of.
+func TestQuestionsHaveIDs(t *testing.T) {
+	var put []string
+	g := newGuard(t, guard.Options{Asker: askerFunc(func(_ context.Context, q approval.Question) (approval.Answer, error) {
+		put = append(put, q.Request.ID)
+		return approval.No, nil
+	})})
+	var told []string
+	ctx := bridge.WithWaiting(t.Context(), func(r bridge.PermissionRequest) func(bridge.Decision) {
+		told = append(told, r.ID)
+		return func(bridge.Decision) {}
+	})
+	g.Before(ctx, shell("make a"))
+	g.Before(ctx, shell("make b"))
+	if len(put) != 2 || put[0] == "" || put[0] == put[1] || put[0] != told[0] || put[1] != told[1] {
+		t.Errorf("put %q, told of %q", put, told)
+	}
+}
