@@ -67,9 +67,11 @@ func (p *piped) send(format string, args ...any) {
 func (p *piped) until(parts ...string) string {
 	p.t.Helper()
 	late := time.After(patience)
+	var seen []string
 	for {
 		select {
 		case l, ok := <-p.lines:
+			seen = append(seen, l)
 			if !ok {
 				p.t.Fatalf("it ended before %q", parts)
 			}
@@ -84,7 +86,7 @@ func (p *piped) until(parts ...string) string {
 				return l
 			}
 		case <-late:
-			p.t.Fatalf("there is no %q", parts)
+			p.t.Fatalf("there is no %q in\n%s", parts, strings.Join(seen, "\n"))
 		}
 	}
 }
