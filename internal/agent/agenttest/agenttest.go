@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,13 +26,56 @@ import (
 type Harness struct {
 	// New returns a fresh agent; the suite closes it.
 	New func(t *testing.T) engine.Agent
-	// CreateTool is the tool that creates a file from path and file_text; ""
-	// if the agent has no tools of its own.
+	// CreateTool is the tool that creates a file from path and file_text.
 	CreateTool string
-	// ClientTools says that the caller's own tools are supported.
-	ClientTools bool
-	// Lists says that the agent is an engine.Lister.
-	Lists bool
+	// Lacks names what the agent's protocol has no means for, and why. In its
+	// place the suite asks that the agent refuses it in so many words.
+	// docs/agents.md lists the same; see Documented.
+	Lacks map[Ability]string
+}
+
+// Ability is something that not every protocol can do.
+type Ability string
+
+// The abilities.
+const (
+	Chats       Ability = "chat without tools"     // sessions of ProfileChat
+	ClientTools Ability = "the caller's tools"     // SessionSpec.Tools
+	Resumes     Ability = "resuming sessions"      // Agent.Resume
+	Lists       Ability = "listing sessions"       // engine.Lister
+	Deletes     Ability = "deleting sessions"      // engine.Lister
+	GatesTools  Ability = "stopping a tool call"   // Gate.Before and Gate.Permit
+	HidesResult Ability = "rewriting tool results" // Gate.After, before the model sees them
+)
+
+func (h Harness) lacks(a Ability) bool { return h.Lacks[a] != "" }
+
+// refused checks that what an agent lacks is refused in so many words.
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	if bridge.CodeOf(err) != bridge.CodeUnsupported {
+		t.Errorf("%s is not refused as unsupported: %v", what, err)
+	}
+}
+
+// Documented checks that a page names for an agent each ability that it
+// lacks, in a table row "| ability | … |" below a heading with its name.
+func Documented(t *testing.T, page, heading string, lacks map[Ability]string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("%s has no section %q", page, heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	for a := range lacks {
+		if !strings.Contains(section, "| "+string(a)+" |") {
+			t.Errorf("%s does not say that %q is missing", heading, a)
+		}
+	}
 }
 
 // Patience bounds every wait of the suite.
@@ -44,12 +88,8 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Resume", h.resume)
 	t.Run("Close", h.closing)
 	t.Run("Reuse", h.reuse)
-	if h.CreateTool != "" {
-		t.Run("Gate", h.gate)
-	}
-	if h.ClientTools {
-		t.Run("ClientTools", h.clientTools)
-	}
+	t.Run("Gate", h.gate)
+	t.Run("ClientTools", h.clientTools)
 }
 
 // Say is a prompt that makes the model answer with this text.

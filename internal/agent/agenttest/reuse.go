@@ -11,6 +11,12 @@ import (
 // reuse is the contract of sessions that can be used for somebody else; an
 // agent without such sessions has nothing to show.
 func (h Harness) reuse(t *testing.T) {
+	if h.lacks(Chats) {
+		ctx, a := h.agent(t)
+		_, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileChat, WorkingDir: t.TempDir()})
+		refused(t, "a chat", err)
+		return
+	}
 	empty := func(t *testing.T, ctx context.Context, s bridge.Session) {
 		t.Helper()
 		r, ok := s.(engine.Resetter)
@@ -90,6 +96,9 @@ func (h Harness) reuse(t *testing.T) {
 		}
 	})
 	t.Run("steered while a call is parked", func(t *testing.T) {
+		if h.lacks(ClientTools) {
+			return // there are no such calls; see ClientTools
+		}
 		ctx, _, s := h.open(t, bridge.SessionSpec{Profile: bridge.ProfileChat, Tools: []bridge.ToolSpec{{Name: "look"}}})
 		st, ok := s.(engine.Steerer)
 		if !ok {

@@ -14,6 +14,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestScriptedContract(t *testing.T) {
 	agenttest.Run(t, agenttest.Harness{
 		New:        func(*testing.T) engine.Agent { return agenttest.NewScripted() },
-		CreateTool: "create", ClientTools: true, Lists: true,
+		CreateTool: "create",
 	})
 }

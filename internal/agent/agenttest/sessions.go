@@ -9,6 +9,12 @@ import (
 )
 
 func (h Harness) resume(t *testing.T) {
+	if h.lacks(Resumes) {
+		ctx, a := h.agent(t)
+		_, err := a.Resume(ctx, "11111111-2222-4333-8444-555555555555", bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: t.TempDir()})
+		refused(t, "resuming", err)
+		return
+	}
 	t.Run("with its history", func(t *testing.T) {
 		dir := t.TempDir()
 		ctx, a, s := h.open(t, bridge.SessionSpec{WorkingDir: dir})
@@ -41,10 +47,15 @@ func (h Harness) resume(t *testing.T) {
 			t.Errorf("resume: %v", err)
 		}
 	})
-	if !h.Lists {
-		return
-	}
 	t.Run("list and delete", func(t *testing.T) {
+		if h.lacks(Lists) {
+			ctx, a := h.agent(t)
+			if lister, ok := a.(engine.Lister); ok {
+				_, err := lister.List(ctx)
+				refused(t, "listing", err)
+			}
+			return
+		}
 		ctx, a, s := h.open(t, bridge.SessionSpec{})
 		if o := Collect(ctx, s, Say("listed")); o.Err != nil {
 			t.Fatal(o.Err)
@@ -65,6 +76,10 @@ func (h Harness) resume(t *testing.T) {
 		}
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
+		}
+		if h.lacks(Deletes) {
+			refused(t, "deleting", lister.Delete(ctx, s.ID()))
+			return
 		}
 		if err := lister.Delete(ctx, s.ID()); err != nil {
 			t.Fatal(err)

@@ -21,6 +21,10 @@ func exists(path string) bool {
 }
 
 func (h Harness) gate(t *testing.T) {
+	if h.lacks(GatesTools) {
+		t.Run("a denied call ends the turn", h.observed)
+		return
+	}
 	t.Run("allowed", func(t *testing.T) {
 		g, dir := AllowAll(), t.TempDir()
 		ctx, _, s := h.open(t, bridge.SessionSpec{Gate: g, WorkingDir: dir})
@@ -106,7 +110,31 @@ func (h Harness) gate(t *testing.T) {
 	})
 }
 
+// observed is the contract of agents that only tell of tool calls: the gate
+// hears of each, and one that it denies is the last.
+func (h Harness) observed(t *testing.T) {
+	g := &Gate{BeforeFunc: func(bridge.ToolCall) bridge.Decision { return bridge.Decision{Reason: "house rules"} }}
+	dir := t.TempDir()
+	ctx, _, s := h.open(t, bridge.SessionSpec{Gate: g, WorkingDir: dir})
+	o := Collect(ctx, s, h.create(join(dir, "hello.txt")))
+	if bridge.CodeOf(o.Err) != bridge.CodeDenied || !strings.Contains(o.Err.Error(), "house rules") {
+		t.Errorf("the turn ended with %v", o.Err)
+	}
+	if len(g.Befores()) != 1 || o.Text() == "done" {
+		t.Errorf("the gate saw %d calls, and the turn went on to %q", len(g.Befores()), o.Text())
+	}
+	if o := Collect(ctx, s, Say("still here")); o.Err != nil || o.Text() != "still here" {
+		t.Errorf("the next turn: %q, %v", o.Text(), o.Err)
+	}
+}
+
 func (h Harness) clientTools(t *testing.T) {
+	if h.lacks(ClientTools) {
+		ctx, a := h.agent(t)
+		_, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: t.TempDir(), Tools: []bridge.ToolSpec{{Name: "look"}}})
+		refused(t, "a tool of the caller", err)
+		return
+	}
 	weather := bridge.ToolSpec{Name: "get_weather", Description: "the weather of a city", Schema: map[string]any{
 		"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}}
 	call := func(city string) string { return Tool("get_weather", map[string]any{"city": city}) }

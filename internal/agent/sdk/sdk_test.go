@@ -60,6 +60,6 @@ func options(t testing.TB, m *rehearsal.Server) sdk.Options {
 func TestContract(t *testing.T) {
 	agenttest.Run(t, agenttest.Harness{
 		New:        func(t *testing.T) engine.Agent { return sdk.New(options(t, model(t))) },
-		CreateTool: "create", ClientTools: true, Lists: true,
+		CreateTool: "create",
 	})
 }

@@ -1,0 +1,149 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// explain gives an error of a request its code. what completes "could not …".
+func (l *link) explain(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	var known *bridge.Error
+	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.Is(err, acpwire.ErrClosed) {
+		out := &bridge.Error{Code: bridge.CodeCrashed, Message: "the ACP agent exited; could not " + what, Cause: l.scrub(err),
+			Remedy: "try again: the agent is started anew"}
+		if words := l.words.String(); words != "" {
+			out.Message = "the ACP agent exited (it said: " + l.scrubText(words) + "); could not " + what
+		}
+		return out
+	}
+	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "could not " + what, Cause: l.scrub(err)}
+	text := strings.ToLower(err.Error())
+	switch acpwire.CodeOf(err) {
+	case acpwire.CodeAuthRequired:
+		out.Code, out.Message, out.Cause = bridge.CodeUnauthenticated, "the ACP agent wants a login; could not "+what, nil
+		out.Remedy = l.howToLogIn()
+	case acpwire.CodeResourceNotFound:
+		out.Code = bridge.CodeNotFound
+	case acpwire.CodeInvalidParams:
+		out.Code = bridge.CodeInvalid
+		if strings.Contains(text, "not found") || strings.Contains(text, "unknown session") {
+			out.Code = bridge.CodeNotFound
+		}
+	case acpwire.CodeMethodNotFound:
+		out.Code = bridge.CodeUnsupported
+	case acpwire.CodeCancelled:
+		out.Code = bridge.CodeCanceled
+	case acpwire.CodeInternal:
+		if strings.Contains(text, "busy") {
+			out.Code = bridge.CodeBusy
+		}
+	}
+	return out
+}
+
+// howToLogIn words the agent's own ways to log in.
+func (l *link) howToLogIn() string {
+	var ways []string
+	for _, m := range l.init.AuthMethods {
+		var terminal struct {
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+		}
+		switch {
+		case m.Rest.Meta("terminal-auth", &terminal) && terminal.Command != "":
+			ways = append(ways, "run `"+strings.Join(append([]string{terminal.Command}, terminal.Args...), " ")+"`")
+		case m.Type == "terminal" && l.opts.Program != "":
+			ways = append(ways, "run `"+strings.Join(append([]string{l.opts.Program}, m.Args...), " ")+"`")
+		case m.Description != "":
+			ways = append(ways, m.Name+": "+m.Description)
+		default:
+			ways = append(ways, m.Name)
+		}
+	}
+	if l.opts.Copilot {
+		ways = append(ways, "set COPILOT_GITHUB_TOKEN", "configure a provider with COPILOT_BYOK_PROVIDER")
+	}
+	if len(ways) == 0 {
+		return "log in with the agent's own program"
+	}
+	return strings.Join(ways, ", or ")
+}
+
+func (l *link) explainStart(err error) error {
+	var known *bridge.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "the ACP agent did not start", Cause: l.scrub(err),
+		Remedy: "run `copilot-bridge validate` to see why"}
+	switch {
+	case l.opts.Program == "":
+		out.Message = "no ACP agent answers at " + l.opts.Address
+		out.Remedy = "start one there, for instance with `copilot --acp --port N`, or correct ABP_COPILOT_ACP_URL"
+	case errors.Is(err, exec.ErrNotFound):
+		out.Message = "the program " + l.opts.Program + " was not found"
+		out.Remedy = "correct ABP_COPILOT_CMD, or unset it and run `copilot-bridge setup --acp`"
+	case acpwire.CodeOf(err) != 0:
+		out.Message = "the ACP agent refused to begin"
+	}
+	if words := l.words.String(); words != "" {
+		out.Message += " (it said: " + l.scrubText(words) + ")"
+	}
+	return out
+}
+
+// scrub takes the credentials that we handed out back out of an error.
+func (l *link) scrub(err error) error {
+	text := err.Error()
+	if clean := l.scrubText(text); clean != text {
+		return errors.New(clean)
+	}
+	return err
+}
+
+func (l *link) scrubText(text string) string {
+	secrets := []string{l.opts.Token}
+	if l.opts.Provider != nil {
+		secrets = append(secrets, l.opts.Provider.APIKey)
+	}
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			text = strings.ReplaceAll(text, s, "[REDACTED]")
+		}
+	}
+	return text
+}
+
+var statusText = regexp.MustCompile(`\b([45]\d\d)\b`)
+
+// modelError is a failure of the model, of which only a sentence is known.
+func (l *link) modelError(text string) *bridge.Error {
+	e := &bridge.Error{Code: bridge.CodeProvider, Message: l.scrubText(text)}
+	if m := statusText.FindString(text); m != "" {
+		e.Status, _ = strconv.Atoi(m)
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		e.Code, e.Remedy = bridge.CodeUnauthenticated, l.howToLogIn()
+		if l.opts.Provider != nil {
+			e.Remedy = "check COPILOT_BYOK_API_KEY"
+		}
+	case http.StatusTooManyRequests:
+		e.Code, e.Remedy = bridge.CodeRateLimited, "wait a little and try again"
+	}
+	return e
+}

@@ -1,0 +1,5 @@
+//go:build unix
+
+package acp_test
+
+func agentMain(string) int { return 1 }

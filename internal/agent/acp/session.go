@@ -1,0 +1,444 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+const (
+	// abortWithin is how long the agent may be silent, in all of its sessions,
+	// while it should end a turn, before it is taken for hung and ended;
+	// abortAtMost if it is merely busy.
+	abortWithin = 3 * time.Second
+	abortAtMost = 20 * time.Second
+	// abortAgain is the time between the first two requests to abort.
+	abortAgain = 50 * time.Millisecond
+	// closeWithin bounds the request that closes a session.
+	closeWithin = 5 * time.Second
+)
+
+// session is a bridge.Session on one link. When the link ends the session is
+// dead too; Agent.Resume makes a new one.
+type session struct {
+	agent *Agent
+	link  *link
+	id    string
+	spec  bridge.SessionSpec
+	wg    sync.WaitGroup // judgements of calls that did not ask
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+
+	mu        sync.Mutex
+	turn      *turn           // nil between turns
+	turnC     context.Context // the running turn's
+	calls     map[string]*call
+	terminals map[string]*terminal
+	root      *os.Root // the working directory, when files are first served
+	numbered  int      // of permission requests and terminals
+	loading   bool     // updates are the history
+	replay    []acpwire.Update
+	history   []bridge.Event
+	told      bool // the system text was sent
+	modes     *acpwire.Modes
+	baseMode  string
+	options   []acpwire.ConfigOption
+	counted   acpwire.Usage // of all turns so far, as the agent counts
+	cost      float64
+}
+
+func newSession(a *Agent, l *link, id string, spec bridge.SessionSpec) *session {
+	ctx, stop := context.WithCancel(context.Background())
+	return &session{agent: a, link: l, id: id, spec: spec, ctx: ctx, stop: stop,
+		calls: map[string]*call{}, terminals: map[string]*terminal{}}
+}
+
+func (s *session) ID() string { return s.id }
+
+// hear takes an update. It runs on the connection's reader, so it only takes
+// note; Send's goroutine does the rest.
+func (s *session) hear(u acpwire.Update) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.note(u)
+	switch {
+	case s.loading:
+		s.replay = append(s.replay, u)
+	case s.turn != nil:
+		s.turn.push(item{update: u})
+	}
+}
+
+// note keeps the state of the session. mu is held.
+func (s *session) note(u acpwire.Update) {
+	switch u := u.(type) {
+	case *acpwire.ToolCall:
+		s.noteCall(u)
+	case *acpwire.CurrentMode:
+		if s.modes != nil {
+			s.modes.Current = u.ModeID
+		}
+		s.watchMode()
+	case *acpwire.ConfigUpdate:
+		s.options = u.ConfigOptions
+		s.watchMode()
+	}
+}
+
+// loaded makes a history of what a session that was loaded has replayed.
+func (s *session) loaded() {
+	s.mu.Lock()
+	replay := s.replay
+	s.replay, s.loading = nil, false
+	s.mu.Unlock()
+	var past []bridge.Event
+	tr := newTranslator(s, func(ev bridge.Event) { past = append(past, ev) })
+	tr.replaying = true
+	for _, u := range replay {
+		tr.update(u)
+	}
+	tr.finishMessage(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ev := range past {
+		s.remember(ev)
+	}
+	clear(s.calls) // of turns that are over
+	s.told = true
+}
+
+// remember keeps what belongs into the history: whole messages, not their
+// pieces. mu is held.
+func (s *session) remember(ev bridge.Event) {
+	switch e := ev.(type) {
+	case bridge.MessageDone, bridge.ToolStarted, bridge.ToolFinished, bridge.PlanChanged:
+		s.history = append(s.history, ev)
+	case bridge.Other:
+		if e.Name == userMessage {
+			s.history = append(s.history, ev)
+		}
+	default:
+	}
+}
+
+// userMessage is the name that the user's words have in a history.
+const userMessage = "user.message"
+
+func (s *session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		if err := s.send(ctx, p, func(e bridge.Event) bool { return yield(e, nil) }); err != nil && !errors.Is(err, errReaderLeft) {
+			yield(nil, err)
+		}
+	}
+}
+
+// errReaderLeft says that the range loop was left early: there is nobody to
+// tell anything any more.
+var errReaderLeft = errors.New("the reader left")
+
+func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.Event) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.spec.Gate != nil {
+		text, err := s.spec.Gate.Prompt(ctx, p.Text)
+		if err != nil {
+			return err
+		}
+		p.Text = text
+	}
+	blocks, err := s.blocks(p)
+	if err != nil {
+		return err
+	}
+	turnC, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t, err := s.begin(turnC)
+	if err != nil {
+		return err
+	}
+	defer s.finish()
+	if err := s.setMode(ctx, p.Mode); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.told = true
+	s.history = append(s.history, bridge.Other{Name: userMessage, Data: map[string]any{"content": p.Text}})
+	s.mu.Unlock()
+
+	began := time.Now()
+	callC, cancelCall := context.WithCancel(context.WithoutCancel(ctx))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		// The answer comes when the turn is over, and an error at once if the
+		// agent dies.
+		var resp acpwire.PromptResponse
+		err := s.link.call(callC, acpwire.MethodSessionPrompt, acpwire.PromptRequest{SessionID: s.id, Prompt: blocks}, &resp)
+		t.end(resp, err)
+	}()
+	defer func() {
+		cancelCall()
+		<-sent
+	}()
+	return s.follow(ctx, t, began, yield)
+}
+
+// follow passes the turn on until it has ended, here and in the agent.
+func (s *session) follow(ctx context.Context, t *turn, began time.Time, yield func(bridge.Event) bool) error {
+	left := false
+	tr := newTranslator(s, func(ev bridge.Event) {
+		s.mu.Lock()
+		s.remember(ev)
+		s.mu.Unlock()
+		if !left && !yield(ev) {
+			left = true
+		}
+	})
+	// What still comes of an aborted turn is put on record, but not told.
+	drain := func() {
+		left = true
+		items, _ := t.take()
+		tr.items(items)
+		tr.finishMessage(nil)
+	}
+	for {
+		items, ended := t.take()
+		tr.items(items)
+		if left && !ended {
+			s.abortTurn(t)
+			drain()
+			return errReaderLeft
+		}
+		if ended {
+			return s.conclude(t, tr, began, &left)
+		}
+		select {
+		case <-t.wake:
+		case <-ctx.Done():
+			s.abortTurn(t)
+			drain()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// conclude tells how the turn ended.
+func (s *session) conclude(t *turn, tr *translator, began time.Time, left *bool) error {
+	usage := s.count(t.resp.Usage, tr)
+	failure := t.failed()
+	if failure == nil && t.err != nil {
+		failure = s.link.explain(t.err, "finish the turn")
+		if code := acpwire.CodeOf(t.err); code == acpwire.CodeInternal {
+			failure = s.link.modelError(t.err.Error())
+		}
+	}
+	if failure == nil && tr.held != "" && usage.InputTokens+usage.OutputTokens == 0 {
+		failure = s.link.modelError(tr.held)
+		tr.held = ""
+	}
+	tr.finishMessage(nil)
+	if failure != nil {
+		return failure
+	}
+	if t.resp.StopReason == acpwire.StopMaxTurnRequests {
+		return &bridge.Error{Code: bridge.CodeBudget, Message: "the agent stopped after as many requests to the model as it allows itself in one turn",
+			Remedy: "ask it to go on"}
+	}
+	finish := map[string]string{acpwire.StopEndTurn: "stop", acpwire.StopMaxTokens: "length", acpwire.StopRefusal: "refusal"}[t.resp.StopReason]
+	if t.resp.StopReason == acpwire.StopRefusal {
+		tr.push(bridge.Notice{Level: "warning", Text: "the agent declined to go on"})
+	}
+	if usage.Calls > 0 {
+		tr.push(bridge.UsageReported{Usage: usage, Finish: finish})
+	}
+	end := bridge.TurnEnded{Reason: bridge.EndDone, Usage: usage, Duration: time.Since(began)}
+	if t.resp.StopReason == acpwire.StopCancelled {
+		end.Reason = bridge.EndAborted
+	} else {
+		s.agent.worked()
+	}
+	tr.push(end)
+	if *left {
+		return errReaderLeft
+	}
+	return nil
+}
+
+// count is what a turn has used. Agents count from the beginning of the
+// session; a count that went back began anew.
+func (s *session) count(u *acpwire.Usage, tr *translator) bridge.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := bridge.Usage{Cost: max(0, tr.cost-s.cost)}
+	s.cost = max(s.cost, tr.cost)
+	if u == nil {
+		return out
+	}
+	before := s.counted
+	if u.Input < before.Input || u.Output < before.Output {
+		before = acpwire.Usage{}
+	}
+	s.counted = *u
+	of := func(p *int64) int64 {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	out.InputTokens, out.OutputTokens = u.Input-before.Input, u.Output-before.Output
+	out.ReasoningTokens = max(0, of(u.Thought)-of(before.Thought))
+	out.CacheRead = max(0, of(u.CachedRead)-of(before.CachedRead))
+	out.CacheWrite = max(0, of(u.CachedWrite)-of(before.CachedWrite))
+	if out.InputTokens+out.OutputTokens > 0 {
+		out.Calls = max(1, tr.requests)
+	}
+	return out
+}
+
+func (s *session) begin(turnC context.Context) (*turn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil && s.link.alive():
+		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "the session is closed"}
+	case !s.link.alive():
+		return nil, s.link.explain(acpwire.ErrClosed, "begin the turn")
+	case s.turn != nil:
+		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "a turn is already running in this session",
+			Remedy: "wait for it or abort it"}
+	}
+	s.turn, s.turnC = newTurn(), turnC
+	return s.turn, nil
+}
+
+func (s *session) finish() {
+	s.mu.Lock()
+	s.turn, s.turnC = nil, nil
+	clear(s.calls)
+	s.mu.Unlock()
+}
+
+// abortTurn ends the turn in the agent and waits until it is over there too.
+// One that does not react is ended, with the turns of everybody else.
+func (s *session) abortTurn(t *turn) {
+	ctx, cancel := context.WithTimeout(context.Background(), abortAtMost)
+	defer cancel()
+	began, pause := time.Now(), abortAgain
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		t.mu.Lock()
+		ended := t.ended
+		t.mu.Unlock()
+		if ended {
+			return
+		}
+		select {
+		case <-t.wake:
+			continue
+		case now := <-again.C:
+			if last := max(s.link.heard.Load(), began.UnixNano()); now.UnixNano()-last <= int64(abortWithin) {
+				_ = s.cancelTurn(ctx) // an agent that has gone has ended it
+				again.Reset(pause)
+				pause = min(2*pause, abortWithin/2)
+				continue
+			}
+		case <-ctx.Done():
+		}
+		s.link.opts.Logger.Warn("the ACP agent did not end an aborted turn and is restarted", "session", s.id)
+		s.link.conn.Fail(errors.New("it did not end an aborted turn"))
+		return
+	}
+}
+
+func (s *session) cancelTurn(ctx context.Context) error {
+	return s.link.conn.Notify(ctx, acpwire.NotifyCancel, acpwire.SessionRef{SessionID: s.id})
+}
+
+// forbid ends the running turn because of something that the policy denies.
+func (s *session) forbid(err error) {
+	s.mu.Lock()
+	t := s.turn
+	s.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.fail(err)
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	_ = s.cancelTurn(ctx) // an agent that has gone does no more
+}
+
+func (s *session) Abort(ctx context.Context) error {
+	s.mu.Lock()
+	running := s.turn != nil
+	s.mu.Unlock()
+	if !running {
+		return nil
+	}
+	return s.link.explain(s.cancelTurn(ctx), "abort the turn")
+}
+
+// Resolve has nothing to answer: there are no tools of the caller.
+func (s *session) Resolve(_ context.Context, requestID string, _ bridge.ToolResult) error {
+	return &bridge.Error{Code: bridge.CodeNotFound, Message: "no tool call is waiting under " + requestID}
+}
+
+// History returns what was said in this session as far as this agent knows:
+// since it was opened, and before that what the ACP agent has replayed.
+func (s *session) History(context.Context) ([]bridge.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]bridge.Event(nil), s.history...), nil
+}
+
+func (s *session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	t := s.turn
+	closed := s.ctx.Err() != nil
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if t != nil {
+		s.abortTurn(t)
+	}
+	var err error
+	if s.link.init.Capabilities.Session.Close != nil && s.link.alive() {
+		callC, cancel := context.WithTimeout(ctx, closeWithin)
+		err = s.link.call(callC, acpwire.MethodSessionClose, acpwire.SessionRef{SessionID: s.id}, nil)
+		cancel()
+	}
+	s.release(ctx)
+	if err = s.link.explain(err, "close the session"); bridge.CodeOf(err) == bridge.CodeCrashed {
+		return nil // there is nothing left to close
+	}
+	return err
+}
+
+// release lets go of what the session holds here.
+func (s *session) release(ctx context.Context) {
+	s.mu.Lock()
+	s.stop() // nothing is begun after that
+	s.mu.Unlock()
+	s.link.unregister(s)
+	s.wg.Wait()
+	s.endTerminals(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root != nil {
+		_ = s.root.Close() // only a handle to look things up in
+		s.root = nil
+	}
+}

@@ -1,0 +1,333 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
+)
+
+const (
+	// maxTerminals bounds what a session may run at a time.
+	maxTerminals = 16
+	// maxOutput is how much of a terminal's output is kept, the newest.
+	maxOutput = 1 << 20
+)
+
+// terminal is a command that the agent has asked for.
+type terminal struct {
+	tool  bridge.ToolCall
+	group *group.Group
+	read  chan struct{} // closed when all output was read
+
+	mu        sync.Mutex
+	mask      bridge.TextMask // nil if the gate has none
+	output    []byte
+	limit     int
+	truncated bool
+	recorded  bool
+}
+
+// variable is what may be set for a command. Anything else could change how the
+// command is read when it is judged.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// masker is a gate that can hide secrets in a text that comes in pieces.
+type masker interface{ Stream() bridge.TextMask }
+
+// createTerminal serves terminal/create under the gate.
+func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRequest) (any, error) {
+	if p.Command == "" {
+		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "there is no command")
+	}
+	for _, e := range p.Env {
+		if !variable.MatchString(e.Name) {
+			return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "%q is no name of a variable", e.Name)
+		}
+	}
+	dir, err := s.terminalDir(p.Cwd)
+	if err != nil {
+		return nil, err
+	}
+	line := commandLine(p, dir != s.spec.WorkingDir, dir)
+	tool := bridge.ToolCall{ID: s.number("terminal"), Name: "bash", Args: map[string]any{"command": line}}
+	if _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionShell, Command: line}); err != nil {
+		return nil, err
+	}
+	t := &terminal{tool: tool, read: make(chan struct{}), limit: maxOutput}
+	if p.OutputByteLimit != nil && *p.OutputByteLimit >= 0 && *p.OutputByteLimit < maxOutput {
+		t.limit = int(*p.OutputByteLimit)
+	}
+	if m, ok := s.spec.Gate.(masker); ok {
+		t.mask = m.Stream()
+	}
+	s.mu.Lock()
+	full := len(s.terminals) >= maxTerminals || s.ctx.Err() != nil
+	if !full {
+		s.terminals[tool.ID] = t // its place is taken while it starts
+	}
+	s.mu.Unlock()
+	if full {
+		return nil, acpwire.Errorf(acpwire.CodeInternal, "busy: %d terminals are open; release one", maxTerminals)
+	}
+	g, err := t.start(s, p, dir)
+	s.mu.Lock()
+	t.group = g
+	closed := s.ctx.Err() != nil
+	if err != nil {
+		delete(s.terminals, tool.ID)
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.spec.Gate.Failed(s.gateContext(), tool, err.Error())
+		return nil, acpwire.Errorf(acpwire.CodeInternal, "%s: %s", p.Command, err)
+	case closed: // meanwhile, so that nobody else ends it
+		return nil, errors.Join(acpwire.Errorf(acpwire.CodeInternal, "the session is closed"), s.endTerminal(context.WithoutCancel(ctx), t))
+	}
+	return acpwire.TerminalRef{TerminalID: tool.ID}, nil
+}
+
+// terminalDir is where a command runs. That it lies inside the workspace is
+// judged with the command.
+func (s *session) terminalDir(cwd string) (string, error) {
+	if cwd == "" {
+		return s.spec.WorkingDir, nil
+	}
+	if !filepath.IsAbs(cwd) {
+		return "", acpwire.Errorf(acpwire.CodeInvalidParams, "cwd must be absolute: %s", cwd)
+	}
+	return filepath.Clean(cwd), nil
+}
+
+// commandLine words a command with all that bears on it, as a shell would take
+// it, so that it is judged like any other.
+func commandLine(p acpwire.CreateTerminalRequest, moved bool, dir string) string {
+	var b strings.Builder
+	if moved {
+		b.WriteString("cd " + quote(dir) + " && ")
+	}
+	for _, e := range p.Env {
+		b.WriteString(e.Name + "=" + quote(e.Value) + " ")
+	}
+	if len(p.Args) == 0 {
+		b.WriteString(p.Command) // agents give whole command lines, too
+		return b.String()
+	}
+	b.WriteString(quote(p.Command))
+	for _, a := range p.Args {
+		b.WriteString(" " + quote(a))
+	}
+	return b.String()
+}
+
+func (t *terminal) start(s *session, p acpwire.CreateTerminalRequest, dir string) (*group.Group, error) {
+	argv := append([]string{p.Command}, p.Args...)
+	if len(p.Args) == 0 {
+		argv = []string{"bash", "-c", p.Command}
+		if _, err := exec.LookPath("bash"); err != nil {
+			argv[0] = "sh"
+		}
+		if runtime.GOOS == "windows" {
+			argv = []string{"cmd.exe", "/c", p.Command}
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
+	cmd.Env = append([]string{}, s.link.opts.TerminalEnv...)
+	for _, e := range p.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	o := s.link.opts
+	g, err := group.Start(cmd, func() (*supervise.Tree, error) { return supervise.NewTree(o.Records, o.Self) })
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	go func() { // ends with the program: release waits for it
+		defer close(t.read)
+		_, _ = io.Copy(t, r)
+		_ = r.Close() // only read from
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.mask != nil {
+			t.keep(t.mask.Flush())
+		}
+	}()
+	return g, nil
+}
+
+// Write keeps output, secrets hidden.
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := string(p)
+	if t.mask != nil {
+		text = t.mask.Write(text)
+	}
+	t.keep(text)
+	return len(p), nil
+}
+
+// keep appends output and drops the oldest, at the bounds of characters. mu is
+// held.
+func (t *terminal) keep(text string) {
+	t.output = append(t.output, text...)
+	over := len(t.output) - t.limit
+	if over <= 0 {
+		return
+	}
+	t.truncated = true
+	for over < len(t.output) && !utf8.RuneStart(t.output[over]) {
+		over++
+	}
+	t.output = append(t.output[:0], t.output[over:]...)
+}
+
+func (t *terminal) text() (string, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.output), "\uFFFD"), t.truncated
+}
+
+func (t *terminal) ended() bool {
+	select {
+	case <-t.group.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *terminal) status() *acpwire.TerminalExitStatus {
+	code, signal := t.group.Exit()
+	if signal != "" {
+		return &acpwire.TerminalExitStatus{Signal: &signal}
+	}
+	return &acpwire.TerminalExitStatus{ExitCode: &code}
+}
+
+func (s *session) terminalText(id string) (string, bool) {
+	s.mu.Lock()
+	t := s.terminals[id]
+	s.mu.Unlock()
+	if t == nil {
+		return "", false
+	}
+	text, _ := t.text()
+	return text, true
+}
+
+// terminal serves what can be done with a terminal that exists.
+func (s *session) terminal(ctx context.Context, method, id string) (any, error) {
+	s.mu.Lock()
+	t := s.terminals[id]
+	if t != nil && t.group == nil {
+		t = nil // it is just being started, so its id is not known yet
+	}
+	s.mu.Unlock()
+	if t == nil {
+		return nil, acpwire.Errorf(acpwire.CodeResourceNotFound, "there is no terminal %s", id)
+	}
+	switch method {
+	case acpwire.MethodTerminalOutput:
+		return s.terminalOutput(t)
+	case acpwire.MethodTerminalWait:
+		select {
+		case <-t.group.Done():
+			return t.status(), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	case acpwire.MethodTerminalKill:
+		return struct{}{}, t.group.End(ctx, endWithin)
+	}
+	s.mu.Lock()
+	delete(s.terminals, id)
+	s.mu.Unlock()
+	return struct{}{}, s.endTerminal(ctx, t)
+}
+
+func (s *session) terminalOutput(t *terminal) (any, error) {
+	ended := t.ended()
+	if ended {
+		<-t.read
+	}
+	out := acpwire.TerminalOutputResponse{}
+	out.Output, out.Truncated = t.text()
+	if ended {
+		out.ExitStatus = t.status()
+	}
+	if t.mask == nil {
+		clean, err := s.after(t.tool, out.Output)
+		if err != nil {
+			return nil, acpwire.Errorf(acpwire.CodeInternal, "withheld: %s", err)
+		}
+		out.Output = clean
+	} else if ended {
+		s.recordTerminal(t)
+	}
+	return out, nil
+}
+
+// recordTerminal puts the end of a terminal on record, once.
+func (s *session) recordTerminal(t *terminal) {
+	t.mu.Lock()
+	done := t.recorded
+	t.recorded = true
+	t.mu.Unlock()
+	if done {
+		return
+	}
+	text, _ := t.text()
+	if _, err := s.after(t.tool, text); err != nil {
+		s.link.opts.Logger.Warn("a terminal's end is not on record", "error", err)
+	}
+}
+
+func (s *session) endTerminal(ctx context.Context, t *terminal) error {
+	err := t.group.End(ctx, endWithin)
+	select {
+	case <-t.read:
+	case <-ctx.Done():
+		return errors.Join(err, fmt.Errorf("output of a terminal: %w", ctx.Err()))
+	}
+	s.recordTerminal(t)
+	return err
+}
+
+// endTerminals ends what the session's agent has left running.
+func (s *session) endTerminals(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+	defer cancel()
+	s.mu.Lock()
+	var open []*terminal
+	for _, t := range s.terminals {
+		if t.group != nil { // else whoever starts it ends it
+			open = append(open, t)
+		}
+	}
+	clear(s.terminals)
+	s.mu.Unlock()
+	for _, t := range open {
+		if err := s.endTerminal(ctx, t); err != nil {
+			s.link.opts.Logger.Warn("ending a terminal", "error", err)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+// Package environ makes the environment of the programs that agents start.
+package environ
+
+import (
+	"slices"
+	"strings"
+)
+
+// Plain is an environment without the bridge's own secrets, which a program
+// would hand on to every shell. The tokens by which programs log in to GitHub
+// stay only with login.
+func Plain(env []string, login bool) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN":
+			return !login
+		case "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "COPILOT_CLI_PATH", "COPILOT_SDK_AUTH_TOKEN":
+			return true
+		}
+		return strings.HasPrefix(name, "COPILOT_BYOK_")
+	})
+}
