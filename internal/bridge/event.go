@@ -192,6 +192,9 @@ const (
 	EndDone    EndReason = "done"
 	EndAborted EndReason = "aborted"
 	EndFailed  EndReason = "failed"
+	// EndPartial ends a turn in which not all could be done that was asked
+	// for; a Notice says what was missing.
+	EndPartial EndReason = "partial"
 	// EndTools ends the answer to a Chat, not the turn behind it: the caller's
 	// own tools are awaited, see MessageDone.Calls.
 	EndTools EndReason = "tool_calls"

@@ -47,6 +47,9 @@ type SessionSpec struct {
 	// Gate decides about tools. A session without one is refused every
 	// permission it asks for: nothing is allowed by omission.
 	Gate Gate
+	// WorkOrder is the Agent Backplane's order behind the session, as it came,
+	// for an agent that hands it on; nil elsewhere.
+	WorkOrder json.RawMessage
 	// Person answers questions; without one the agent is not offered the
 	// means to ask them.
 	Person Person

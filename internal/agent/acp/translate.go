@@ -209,21 +209,22 @@ func (tr *translator) tool(u *acpwire.ToolCall) {
 			tr.push(bridge.ToolProgress{CallID: u.ToolCallID, Text: fresh})
 		}
 	}
-	for _, k := range u.Content {
-		if k.Type != acpwire.ToolContentBlock {
-			tr.push(bridge.Other{Name: "tool_content", Data: map[string]any{"call_id": u.ToolCallID, "content": k}})
-		}
+	if u.Type == acpwire.UpdateToolCall {
+		tr.push(bridge.Other{Name: u.Kind(), Data: u}) // diffs and places have no event of their own
 	}
 	if !done || c.finished {
 		return
 	}
 	c.finished = true
-	tr.finishTool(c, tool, u, text, denied)
+	if tr.finishTool(c, tool, u, text, denied) {
+		tr.push(bridge.Other{Name: u.Kind(), Data: u})
+	}
 }
 
-// finishTool ends a call, after the gate has seen its result. The model has
-// seen it already: the gate decides about everybody else.
-func (tr *translator) finishTool(c *call, tool bridge.ToolCall, u *acpwire.ToolCall, text, denied string) {
+// finishTool ends a call, after the gate has seen its result, and says whether
+// the result may be shown as it is. The model has seen it already: the gate
+// decides about everybody else.
+func (tr *translator) finishTool(c *call, tool bridge.ToolCall, u *acpwire.ToolCall, text, denied string) bool {
 	s := tr.s
 	out := bridge.ToolFinished{CallID: u.ToolCallID, Name: tool.Name, OK: u.Status == acpwire.StatusCompleted, Duration: time.Since(c.started)}
 	raw, code := outputText(u.RawOutput)
@@ -242,7 +243,7 @@ func (tr *translator) finishTool(c *call, tool bridge.ToolCall, u *acpwire.ToolC
 			s.spec.Gate.Failed(s.gateContext(), tool, out.Error)
 		}
 		tr.push(out)
-		return
+		return true
 	}
 	out.Result = raw
 	if s.spec.Gate != nil && !tr.replaying {
@@ -253,6 +254,7 @@ func (tr *translator) finishTool(c *call, tool bridge.ToolCall, u *acpwire.ToolC
 		out.Result = clean
 	}
 	tr.push(out)
+	return out.Result == raw
 }
 
 // contentText is the text of what a call shows.
