@@ -11,6 +11,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 )
@@ -23,6 +24,8 @@ const (
 	AnswersProvider  AnswersKind = "provider"  // COPILOT_BYOK_*
 	AnswersGitHub    AnswersKind = "github"    // a token, or the user's login
 	AnswersRehearsal AnswersKind = "rehearsal" // the built-in model
+	AnswersAgent     AnswersKind = "agent"     // another ACP agent, with models of its own
+	AnswersRunner    AnswersKind = "runner"    // the user's own runner
 )
 
 // Answers says who answers, and why.
@@ -32,20 +35,22 @@ type Answers struct {
 	Notice string      `json:"notice,omitempty"`
 }
 
-// chooseAgent decides who answers: a configured provider, GitHub's models if
-// there is a token or a login, else the rehearsal model, so that the first
-// minute always works.
-func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
+// sdkAgent finds or installs the runtime and decides who answers: a configured
+// provider, GitHub's models if there is a token or a login, else the rehearsal
+// model, so that the first minute always works.
+func (b *Bridge) sdkAgent(ctx context.Context) (engine.Agent, error) {
 	c := b.opts.Config
-	opts := b.opts.sdkOptions(b.Runtime.Path)
+	rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath}, b.opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	b.Runtime = rt
+	opts := b.opts.sdkOptions(rt.Path)
 	switch {
 	case b.opts.Demo:
 		return b.rehearse(ctx, opts, "asked for with --demo")
 	case c.BYOK.Provider != "":
-		opts.Provider = &bridge.Provider{Kind: string(c.BYOK.Provider), BaseURL: c.BYOK.BaseURL, APIKey: string(c.BYOK.APIKey),
-			WireAPI: c.BYOK.WireAPI, AzureAPIVersion: c.BYOK.AzureAPIVersion}
-		opts.Model = c.BYOK.Model
-		b.Answers = Answers{Kind: AnswersProvider, Detail: string(c.BYOK.Provider) + " at " + c.BYOK.BaseURL + ", model " + c.BYOK.Model}
+		opts.Provider, opts.Model = b.ownProvider()
 		return sdk.New(opts), nil
 	case c.GitHubToken != "":
 		opts.Token = string(c.GitHubToken)
@@ -112,13 +117,30 @@ func (b *Bridge) loginTraces(copilotHome string) bool {
 }
 
 func (b *Bridge) rehearse(ctx context.Context, opts sdk.Options, why string) (engine.Agent, error) {
-	b.model = rehearsal.New(rehearsal.WithJournal(0), rehearsal.WithLogger(b.opts.Logger))
-	if err := b.model.Start(ctx); err != nil {
-		b.model = nil
-		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the rehearsal model did not start", Cause: err}
+	var err error
+	if opts.Provider, opts.Model, err = b.rehearsalModel(ctx, why); err != nil {
+		return nil, err
 	}
-	opts.Provider = &bridge.Provider{Kind: "openai", BaseURL: b.model.URL(), APIKey: b.model.Key()}
-	opts.Model = b.model.Model()
-	b.Answers = Answers{Kind: AnswersRehearsal, Detail: "the built-in rehearsal model (" + why + ")", Notice: rehearsal.Notice}
 	return sdk.New(opts), nil
+}
+
+// ownProvider is the configured provider and its model.
+func (b *Bridge) ownProvider() (*bridge.Provider, string) {
+	c := b.opts.Config.BYOK
+	b.Answers = Answers{Kind: AnswersProvider, Detail: string(c.Provider) + " at " + c.BaseURL + ", model " + c.Model}
+	return &bridge.Provider{Kind: string(c.Provider), BaseURL: c.BaseURL, APIKey: string(c.APIKey),
+		WireAPI: c.WireAPI, AzureAPIVersion: c.AzureAPIVersion}, c.Model
+}
+
+// rehearsalModel starts the built-in model, if it does not run yet.
+func (b *Bridge) rehearsalModel(ctx context.Context, why string) (*bridge.Provider, string, error) {
+	if b.model == nil {
+		m := rehearsal.New(rehearsal.WithJournal(0), rehearsal.WithLogger(b.opts.Logger))
+		if err := m.Start(ctx); err != nil {
+			return nil, "", &bridge.Error{Code: bridge.CodeUnavailable, Message: "the rehearsal model did not start", Cause: err}
+		}
+		b.model = m
+	}
+	b.Answers = Answers{Kind: AnswersRehearsal, Detail: "the built-in rehearsal model (" + why + ")", Notice: rehearsal.Notice}
+	return &bridge.Provider{Kind: "openai", BaseURL: b.model.URL(), APIKey: b.model.Key()}, b.model.Model(), nil
 }

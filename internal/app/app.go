@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/auto"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -40,33 +41,33 @@ type Options struct {
 // Bridge is a running engine and what belongs to it.
 type Bridge struct {
 	Engine  *engine.Engine
-	Runtime copilotruntime.Runtime
+	Runtime copilotruntime.Runtime // zero if the transport does not need it
 	Answers Answers
 
 	opts  Options
+	ways  *auto.Auto        // nil unless the transport is chosen by trying
 	model *rehearsal.Server // nil unless it answers
 	guard guardParts
 }
 
-// Start finds or installs the runtime, decides who answers, and returns an
-// engine that is ready for sessions. The runtime itself starts with the first
-// of them.
+// Start finds or installs what the transport needs, decides who answers, and
+// returns an engine that is ready for sessions. The runtime itself starts with
+// the first of them.
 func Start(ctx context.Context, o Options) (*Bridge, error) {
 	depth := guard.DepthOf(o.Environ)
 	if err := guard.CheckDepth(depth); err != nil {
 		return nil, err
 	}
 	o.Environ = append(slices.Clone(o.Environ), guard.DepthVariable+"="+strconv.Itoa(depth+1))
-	rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: o.Config.Home, CLIPath: o.Config.CLIPath}, o.Progress)
-	if err != nil {
-		return nil, err
-	}
 	if n, err := supervise.Reap(o.records()); err != nil {
 		o.Logger.Warn("ending what a killed bridge left behind", "error", err)
 	} else if n > 0 {
 		o.Logger.Info("ended processes that a killed bridge left behind", "count", n)
 	}
-	b := &Bridge{opts: o, Runtime: rt}
+	for _, w := range ModuleWarnings(o.Environ) {
+		o.Logger.Warn(w)
+	}
+	b := &Bridge{opts: o}
 	agent, err := b.chooseAgent(ctx)
 	if err != nil {
 		return nil, errors.Join(err, b.closeModel())

@@ -92,7 +92,11 @@ func (b *Bridge) openDesk(ctx context.Context, o Serving, gate bridge.Gate, stat
 	if !ok {
 		return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before a workspace"}
 	}
-	rg := search.FindRipgrep(filepath.Dir(b.Runtime.Path), exec.LookPath)
+	beside := "" // the runtime brings one along
+	if b.Runtime.Path != "" {
+		beside = filepath.Dir(b.Runtime.Path)
+	}
+	rg := search.FindRipgrep(beside, exec.LookPath)
 	c := b.opts.Config
 	ws, err := workspace.Open(ctx, o.Workspace, workspace.Options{Guard: g, Journal: c.Path("patches"), Ripgrep: rg, Servers: servers(c), Tasks: c.Tasks,
 		Env:   task.PlainEnviron(b.opts.Environ),

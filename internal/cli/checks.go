@@ -142,7 +142,15 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 		v.fail("start", err, exitUnavailable)
 		return
 	}
-	v.ok("start", "the runtime runs under its supervisor after %s", duration(time.Since(began)))
+	v.transports(b, cfg)
+	if b.Answers.Kind == app.AnswersRunner {
+		v.ok("answers", "%s", b.Answers.Detail)
+		if o.turn {
+			v.turn(ctx, b)
+		}
+		return // it is started with each turn; its login and models only it knows
+	}
+	v.ok("start", "%s runs under its supervisor after %s", whatRuns(status), duration(time.Since(began)))
 	if b.Answers.Kind == app.AnswersRehearsal {
 		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
 			"log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")

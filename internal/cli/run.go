@@ -130,6 +130,9 @@ func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 	if err == nil {
 		err = n.verdict()
 	}
+	if err == nil && r.Reason == bridge.EndPartial {
+		err = &exitError{code: exitPartly, err: &bridge.Error{Code: bridge.CodeUnsupported, Message: "not all was done that was asked for: see the notice"}}
+	}
 	if t.machine != nil {
 		if werr := t.machine.result(r, err, exitCode(err)); werr != nil {
 			return werr

@@ -162,7 +162,8 @@ func (v *validation) run(ctx context.Context, o *validateOptions) {
 	v.directories(cfg)
 	v.sessions(ctx, cfg)
 	v.leftovers(cfg)
-	if !v.runtime(ctx, cfg) {
+	v.modules()
+	if !v.transport(ctx, cfg) {
 		return
 	}
 	v.copilot(ctx, cfg, o)

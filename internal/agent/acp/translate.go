@@ -234,7 +234,7 @@ func (tr *translator) finishTool(c *call, tool bridge.ToolCall, u *acpwire.ToolC
 	if !out.OK {
 		out.Error, out.Code = raw, code
 		if denied != "" {
-			out.Error, out.Code = "denied: "+denied, "denied"
+			out.Error, out.Code = denied, "denied"
 		}
 		if out.Error == "" {
 			out.Error = "the tool failed"

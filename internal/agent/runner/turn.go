@@ -200,7 +200,7 @@ func (t *turn) call(c bridge.ToolCall) error {
 		return err
 	}
 	if d := t.before(c); d.Verdict != bridge.Allow {
-		if err := t.tell(bridge.ToolFinished{CallID: c.ID, Name: c.Name, Code: "denied", Error: "denied: " + d.Reason}); err != nil {
+		if err := t.tell(bridge.ToolFinished{CallID: c.ID, Name: c.Name, Code: "denied", Error: d.Reason}); err != nil {
 			return err
 		}
 		return &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("the runner used %s, which is denied: %s", c.Name, d.Reason),
