@@ -69,11 +69,11 @@ func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
 		return copilotruntime.FindCLI(ctx, o)
 	}
 	started := false
-	candidate := func(name string, make func(*Bridge, context.Context) (engine.Agent, error)) auto.Candidate {
+	candidate := func(name string, build func(*Bridge, context.Context) (engine.Agent, error)) auto.Candidate {
 		return auto.Candidate{Name: name, Make: func(ctx context.Context) (auto.Agent, error) {
 			// What others read of the bridge does not change once it has started.
 			made := &Bridge{opts: b.opts, model: b.model}
-			agent, err := make(made, ctx)
+			agent, err := build(made, ctx)
 			b.model = made.model
 			if err == nil && !started {
 				b.Runtime, b.Answers = made.Runtime, made.Answers

@@ -97,7 +97,7 @@ type ABP struct {
 	MaxInlineOutputBytes int
 }
 
-// Transport is the way in which the sidecar reaches Copilot.
+// Transport is the way in which Copilot is reached.
 type Transport string
 
 // The transports. Auto tries the others in this order.

@@ -127,7 +127,7 @@ func settings() []setting {
 
 		{
 			key: "abp.transport", env: "ABP_COPILOT_TRANSPORT", fallback: string(TransportAuto),
-			about: "How the Agent Backplane sidecar reaches Copilot; auto tries sdk, acp and legacy in turn",
+			about: "How Copilot is reached; auto tries sdk, acp and legacy in turn",
 			binding: oneOf(TransportAuto, TransportSDK, TransportACP, TransportLegacy).
 				into(func(c *Config) *Transport { return &c.ABP.Transport }),
 		},
@@ -143,7 +143,7 @@ func settings() []setting {
 		},
 		{
 			key: "abp.cmd", env: "ABP_COPILOT_CMD", dotenv: never,
-			about:   "Command to run if there is no runner",
+			about:   "ACP agent to start, or the command to run if there is no runner",
 			binding: program().into(func(c *Config) *string { return &c.ABP.Cmd }),
 		},
 		{
@@ -158,7 +158,7 @@ func settings() []setting {
 		},
 		{
 			key: "abp.acp_port", env: "ABP_COPILOT_ACP_PORT",
-			about:   "Port of an ACP server on this machine",
+			about:   "Port of an ACP server on this machine; one is started if nobody listens there",
 			binding: port().into(func(c *Config) *int { return &c.ABP.ACPPort }),
 		},
 		{
@@ -168,7 +168,7 @@ func settings() []setting {
 		},
 		{
 			key: "abp.permission_allow_always_tools", env: "ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS", dotenv: never,
-			about:   "Tools whose permission requests are answered with allow_always",
+			about:   "Tools that need no consent where the policy would ask for it",
 			binding: names().into(func(c *Config) *[]string { return &c.ABP.AllowAlwaysTools }),
 		},
 		{

@@ -1,6 +1,8 @@
 package acp
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,8 +31,13 @@ func (o *Options) command() (args, env []string, err error) {
 		}
 	}
 	args = append(args, "--no-auto-update", "--disallow-temp-dir", "--secret-env-vars="+strings.Join(secretNames, ","))
+	if err := os.MkdirAll(o.tmp(), 0o700); err != nil {
+		return nil, nil, err
+	}
 	return args, o.environment(), nil
 }
+
+func (o *Options) tmp() string { return filepath.Join(o.Records, "tmp") }
 
 // unasked are the arguments that switch permission requests off.
 var unasked = []string{"--allow-all", "--yolo", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls", "--allow-tool", "--allow-url",
@@ -44,6 +51,9 @@ func (o *Options) environment() []string {
 		return slices.Contains([]string{"COPILOT_OFFLINE", "COPILOT_MODEL", "COPILOT_ALLOW_ALL", "COPILOT_ASSISTED_APPROVAL", "COPILOT_HOME"}, name) ||
 			strings.HasPrefix(name, "COPILOT_PROVIDER_")
 	})
+	// Copilot trusts the temporary directory whatever its arguments say, so it
+	// gets one of its own, in which there is nothing of anybody else's.
+	env = append(env, "TMPDIR="+o.tmp(), "TMP="+o.tmp(), "TEMP="+o.tmp())
 	if o.Home != "" {
 		env = append(env, "COPILOT_HOME="+o.Home)
 	}

@@ -80,8 +80,8 @@ func (s *session) within(path string) (*os.Root, string, error) {
 		return nil, "", acpwire.Errorf(acpwire.CodeInvalidParams, "the path must be absolute: %s", path)
 	}
 	rel, err := filepath.Rel(dir, path)
-	if real, rerr := filepath.EvalSymlinks(dir); rerr == nil && (err != nil || strings.HasPrefix(rel, "..")) {
-		rel, err = filepath.Rel(real, path) // the gate has named the real place
+	if place, rerr := filepath.EvalSymlinks(dir); rerr == nil && (err != nil || strings.HasPrefix(rel, "..")) {
+		rel, err = filepath.Rel(place, path) // the gate has named the real place
 	}
 	if err != nil || !filepath.IsLocal(rel) {
 		return nil, "", acpwire.Errorf(acpwire.CodeInternal, "denied: %s is outside the working directory", path)

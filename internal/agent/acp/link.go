@@ -147,7 +147,7 @@ func (l *link) start() (r *os.File, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, inR.Close(), inW.Close(), outR.Close(), outW.Close())
 	}
-	cmd := exec.Command(l.opts.Program, args...)
+	cmd := exec.CommandContext(context.Background(), l.opts.Program, args...) // its end is the group's business
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = inR, outW, errW, env
 	l.group, err = group.Start(cmd, func() (*supervise.Tree, error) { return supervise.NewTree(l.opts.Records, l.opts.Self) })
 	err = errors.Join(err, inR.Close(), outW.Close(), errW.Close())

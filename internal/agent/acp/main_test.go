@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -108,5 +107,3 @@ func TestContract(t *testing.T) {
 	}
 	agenttest.Documented(t, filepath.Join("..", "..", "..", "docs", "agents.md"), "ACP", lacks)
 }
-
-var _ = strconv.Itoa

@@ -7,13 +7,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/acp"
@@ -84,8 +87,11 @@ func (p *player) serve(conn net.Conn) error {
 	}
 	for {
 		req, err := read()
-		if err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 			return nil // the client has gone
+		}
+		if err != nil {
+			return err
 		}
 		if len(req.ID) == 0 {
 			continue

@@ -149,7 +149,7 @@ func (t *terminal) start(s *session, p acpwire.CreateTerminalRequest, dir string
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...) // its end is the group's business
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
 	cmd.Env = append([]string{}, s.link.opts.TerminalEnv...)
 	for _, e := range p.Env {

@@ -72,7 +72,7 @@ func (a *Auto) Name() string {
 	if w.agent != nil {
 		return w.agent.Name()
 	}
-	return w.Candidate.Name
+	return w.Name
 }
 
 // Tried says what became of each candidate.
@@ -81,7 +81,7 @@ func (a *Auto) Tried() []Attempt {
 	defer a.mu.Unlock()
 	var out []Attempt
 	for i, w := range a.ways {
-		out = append(out, Attempt{Name: w.Candidate.Name, InUse: i == a.at && w.agent != nil, Failed: w.failed})
+		out = append(out, Attempt{Name: w.Name, InUse: i == a.at && w.agent != nil, Failed: w.failed})
 	}
 	return out
 }
@@ -113,7 +113,7 @@ func (a *Auto) current(ctx context.Context) (Agent, int, error) {
 			return nil, 0, err
 		}
 		w.failed = err
-		a.log.Debug("a transport is passed over", "transport", w.Candidate.Name, "error", err)
+		a.log.Debug("a transport is passed over", "transport", w.Name, "error", err)
 	}
 	// What was wrong may be put right: the next caller begins anew.
 	err := a.nothingWorks()
@@ -133,7 +133,7 @@ func (a *Auto) nothingWorks() error {
 			continue
 		}
 		alone = alone && (i == 0 || e.Code == bridge.CodeNotFound)
-		why = append(why, w.Candidate.Name+": "+e.Error())
+		why = append(why, w.Name+": "+e.Error())
 		if out.Remedy == "" {
 			out.Remedy = e.Remedy
 		}
@@ -169,10 +169,10 @@ func (a *Auto) passOver(ctx context.Context, i int, err error) bool {
 		w.failed = err
 		a.at++
 		if cerr := w.agent.Close(context.WithoutCancel(ctx)); cerr != nil {
-			a.log.Warn("ending a transport that failed", "transport", w.Candidate.Name, "error", cerr)
+			a.log.Warn("ending a transport that failed", "transport", w.Name, "error", cerr)
 		}
 		w.agent = nil
-		a.log.Warn("falling over to another transport", "from", w.Candidate.Name, "error", err)
+		a.log.Warn("falling over to another transport", "from", w.Name, "error", err)
 	}
 	return true
 }

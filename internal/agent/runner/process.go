@@ -53,7 +53,7 @@ func start(o Options, dir string, request []byte) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), outR.Close(), outW.Close())
 	}
-	cmd := exec.Command(o.Program, o.Args...)
+	cmd := exec.CommandContext(context.Background(), o.Program, o.Args...) // its end is the group's business
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = dir, in, outW, errW, environ.Plain(o.Env, true)
 	g, err := group.Start(cmd, func() (*supervise.Tree, error) { return supervise.NewTree(o.Records, o.Self) })
 	err = errors.Join(err, in.Close(), outW.Close(), errW.Close())

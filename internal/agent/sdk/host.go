@@ -13,6 +13,7 @@ import (
 
 	copilot "github.com/github/copilot-sdk/go"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/environ"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
@@ -217,12 +218,9 @@ func startClient(ctx context.Context, c *copilot.Client) error {
 // runtime would hand on to every shell, and without what the user may have
 // set for another runtime.
 func (h *host) environment() []string {
-	env := slices.DeleteFunc(slices.Clone(h.opts.Env), func(kv string) bool {
+	env := slices.DeleteFunc(environ.Plain(h.opts.Env, h.opts.UseLogin), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		if name == "GH_TOKEN" || name == "GITHUB_TOKEN" {
-			return !h.opts.UseLogin // they are one way to be logged in
-		}
-		return slices.Contains(hidden, name) || strings.HasPrefix(name, "COPILOT_BYOK_") || strings.HasPrefix(name, "COPILOT_PROVIDER_")
+		return slices.Contains(hidden, name) || strings.HasPrefix(name, "COPILOT_PROVIDER_")
 	})
 	if p := h.opts.Provider; p != nil && h.opts.Token == "" && !h.opts.UseLogin {
 		// The real key goes with each session, not through the environment.
@@ -232,8 +230,9 @@ func (h *host) environment() []string {
 	return env
 }
 
-var hidden = []string{"COPILOT_GITHUB_TOKEN", "OPENCLAW_GATEWAY_TOKEN",
-	"COPILOT_OFFLINE", "COPILOT_MODEL", "COPILOT_CLI_PATH", "COPILOT_SDK_AUTH_TOKEN"}
+// hidden are the token that goes to the runtime in another way, and what the
+// user may have set for another runtime.
+var hidden = []string{"COPILOT_GITHUB_TOKEN", "COPILOT_OFFLINE", "COPILOT_MODEL"}
 
 // backOff sets how long the next start has to wait.
 func (h *host) backOff() {
