@@ -40,7 +40,10 @@ type Answers struct {
 // model, so that the first minute always works.
 func (b *Bridge) sdkAgent(ctx context.Context) (engine.Agent, error) {
 	c := b.opts.Config
-	rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath}, b.opts.Progress)
+	rt, err := copilotruntime.Find(ctx, copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath})
+	if !b.opts.FindOnly && bridge.CodeOf(err) == bridge.CodeNotFound {
+		rt, err = copilotruntime.Install(ctx, copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath}, b.opts.Progress)
+	}
 	if err != nil {
 		return nil, err
 	}

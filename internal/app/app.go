@@ -36,6 +36,8 @@ type Options struct {
 	Progress copilotruntime.Progress
 	// Demo asks for the rehearsal model by name.
 	Demo bool
+	// FindOnly installs nothing: what is not there does not work.
+	FindOnly bool
 }
 
 // Bridge is a running engine and what belongs to it.

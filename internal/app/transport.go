@@ -59,14 +59,10 @@ func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
 	case config.TransportSDK:
 		return b.sdkAgent(ctx)
 	case config.TransportACP:
-		return b.acpAgent(ctx, copilotruntime.EnsureCLI)
+		return b.acpAgent(ctx, !b.opts.FindOnly)
 	case config.TransportLegacy:
 		return b.runnerAgent()
 	case config.TransportAuto:
-	}
-	// Nothing is installed by surprise: the CLI must be there already.
-	find := func(ctx context.Context, o copilotruntime.Options, _ copilotruntime.Progress) (copilotruntime.Runtime, error) {
-		return copilotruntime.FindCLI(ctx, o)
 	}
 	started := false
 	candidate := func(name string, build func(*Bridge, context.Context) (engine.Agent, error)) auto.Candidate {
@@ -83,7 +79,8 @@ func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
 	}
 	b.ways = auto.New(b.opts.Logger,
 		candidate("sdk", (*Bridge).sdkAgent),
-		candidate("acp", func(b *Bridge, ctx context.Context) (engine.Agent, error) { return b.acpAgent(ctx, find) }),
+		// The CLI is not installed by surprise: it must be there already.
+		candidate("acp", func(b *Bridge, ctx context.Context) (engine.Agent, error) { return b.acpAgent(ctx, false) }),
 		candidate("legacy", func(b *Bridge, _ context.Context) (engine.Agent, error) {
 			if c := b.opts.Config.ABP; c.Runner == "" && c.Cmd == "" {
 				// One that only explains is no way to Copilot.
@@ -96,11 +93,9 @@ func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
 	return b.ways, err
 }
 
-type findCLI func(context.Context, copilotruntime.Options, copilotruntime.Progress) (copilotruntime.Runtime, error)
-
 // acpAgent reaches an ACP agent: one that listens, the configured command, or
 // Copilot's CLI.
-func (b *Bridge) acpAgent(ctx context.Context, find findCLI) (engine.Agent, error) {
+func (b *Bridge) acpAgent(ctx context.Context, install bool) (engine.Agent, error) {
 	c := b.opts.Config
 	o := acp.Options{Home: c.Path("copilot"), Records: b.opts.records(), Self: b.opts.Self, Version: b.opts.Version, Env: b.opts.Environ,
 		TerminalEnv: append(task.PlainEnviron(b.opts.Environ), guard.DepthVariable+"="+b.env(guard.DepthVariable)), Logger: b.opts.Logger}
@@ -119,7 +114,11 @@ func (b *Bridge) acpAgent(ctx context.Context, find findCLI) (engine.Agent, erro
 			o.Args = c.ABP.Args
 		}
 	default:
-		rt, err := find(ctx, copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath}, b.opts.Progress)
+		at := copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath}
+		rt, err := copilotruntime.FindCLI(ctx, at)
+		if install && bridge.CodeOf(err) == bridge.CodeNotFound {
+			rt, err = copilotruntime.InstallCLI(ctx, at, b.opts.Progress)
+		}
 		if err != nil {
 			return nil, err
 		}

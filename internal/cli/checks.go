@@ -86,6 +86,10 @@ func (v *validation) leftovers(cfg *config.Config) {
 func (v *validation) runtime(ctx context.Context, cfg *config.Config) bool {
 	rt, err := copilotruntime.Find(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})
 	v.npm(err == nil)
+	if err != nil && v.elsewhere(ctx, cfg) {
+		v.warn("runtime", err.Error(), bridge.AsError(err).Remedy)
+		return true
+	}
 	if err != nil {
 		v.fail("runtime", err, exitUnavailable)
 		return false
@@ -125,7 +129,7 @@ func (v *validation) npm(installed bool) {
 
 // copilot starts the runtime under its supervisor and asks who answers.
 func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validateOptions) {
-	b, err := v.p.start(ctx, cfg, o.demo)
+	b, err := v.p.startWith(ctx, app.Options{Config: cfg, Demo: o.demo, FindOnly: true})
 	if err != nil {
 		v.fail("start", err, exitUnavailable)
 		return

@@ -149,6 +149,11 @@ func (t *talk) show(ev bridge.Event) {
 
 // start starts a bridge, which installs the runtime if there is none.
 func (p *program) start(ctx context.Context, cfg *config.Config, demo bool) (*app.Bridge, error) {
+	return p.startWith(ctx, app.Options{Config: cfg, Demo: demo})
+}
+
+// startWith starts a bridge by options that hold what is special about it.
+func (p *program) startWith(ctx context.Context, o app.Options) (*app.Bridge, error) {
 	if p.env.Executable == "" {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known",
 			Remedy: "call it by its full path"}
@@ -156,8 +161,9 @@ func (p *program) start(ctx context.Context, cfg *config.Config, demo bool) (*ap
 	bar := newBar(p.console)
 	defer bar.done()
 	p.console.show([]liveLine{{"… starting", p.console.style.dim}})
-	return app.Start(ctx, app.Options{Config: cfg, Self: p.env.Executable, Version: buildVersion(), Environ: p.env.Environ,
-		UserDir: p.env.HomeDir, Logger: p.log, Demo: demo, Progress: copilotruntime.Progress(bar.step)})
+	o.Self, o.Version, o.Environ, o.UserDir = p.env.Executable, buildVersion(), p.env.Environ, p.env.HomeDir
+	o.Logger, o.Progress = p.log, copilotruntime.Progress(bar.step)
+	return app.Start(ctx, o)
 }
 
 // directory resolves and checks a directory to work in.

@@ -42,6 +42,20 @@ func (v *validation) transport(ctx context.Context, cfg *config.Config) bool {
 	return v.runtime(ctx, cfg)
 }
 
+// elsewhere says whether another way to Copilot may do where the runtime is
+// not there.
+func (v *validation) elsewhere(ctx context.Context, cfg *config.Config) bool {
+	c := cfg.ABP
+	if c.Transport != config.TransportAuto {
+		return false
+	}
+	if c.ACPURL != "" || c.Cmd != "" || c.Runner != "" {
+		return true
+	}
+	_, err := copilotruntime.FindCLI(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})
+	return err == nil
+}
+
 // transports says which way is in use, and why others were passed over.
 func (v *validation) transports(b *app.Bridge, cfg *config.Config) {
 	for _, t := range b.Transports() {

@@ -53,7 +53,7 @@ type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
 // that is its working directory, and the runtime that all tests share.
 func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 	t.Helper()
-	copilot := runtimetest.Path(t)
+	copilot, cli := runtimetest.Path(t), runtimetest.CLIPath(t)
 	model := provider(t)
 	commands := map[string]scriptCommand{"exits": exits, "jsonlines": jsonLines, "newest": newest, "tamper": tamper}
 	for name, c := range more {
@@ -70,7 +70,7 @@ func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 			}
 			env.Cd = workspace
 			env.Vars = append(env.Vars, "HOME="+home, "USERPROFILE="+home, "COPILOT_BRIDGE_HOME="+filepath.Join(home, "bridge"),
-				"COPILOT_CLI_PATH="+copilot, "PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"),
+				"COPILOT_CLI_PATH="+copilot, "CLI="+cli, "PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"),
 				"MODEL_URL="+model.URL(), "MODEL_KEY="+model.Key(), "MODEL_NAME="+model.Model())
 			env.Vars = append(env.Vars, npmVariables(t)...)
 			return nil

@@ -119,4 +119,3 @@ func (a *Agent) Ping(ctx context.Context) error {
 	_, err := a.ensure(ctx)
 	return err
 }
-
