@@ -149,7 +149,9 @@ func (s *Server) RPC() string {
 func (s *Server) Serve(ctx context.Context, ready func()) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := s.chat.Ready(ctx); err != nil && ctx.Err() == nil {
+		if err := s.chat.Ready(ctx); bridge.CodeOf(err) == bridge.CodeUnsupported {
+			s.bridge.opts.Logger.Warn("only agent/… models are served", "error", err)
+		} else if err != nil && ctx.Err() == nil {
 			s.bridge.opts.Logger.Warn("Copilot is not available yet", "error", err)
 		}
 		ready()

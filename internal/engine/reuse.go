@@ -99,7 +99,8 @@ func (s *Session) Crowded() bool {
 	return ok && c.Crowded()
 }
 
-// Discard closes the session and deletes what the agent stored of it.
+// Discard closes the session and deletes what the agent stored of it, where
+// the agent can.
 func (s *Session) Discard(ctx context.Context) error {
 	s.engine.mu.Lock()
 	_, open := s.engine.open[s]
@@ -120,7 +121,8 @@ func (s *Session) Discard(ctx context.Context) error {
 		return err
 	}
 	if l, ok := s.engine.opts.Agent.(Lister); ok {
-		if err := l.Delete(ctx, inner.ID()); bridge.CodeOf(err) != bridge.CodeNotFound {
+		err := l.Delete(ctx, inner.ID())
+		if code := bridge.CodeOf(err); code != bridge.CodeNotFound && code != bridge.CodeUnsupported {
 			return err
 		}
 	}

@@ -152,3 +152,33 @@ func TestAdmitAndServe(t *testing.T) {
 		t.Errorf("usage %+v", rows)
 	}
 }
+
+// keeper is an agent that can list its sessions, but not delete them.
+type keeper struct{ engine.Agent }
+
+func (keeper) List(context.Context) ([]bridge.SessionInfo, error) { return nil, nil }
+func (keeper) Delete(context.Context, string) error {
+	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "it keeps them"}
+}
+
+// plainSession hides the optional abilities of a session.
+type plainSession struct{ bridge.Session }
+
+func (k keeper) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
+	s, err := k.Agent.Open(ctx, spec)
+	return plainSession{s}, err
+}
+
+func TestDiscardWithoutDeleting(t *testing.T) {
+	e := engine.New(engine.Options{Agent: keeper{agenttest.NewScripted()}})
+	s, err := e.Open(t.Context(), engine.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard(t.Context()); err != nil {
+		t.Errorf("discard: %v", err)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

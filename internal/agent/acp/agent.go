@@ -84,7 +84,9 @@ func (a *Agent) ensure(ctx context.Context) (*link, error) {
 		return a.link, nil
 	}
 	if a.link != nil {
-		a.link.close(ctx)
+		if err := a.link.close(ctx); err != nil {
+			a.opts.Logger.Debug("ending a dead ACP agent", "error", err) // how it died
+		}
 		a.link = nil
 		a.backOff()
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -195,6 +196,36 @@ func TestPermissionOptions(t *testing.T) {
 			t.Errorf("%s, %t: %q", tc.offered, tc.allow, got)
 		}
 	}
+}
+
+// An abort answers the permission requests that still wait.
+func TestAbortWhileAPersonIsAsked(t *testing.T) {
+	ctx, a := other(t, "helper")
+	asked := make(chan struct{})
+	s := open(t, ctx, a, bridge.SessionSpec{Gate: patient{agenttest.AllowAll(), asked}})
+	var o agenttest.Outcome
+	var wg sync.WaitGroup
+	wg.Go(func() { o = agenttest.Collect(ctx, s, bridge.Prompt{Text: "do:\nask allow_once reject_once"}) })
+	<-asked
+	if err := s.Abort(ctx); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if end := agenttest.Find[bridge.TurnEnded](o); o.Err != nil || len(end) != 1 || end[0].Reason != bridge.EndAborted {
+		t.Errorf("%+v, %v", end, o.Err)
+	}
+}
+
+// patient waits for a person who never comes.
+type patient struct {
+	*agenttest.Gate
+	asked chan struct{}
+}
+
+func (p patient) Permit(ctx context.Context, _ bridge.PermissionRequest) bridge.Decision {
+	close(p.asked)
+	<-ctx.Done()
+	return bridge.Decision{Verdict: bridge.Allow}
 }
 
 // What an agent does without asking is judged when it is seen.

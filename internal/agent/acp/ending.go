@@ -54,7 +54,14 @@ func (s *session) abortTurn(t *turn) {
 	}
 }
 
+// cancelTurn asks the agent to end the turn. Permission requests that still
+// wait are answered with that, as the protocol wants it.
 func (s *session) cancelTurn(ctx context.Context) error {
+	s.mu.Lock()
+	if s.quit != nil {
+		s.quit()
+	}
+	s.mu.Unlock()
 	return s.link.conn.Notify(ctx, acpwire.NotifyCancel, acpwire.SessionRef{SessionID: s.id})
 }
 

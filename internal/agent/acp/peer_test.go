@@ -172,7 +172,8 @@ func (p *peer) obey(ctx context.Context, verb, rest string, req acpwire.PromptRe
 			q.Options = append(q.Options, acpwire.PermissionOption{OptionID: "id-" + k, Name: k, Kind: k})
 		}
 		var r acpwire.PermissionResponse
-		if err := p.conn.Call(ctx, acpwire.MethodRequestPermission, q, &r); err != nil {
+		// It waits for the answer also when it was cancelled, as agents may.
+		if err := p.conn.Call(context.WithoutCancel(ctx), acpwire.MethodRequestPermission, q, &r); err != nil {
 			return failed(err)
 		}
 		return r.Outcome.Outcome + " " + r.Outcome.OptionID

@@ -26,7 +26,8 @@ type session struct {
 
 	mu        sync.Mutex
 	turn      *turn           // nil between turns
-	turnC     context.Context // the running turn's
+	turnC     context.Context // what gates and persons of the running turn wait under
+	quit      context.CancelFunc
 	calls     map[string]*call
 	terminals map[string]*terminal
 	root      *os.Root // the working directory, when files are first served
@@ -151,7 +152,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 	}
 	turnC, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t, err := s.begin(turnC)
+	t, err := s.begin(turnC, cancel)
 	if err != nil {
 		return err
 	}
@@ -294,7 +295,7 @@ func (s *session) count(u *acpwire.Usage, tr *translator) bridge.Usage {
 	return out
 }
 
-func (s *session) begin(turnC context.Context) (*turn, error) {
+func (s *session) begin(turnC context.Context, quit context.CancelFunc) (*turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -306,13 +307,13 @@ func (s *session) begin(turnC context.Context) (*turn, error) {
 		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "a turn is already running in this session",
 			Remedy: "wait for it or abort it"}
 	}
-	s.turn, s.turnC = newTurn(), turnC
+	s.turn, s.turnC, s.quit = newTurn(), turnC, quit
 	return s.turn, nil
 }
 
 func (s *session) finish() {
 	s.mu.Lock()
-	s.turn, s.turnC = nil, nil
+	s.turn, s.turnC, s.quit = nil, nil, nil
 	clear(s.calls)
 	s.mu.Unlock()
 }

@@ -23,6 +23,9 @@ type (
 	warmer interface {
 		Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
 	}
+	widener interface {
+		Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
+	}
 	rotator interface {
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
@@ -100,6 +103,18 @@ func (a *Auto) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provi
 	}
 	if w, ok := agent.(warmer); ok {
 		return w.Warm(ctx, p, provider, model)
+	}
+	return nil
+}
+
+// Widen gives a profile a second runtime, where the agent in use can.
+func (a *Auto) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
+	agent, _, err := a.current(ctx)
+	if err != nil {
+		return err
+	}
+	if w, ok := agent.(widener); ok {
+		return w.Widen(ctx, p, provider, model)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ var _ interface {
 	engine.Prober
 	engine.Warmer
 	engine.Rotator
+	engine.Widener
 } = (*auto.Auto)(nil)
 
 func scripted(name string) auto.Candidate {

@@ -168,6 +168,12 @@ func (s *ableSession) Current() bool {
 	return ok && a.Current()
 }
 
+// Crowded is for sessions that know it.
+func (s *ableSession) Crowded() bool {
+	c, ok := s.now().(interface{ Crowded() bool })
+	return ok && c.Crowded()
+}
+
 func errUnable(what string) error {
 	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the session cannot " + what}
 }
