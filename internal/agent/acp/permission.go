@@ -70,8 +70,10 @@ func (s *session) permission(ctx context.Context, p acpwire.PermissionRequest) f
 func choose(options []acpwire.PermissionOption, d bridge.Decision, over bool) (acpwire.PermissionResponse, bridge.Decision) {
 	find := func(kinds ...string) (string, bool) {
 		for _, k := range kinds {
-			if i := slices.IndexFunc(options, func(o acpwire.PermissionOption) bool { return o.Kind == k }); i >= 0 {
-				return options[i].OptionID, true
+			for _, o := range options {
+				if o.Kind == k && !ambiguous(options, o.OptionID) {
+					return o.OptionID, true
+				}
 			}
 		}
 		return "", false
@@ -89,6 +91,18 @@ func choose(options []acpwire.PermissionOption, d bridge.Decision, over bool) (a
 		return acpwire.Selected(id), d
 	}
 	return acpwire.Cancelled(), d
+}
+
+// ambiguous says that an id stands for more than one option, so that choosing
+// it might be taken for the other.
+func ambiguous(options []acpwire.PermissionOption, id string) bool {
+	n := 0
+	for _, o := range options {
+		if o.OptionID == id {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // requestOf words a permission request for the gate, with all that is known of

@@ -1,0 +1,78 @@
+package acp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// FuzzUpdates: whatever an agent says, and whatever it asks about it, the turn
+// lives, its events can be written, and nothing is allowed by itself.
+func FuzzUpdates(f *testing.F) {
+	lines, err := os.ReadFile(filepath.Join("..", "..", "acpwire", "testdata", "messages.jsonl"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(lines) {
+		var rec struct {
+			Msg struct {
+				Params json.RawMessage `json:"params"`
+			} `json:"msg"`
+		}
+		if json.Unmarshal(line, &rec) == nil && len(rec.Msg.Params) > 0 {
+			f.Add([]byte(rec.Msg.Params))
+		}
+	}
+	f.Add([]byte(`{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"","status":"completed","rawInput":[1],"rawOutput":{"content":{"a":1}}}}`))
+	f.Add([]byte(`{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Error: 500"}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var n acpwire.SessionNotification
+		var p acpwire.PermissionRequest
+		isUpdate, isRequest := json.Unmarshal(b, &n) == nil && n.Update != nil, json.Unmarshal(b, &p) == nil
+		if !isUpdate && !isRequest {
+			return
+		}
+		l := &link{opts: &Options{Copilot: true, Logger: slog.New(slog.DiscardHandler)}, words: &lastWords{},
+			conn: acpwire.NewConn(bytes.NewReader(nil), io.Discard, nil, acpwire.Options{})}
+		s := newSession(&Agent{}, l, "s", bridge.SessionSpec{WorkingDir: "/w"})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		turn, err := s.begin(ctx, cancel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isUpdate {
+			s.hear(n.Update)
+			s.hear(n.Update)
+		}
+		if isRequest {
+			answer, err := s.permission(ctx, p)()
+			out, ok := answer.(acpwire.PermissionResponse)
+			if err != nil || !ok {
+				t.Fatalf("%v, %v", answer, err)
+			}
+			for _, o := range p.Options {
+				if out.Outcome.OptionID == o.OptionID && out.Outcome.Outcome == "selected" && o.Kind != acpwire.RejectOnce && o.Kind != acpwire.RejectAlways {
+					t.Fatalf("without a gate %s was chosen", o.Kind)
+				}
+			}
+		}
+		s.wg.Wait()
+		tr := newTranslator(s, func(ev bridge.Event) {
+			if _, err := bridge.EncodeEvent(ev); err != nil {
+				t.Fatalf("%T: %v", ev, err)
+			}
+		})
+		items, _ := turn.take()
+		tr.items(items)
+		tr.finishMessage(nil)
+	})
+}
