@@ -25,8 +25,8 @@ func (l *link) explain(err error, what string) error {
 	if errors.Is(err, acpwire.ErrClosed) {
 		out := &bridge.Error{Code: bridge.CodeCrashed, Message: "the ACP agent exited; could not " + what, Cause: l.scrub(err),
 			Remedy: "try again: the agent is started anew"}
-		if words := l.words.String(); words != "" {
-			out.Message = "the ACP agent exited (it said: " + l.scrubText(words) + "); could not " + what
+		if words := l.quoted(); words != "" {
+			out.Message = "the ACP agent exited (it said: " + words + "); could not " + what
 		}
 		return out
 	}
@@ -100,8 +100,8 @@ func (l *link) explainStart(err error) error {
 	case acpwire.CodeOf(err) != 0:
 		out.Message = "the ACP agent refused to begin"
 	}
-	if words := l.words.String(); words != "" {
-		out.Message += " (it said: " + l.scrubText(words) + ")"
+	if words := l.quoted(); words != "" {
+		out.Message += " (it said: " + words + ")"
 	}
 	return out
 }

@@ -25,6 +25,8 @@ const (
 	startWithin = 30 * time.Second
 	// endWithin is how long a program may take to go by itself.
 	endWithin = 2 * time.Second
+	// wordsWithin is how long the last words of a dead program are waited for.
+	wordsWithin = 300 * time.Millisecond
 	// earlyUpdates is how many updates of a session are kept that nobody knows
 	// yet: agents announce things before they answer session/new.
 	earlyUpdates = 64
@@ -36,6 +38,7 @@ type link struct {
 	conn  *acpwire.Conn
 	group *group.Group // nil if somebody else runs the agent
 	words *lastWords
+	mute  chan struct{} // closed when the program's standard error has ended
 	init  acpwire.InitializeResponse
 	heard atomic.Int64 // when any session last said something, in Unix nanoseconds
 	wg    sync.WaitGroup
@@ -154,11 +157,27 @@ func (l *link) start() (r *os.File, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, inW.Close(), outR.Close(), errR.Close())
 	}
+	l.mute = make(chan struct{})
 	l.wg.Go(func() {
+		defer close(l.mute)
 		_, _ = io.Copy(l.words, errR)
 		_ = errR.Close() // only read from
 	})
 	return outR, inW, nil
+}
+
+// quoted are the last words of a program that has gone. They may come a moment
+// after the end of its standard output.
+func (l *link) quoted() string {
+	if l.mute != nil {
+		late := time.NewTimer(wordsWithin)
+		defer late.Stop()
+		select {
+		case <-l.mute:
+		case <-late.C:
+		}
+	}
+	return l.scrubText(l.words.String())
 }
 
 // initialize agrees on the version. An agent answers with the newest that it
