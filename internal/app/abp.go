@@ -67,23 +67,11 @@ func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir st
 
 // Describe says who answers.
 func (s *Sidecar) Describe() abp.Description {
-	d := abp.Description{Version: s.base.Version, Broken: s.broken, Warnings: s.modules()}
+	d := abp.Description{Version: s.base.Version, Broken: s.broken, Warnings: ModuleWarnings(s.base.Environ)}
 	if s.bridge != nil {
 		d.Runtime, d.Notice, d.Capabilities = s.bridge.Runtime.Version, s.bridge.Answers.Notice, s.bridge.Engine.Capabilities()
 	}
 	return d
-}
-
-// modules warns of settings that name what only Node could load.
-func (s *Sidecar) modules() (out []string) {
-	env := (&Bridge{opts: s.base}).env
-	for _, name := range []string{"ABP_COPILOT_ADAPTER_MODULE", "ABP_COPILOT_SDK_MODULE"} {
-		if env(name) != "" {
-			out = append(out, name+" names a Node module, which this program cannot load, so it is ignored; "+
-				"put the module behind a program and set ABP_COPILOT_RUNNER to that (and ABP_COPILOT_TRANSPORT=legacy)")
-		}
-	}
-	return out
 }
 
 // Prepare starts the runtime.

@@ -142,3 +142,17 @@ func (a *Auto) Rotate(ctx context.Context, p bridge.Profile) error {
 	}
 	return nil
 }
+
+// Capabilities are those of the agent in use; nothing, if it does not say.
+func (a *Auto) Capabilities() map[bridge.Capability]bridge.Support {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.at < len(a.ways) {
+		if d, ok := a.ways[a.at].agent.(interface {
+			Capabilities() map[bridge.Capability]bridge.Support
+		}); ok {
+			return d.Capabilities()
+		}
+	}
+	return nil
+}

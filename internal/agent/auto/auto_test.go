@@ -30,6 +30,7 @@ var _ interface {
 	engine.Warmer
 	engine.Rotator
 	engine.Widener
+	engine.Describer
 } = (*auto.Auto)(nil)
 
 func scripted(name string) auto.Candidate {
