@@ -109,19 +109,12 @@ func (s *session) loaded() {
 // remember keeps what belongs into the history: whole messages, not their
 // pieces. mu is held.
 func (s *session) remember(ev bridge.Event) {
-	switch e := ev.(type) {
-	case bridge.MessageDone, bridge.ToolStarted, bridge.ToolFinished, bridge.PlanChanged:
+	switch ev.(type) {
+	case bridge.MessageDone, bridge.ToolStarted, bridge.ToolFinished, bridge.PlanChanged, bridge.UserSaid:
 		s.history = append(s.history, ev)
-	case bridge.Other:
-		if e.Name == userMessage {
-			s.history = append(s.history, ev)
-		}
 	default:
 	}
 }
-
-// userMessage is the name that the user's words have in a history.
-const userMessage = "user.message"
 
 func (s *session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
@@ -162,7 +155,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 	}
 	s.mu.Lock()
 	s.told = true
-	s.history = append(s.history, bridge.Other{Name: userMessage, Data: map[string]any{"content": p.Text}})
+	s.history = append(s.history, bridge.UserSaid{Text: p.Text})
 	s.mu.Unlock()
 
 	began := time.Now()

@@ -58,7 +58,7 @@ func (tr *translator) update(u acpwire.Update) {
 	case *acpwire.ToolCall:
 		tr.tool(u)
 	case *acpwire.Plan:
-		tr.push(bridge.PlanChanged{Text: planText(u)})
+		tr.push(bridge.PlanChanged{Text: planText(u), Entries: planEntries(u)})
 	case *acpwire.UsageUpdate:
 		tr.finishMessage(nil)
 		tr.requests++
@@ -69,7 +69,7 @@ func (tr *translator) update(u acpwire.Update) {
 		if tr.s.link.opts.Copilot && !tr.replaying {
 			tr.push(bridge.ModelCalled{}) // it tells before each request
 		}
-		tr.push(bridge.Other{Name: u.Kind(), Data: u})
+		tr.push(bridge.ContextMeasured{Tokens: u.Used, Limit: u.Size})
 	case *acpwire.Notice:
 		level := u.Severity
 		if level != "warning" && level != "error" {
@@ -178,7 +178,7 @@ func (tr *translator) finishUser() {
 	if tr.user.Len() == 0 {
 		return
 	}
-	tr.push(bridge.Other{Name: userMessage, Data: map[string]any{"content": tr.user.String()}})
+	tr.push(bridge.UserSaid{Text: tr.user.String()})
 	tr.user.Reset()
 }
 
@@ -308,6 +308,14 @@ func outputText(raw json.RawMessage) (text, code string) {
 		text = obj.Output
 	}
 	return text, obj.Code
+}
+
+func planEntries(p *acpwire.Plan) []bridge.PlanEntry {
+	out := make([]bridge.PlanEntry, 0, len(p.Entries))
+	for _, e := range p.Entries {
+		out = append(out, bridge.PlanEntry{Text: e.Content, Status: bridge.StepStatus(e.Status), Priority: e.Priority})
+	}
+	return out
 }
 
 func planText(p *acpwire.Plan) string {

@@ -1,0 +1,94 @@
+//go:build unix
+
+package clients
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// inner is how a bridge starts another one as its ACP agent: with the same
+// settings, in a home of its own, and on the runtime itself.
+func (e *editor) inner(t *testing.T) []string {
+	t.Helper()
+	args := []string{"-u", "ABP_COPILOT_TRANSPORT"}
+	for _, kv := range e.env {
+		if strings.HasPrefix(kv, "COPILOT_BYOK_") || strings.HasPrefix(kv, "COPILOT_CLI_PATH=") {
+			args = append(args, kv) // a bridge hands none of these on by itself
+		}
+	}
+	args = append(args, "COPILOT_BRIDGE_HOME="+filepath.Join(e.home, "inner"), binary, "acp")
+	raw, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"ABP_COPILOT_TRANSPORT=acp", "ABP_COPILOT_CMD=env", "ABP_COPILOT_ARGS=" + string(raw)}
+}
+
+// TestACPChain puts a bridge behind a bridge: client, door, agent/acp, door,
+// runtime. A permission passes both guards, and each of them has its record.
+func TestACPChain(t *testing.T) {
+	e := newEditor(t)
+	e.env = append(e.env, e.inner(t)...)
+	p := e.pipe(t)
+	session := p.open(e.workspace)
+	p.prompt(2, session, "rehearsal: text I set to work.\n"+call(t, "create", map[string]string{"path": filepath.Join(e.workspace, "made.txt"), "file_text": "made\n"})+
+		call(t, "bash", map[string]string{"command": "touch chained.txt"})+"rehearsal: next\nrehearsal: text It is done.")
+	var asked struct{ ID json.RawMessage }
+	if err := json.Unmarshal([]byte(p.until("session/request_permission", "touch chained.txt")), &asked); err != nil {
+		t.Fatal(err)
+	}
+	p.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, asked.ID)
+	p.until(`"id":2,`, `"stopReason":"end_turn"`)
+	for _, name := range []string{"made.txt", "chained.txt"} {
+		if _, err := os.Stat(filepath.Join(e.workspace, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	p.prompt(3, session, "rehearsal: chunks on |and on \nrehearsal: silence")
+	p.until("agent_message_chunk", "on")
+	p.send(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%q}}`, session)
+	p.until(`"id":3,`, `"stopReason":"cancelled"`)
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for l := range p.lines {
+		if !json.Valid([]byte(l)) {
+			t.Errorf("standard output has %q", l)
+		}
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	for _, home := range []string{"bridge", "inner"} {
+		logs, err := filepath.Glob(filepath.Join(e.home, home, "audit", "audit-*.jsonl"))
+		if err != nil || len(logs) == 0 {
+			t.Errorf("%s has no record: %v", home, err)
+			continue
+		}
+		if text, err := os.ReadFile(logs[0]); err != nil || !strings.Contains(string(text), "touch chained.txt") {
+			t.Errorf("the command is not on the record of %s: %v", home, err)
+		}
+	}
+}
+
+// TestACPLoop lets a bridge be its own agent. The third one within another
+// does not start, and the first says why.
+func TestACPLoop(t *testing.T) {
+	e := newEditor(t)
+	e.env = append(e.env, "ABP_COPILOT_TRANSPORT=acp", "ABP_COPILOT_CMD="+binary, "ABP_COPILOT_ARGS=acp")
+	p := e.pipe(t)
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":%q,"mcpServers":[]}}`, e.workspace)
+	p.until(`"id":1,`, `"error"`, "that is a loop")
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range p.lines {
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
