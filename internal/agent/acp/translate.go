@@ -70,6 +70,7 @@ func (tr *translator) update(u acpwire.Update) {
 			tr.push(bridge.ModelCalled{}) // it tells before each request
 		}
 		tr.push(bridge.ContextMeasured{Tokens: u.Used, Limit: u.Size})
+		tr.push(bridge.Other{Name: u.Kind(), Data: u}) // the cost is only there
 	case *acpwire.Notice:
 		level := u.Severity
 		if level != "warning" && level != "error" {
