@@ -15,8 +15,13 @@ import (
 type call struct {
 	bridge.ToolCall
 	status string
+	begun  bool      // its turn has come
 	output string    // the end of what it has printed so far
 	shown  time.Time // when output was last sent
+}
+
+func (c *call) over() bool {
+	return c.status == acpwire.StatusCompleted || c.status == acpwire.StatusFailed
 }
 
 const (
@@ -33,6 +38,32 @@ func (t *turn) note(change func()) {
 	change()
 	close(t.changed)
 	t.changed = make(chan struct{})
+}
+
+// began tells of a call that has come to its turn. To the client it stays
+// pending until it is known to have been allowed: a client that has a guard of
+// its own would take one in progress for a call that runs without asking.
+func (t *turn) began(ctx context.Context, c bridge.ToolCall) error {
+	if err := t.started(ctx, c, acpwire.StatusPending); err != nil {
+		return err
+	}
+	t.note(func() { t.calls[c.ID].begun = true })
+	return nil
+}
+
+// decided tells that a call runs which was allowed.
+func (t *turn) decided(ctx context.Context, e bridge.PermissionDecided) error {
+	t.mu.Lock()
+	id := e.CallID
+	if id == "" {
+		id = t.asked[e.RequestID]
+	}
+	c := t.calls[id]
+	t.mu.Unlock()
+	if c == nil || !c.begun || e.Decision.Verdict != bridge.Allow {
+		return nil
+	}
+	return t.started(ctx, c.ToolCall, acpwire.StatusInProgress)
 }
 
 // started tells of a call: that the model wants it, then that it runs.
@@ -80,6 +111,7 @@ func (t *turn) progress(ctx context.Context, e bridge.ToolProgress) error {
 		return nil // the next piece or the end brings it
 	}
 	c.shown = time.Now()
+	t.note(func() { c.status = acpwire.StatusInProgress })
 	return t.session.update(ctx, &acpwire.ToolCall{Type: acpwire.UpdateToolCallUpdate, ToolCallID: e.CallID, Status: acpwire.StatusInProgress,
 		Content: []acpwire.ToolContent{textContent(c.output)}})
 }
@@ -128,7 +160,7 @@ func (t *turn) finished(ctx context.Context, e bridge.ToolFinished) error {
 func (t *turn) close(ctx context.Context) error {
 	for _, id := range t.order {
 		c := t.calls[id]
-		if c.status == acpwire.StatusCompleted || c.status == acpwire.StatusFailed {
+		if c.over() {
 			continue
 		}
 		u := &acpwire.ToolCall{Type: acpwire.UpdateToolCallUpdate, ToolCallID: id, Status: acpwire.StatusFailed}
@@ -152,7 +184,7 @@ func (t *turn) question(r bridge.PermissionRequest) {
 			}
 			i := slices.IndexFunc(t.order, func(id string) bool {
 				c := t.calls[id]
-				return !taken[id] && c.Name == r.Tool && c.status == acpwire.StatusInProgress && same(c.Args, r.Args)
+				return !taken[id] && c.Name == r.Tool && c.begun && !c.over() && same(c.Args, r.Args)
 			})
 			if i >= 0 {
 				id = t.order[i]

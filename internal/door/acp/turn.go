@@ -63,13 +63,15 @@ func (t *turn) see(ctx context.Context, ev bridge.Event) error {
 			return t.chunk(ctx, acpwire.UpdateUserMessage, "", e.Text)
 		}
 	case bridge.ToolStarted:
-		return t.started(ctx, e.Call, acpwire.StatusInProgress)
+		return t.began(ctx, e.Call)
 	case bridge.ToolProgress:
 		return t.progress(ctx, e)
 	case bridge.ToolFinished:
 		return t.finished(ctx, e)
 	case bridge.PermissionAsked:
 		t.question(e.Request)
+	case bridge.PermissionDecided:
+		return t.decided(ctx, e)
 	case bridge.PlanChanged:
 		return t.plan(ctx, e)
 	case bridge.ModeChanged:
@@ -92,7 +94,7 @@ func (t *turn) see(ctx context.Context, ev bridge.Event) error {
 		t.failed = e.Error
 	case bridge.TurnEnded:
 		t.end = &e
-	case bridge.SessionOpened, bridge.ModelCalled, bridge.ToolRequested, bridge.PermissionDecided, bridge.InputAsked, bridge.InputAnswered, bridge.Other:
+	case bridge.SessionOpened, bridge.ModelCalled, bridge.ToolRequested, bridge.InputAsked, bridge.InputAnswered, bridge.Other:
 	}
 	return nil
 }
