@@ -147,7 +147,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 		spec.ReasoningEffort = o.Effort
 	}
 	spec.System, spec.AvailableTools, spec.ExcludedTools, spec.MCPServers = o.System, o.AvailableTools, o.ExcludedTools, o.MCPServers
-	spec.Gate, spec.Raw = s.gate, o.Raw
+	spec.Gate, spec.Raw, spec.WorkOrder = s.gate, o.Raw, o.Text
 	if b.Answers.Kind == AnswersGitHub {
 		// Nobody else bills in credits; and where they are limited the runtime
 		// tells the model in a message of its own.

@@ -71,6 +71,8 @@ type Order struct {
 	Env            map[string]string
 	MaxCredits     float64 // AI credits; 0 = no bound
 	Raw            bool    // see bridge.SessionSpec.Raw
+	// Text is the order itself, as JSON.
+	Text []byte
 	// Whole sees what a tool returned, without secrets and not shortened. It
 	// is called while the turn runs, from other goroutines.
 	Whole func(tool string, result any)

@@ -131,7 +131,7 @@ func newPlan(w *contract.WorkOrder, dir string) (*plan, error) {
 	}
 	c := v.Copilot
 	o := &p.order
-	*o = Order{Title: w.Task, Root: root, Policy: w.Policy, Model: c.Model, Effort: c.ReasoningEffort, Resume: c.SessionID, Raw: p.mode == contract.Passthrough,
+	*o = Order{Title: w.Task, Text: w.JSON(), Root: root, Policy: w.Policy, Model: c.Model, Effort: c.ReasoningEffort, Resume: c.SessionID, Raw: p.mode == contract.Passthrough,
 		System: bridge.SystemText{Text: c.SystemMessage.Content, Replace: c.SystemMessage.Mode == "replace"}, MCPServers: servers(c, root)}
 	if o.Model == "" && w.Config.Model != nil {
 		o.Model = *w.Config.Model

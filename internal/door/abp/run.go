@@ -116,8 +116,11 @@ func (r *run) follow(ctx context.Context, s Session) error {
 		if err != nil {
 			break // Failed and TurnEnded came before it
 		}
-		if _, ok := ev.(bridge.TurnEnded); ok {
+		if e, ok := ev.(bridge.TurnEnded); ok {
 			over = true
+			if e.Reason == bridge.EndPartial && r.outcome == contract.Complete {
+				r.outcome, r.summary = contract.Partial, "not everything was done; see the messages"
+			}
 			// The end is told at once; what the engine still has to do needs
 			// no waiting for.
 			if err := r.finish(ctx); err != nil {

@@ -136,6 +136,9 @@ func environment(to *map[string]string) func(any) error {
 	}
 }
 
+// JSON is the order as ABP writes it.
+func (w *WorkOrder) JSON() []byte { return AppendValue(nil, w.value()) }
+
 func (w *WorkOrder) value() any {
 	snippets := make([]any, len(w.Context.Snippets))
 	for i, s := range w.Context.Snippets {
