@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 	"internal/door/toolbus": {"internal/bridge", "internal/door/wire", "internal/guard/approval", "internal/workspace/files", "internal/workspace/language",
 		"internal/workspace/patch", "internal/workspace/search", "internal/workspace/task"},
 	"internal/durable":      {"internal/bridge"},
+	"internal/orchestrate":  {"internal/bridge", "internal/durable"},
 	"internal/rehearsal":    {"internal/bridge"},
 	"internal/sessionstore": {"internal/bridge", "internal/durable"},
 	"internal/supervise":    {},

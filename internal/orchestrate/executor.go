@@ -1,0 +1,42 @@
+package orchestrate
+
+import (
+	"context"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Executor does single tasks. It is all that the scheduler knows of where and
+// how a task is done. Execute is called concurrently, never more often at a
+// time than the scheduler's limit, and returns soon after ctx ends. An error
+// is classified by bridge.Classify: some are tried again.
+type Executor interface {
+	Execute(ctx context.Context, a Assignment, report func(Progress)) (Outcome, error)
+}
+
+// Assignment is one attempt at one task.
+type Assignment struct {
+	Task    SubTask
+	Attempt int // 1 for the first
+	// Needs are the results of what the task depends on, all of them done, in
+	// the order of the plan.
+	Needs []TaskResult
+}
+
+// Progress is a sign of life.
+type Progress struct {
+	Text  string       // what is being done now
+	Usage bridge.Usage // so far
+}
+
+// Outcome is what a task that was done came to.
+type Outcome struct {
+	Summary string       `json:"summary"`
+	Files   []string     `json:"files"` // changed, relative to the workspace
+	Usage   bridge.Usage `json:"usage"`
+	Tools   int          `json:"tools"`
+	Denied  int          `json:"denied,omitempty"` // tool calls that the guard refused
+	Session string       `json:"session,omitempty"`
+	// Work names the result for whoever puts results together: a commit.
+	Work string `json:"work,omitempty"`
+}

@@ -1,0 +1,14 @@
+//go:build unix
+
+package orchestrate
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// apart keeps a Ctrl-C on the terminal from git: we decide when it ends.
+func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

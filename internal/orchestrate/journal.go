@@ -1,0 +1,325 @@
+package orchestrate
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+)
+
+// Meta is what is known of a run from its beginning.
+type Meta struct {
+	Version     int           `json:"version"`
+	ID          string        `json:"id"`
+	Task        string        `json:"task"`
+	Dir         string        `json:"dir"`
+	Created     time.Time     `json:"created"`
+	Isolation   Isolation     `json:"isolation"`
+	Merge       MergeMode     `json:"merge"`
+	Concurrency int           `json:"concurrency"`
+	TaskTimeout time.Duration `json:"task_timeout_ns,omitempty"`
+	Timeout     time.Duration `json:"timeout_ns,omitempty"`
+	// Base is the commit on which the run builds.
+	Base string `json:"base,omitempty"`
+}
+
+const metaVersion = 1
+
+// journal is the directory of a run: run.json, plan.json, events.jsonl and
+// result.json. Its owner holds a lock on it. append is called by one
+// goroutine at a time.
+type journal struct {
+	dir    string
+	meta   Meta
+	events *os.File
+	unlock func() error
+}
+
+// RunsDir and WorktreesDir are where a home keeps runs and their worktrees.
+func RunsDir(home string) string      { return filepath.Join(home, "runs") }
+func WorktreesDir(home string) string { return filepath.Join(home, "worktrees") }
+
+func newID(now time.Time) string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
+}
+
+// createJournal begins the directory of a new run.
+func createJournal(ctx context.Context, home string, m Meta) (*journal, error) {
+	j, err := lockJournal(ctx, filepath.Join(RunsDir(home), m.ID))
+	if err != nil {
+		return nil, err
+	}
+	j.meta = m
+	if err := j.put("run.json", m); err != nil {
+		return nil, errors.Join(err, j.close())
+	}
+	return j, j.openEvents()
+}
+
+// openJournal opens the directory of a run that was interrupted and replays
+// it.
+func openJournal(ctx context.Context, home, id string) (*journal, *replay, error) {
+	if _, err := os.Stat(filepath.Join(RunsDir(home), id, "run.json")); err != nil {
+		return nil, nil, noRun(id)
+	}
+	j, err := lockJournal(ctx, filepath.Join(RunsDir(home), id))
+	if err != nil {
+		return nil, nil, err
+	}
+	if j.meta, err = readMeta(j.dir); err != nil {
+		return nil, nil, errors.Join(err, j.close())
+	}
+	data, err := os.ReadFile(filepath.Join(j.dir, "events.jsonl"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, errors.Join(err, j.close())
+	}
+	r, whole, err := replayEvents(data)
+	if err == nil && whole < len(data) {
+		// The last line was being written when the process died.
+		err = os.Truncate(filepath.Join(j.dir, "events.jsonl"), int64(whole))
+	}
+	if err == nil {
+		err = j.openEvents()
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, j.close())
+	}
+	return j, r, nil
+}
+
+func lockJournal(ctx context.Context, dir string) (*journal, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	unlock, err := durable.Lock(ctx, filepath.Join(dir, "lock"))
+	if err != nil {
+		if bridge.CodeOf(err) == bridge.CodeBusy {
+			err = &bridge.Error{Code: bridge.CodeBusy, Message: "the run " + filepath.Base(dir) + " is still going on in another process",
+				Remedy: "wait for it, or end that process", Cause: err}
+		}
+		return nil, err
+	}
+	return &journal{dir: dir, unlock: unlock}, nil
+}
+
+func readMeta(dir string) (m Meta, err error) {
+	data, err := durable.ReadFile(filepath.Join(dir, "run.json"))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, &bridge.Error{Code: bridge.CodeInvalid, Message: filepath.Join(dir, "run.json") + " is damaged", Cause: err, Remedy: "start the task anew"}
+	}
+	if m.Version > metaVersion {
+		return m, &bridge.Error{Code: bridge.CodeUnsupported, Message: "the run " + m.ID + " was made by a newer copilot-bridge", Remedy: "use that one to resume it"}
+	}
+	return m, nil
+}
+
+func (j *journal) openEvents() (err error) {
+	j.events, err = os.OpenFile(filepath.Join(j.dir, "events.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return err
+}
+
+// put writes one of the journal's documents.
+func (j *journal) put(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return durable.WriteFile(filepath.Join(j.dir, name), append(data, '\n'), 0o600)
+}
+
+// append adds an event. When it returns, one that a resumption depends on
+// will survive a crash.
+func (j *journal) append(e Event) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	if _, err = j.events.Write(append(line, '\n')); err == nil {
+		switch e.Type {
+		case PlanReady, TaskCompleted, Joined, MergeStarted, MergeDone, PlanCompleted:
+			err = j.events.Sync()
+		case RunStarted, TaskStarted, TaskProgress, TaskRetry, TaskSkipped, Conflicted, Noticed:
+		}
+	}
+	if err != nil {
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "the journal of the run cannot be written", Cause: err,
+			Remedy: "see that the disk is not full, then go on with --resume"}
+	}
+	return nil
+}
+
+func (j *journal) close() error {
+	var err error
+	if j.events != nil {
+		err = j.events.Close()
+	}
+	return errors.Join(err, j.unlock())
+}
+
+// replay is what the events of a run say.
+type replay struct {
+	plan    *TaskPlan
+	planned bridge.Usage
+	done    map[string]TaskResult
+	joins   []Join
+	// pending is a merge that was begun and not finished; merged, the last
+	// that was.
+	pending, merged *Merge
+	outcome         *Result
+	conflicts       []Conflict
+	busy            time.Duration
+}
+
+// replayEvents reads a journal up to the first line that is not whole, and
+// says how many bytes that is.
+func replayEvents(data []byte) (*replay, int, error) {
+	r := &replay{done: map[string]TaskResult{}}
+	whole := 0
+	var first, last time.Time // of the tasks of one sitting
+	sitting := func() {
+		if !first.IsZero() && last.After(first) {
+			r.busy += last.Sub(first)
+		}
+		first, last = time.Time{}, time.Time{}
+	}
+	for whole < len(data) {
+		end := bytes.IndexByte(data[whole:], '\n')
+		if end < 0 {
+			break
+		}
+		var e Event
+		if err := json.Unmarshal(data[whole:whole+end], &e); err != nil {
+			if bytes.IndexByte(data[whole+end+1:], '\n') < 0 {
+				break // the end of a file that was not flushed
+			}
+			return nil, 0, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the journal of the run is damaged at byte %d", whole), Cause: err,
+				Remedy: "start the task anew"}
+		}
+		whole += end + 1
+		switch e.Type {
+		case RunStarted:
+			sitting()
+			r.outcome = nil
+		case TaskStarted:
+			if first.IsZero() {
+				first = e.Time
+			}
+		case TaskCompleted:
+			last = e.Time
+		default:
+		}
+		r.add(e)
+	}
+	sitting()
+	return r, whole, nil
+}
+
+func (r *replay) add(e Event) {
+	switch e.Type {
+	case PlanReady:
+		r.plan = e.Plan
+		if e.Usage != nil {
+			r.planned = *e.Usage
+		}
+	case TaskCompleted:
+		if e.Result != nil && e.Result.State == Done {
+			r.done[e.Task] = *e.Result
+		}
+	case Joined:
+		if e.Join != nil {
+			r.joins = append(r.joins, *e.Join)
+		}
+	case Conflicted:
+		if e.Conflict != nil && e.Conflict.Resolved {
+			r.conflicts = append(r.conflicts, *e.Conflict)
+		}
+	case MergeStarted:
+		r.pending = e.Merge
+	case MergeDone:
+		r.pending, r.merged = nil, e.Merge
+	case PlanCompleted:
+		r.outcome = e.Outcome
+	case RunStarted, TaskStarted, TaskProgress, TaskRetry, TaskSkipped, Noticed:
+	}
+}
+
+// Listed is one run in the list of runs.
+type Listed struct {
+	Meta
+	// Outcome is nil for a run that was not finished.
+	Outcome *Result `json:"outcome,omitempty"`
+}
+
+// Runs lists the runs of a home, the newest first.
+func Runs(home string) ([]Listed, error) {
+	entries, err := os.ReadDir(RunsDir(home))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []Listed
+	for _, e := range entries {
+		dir := filepath.Join(RunsDir(home), e.Name())
+		m, err := readMeta(dir)
+		if err != nil {
+			continue // not a run, or one that cannot be resumed
+		}
+		l := Listed{Meta: m}
+		if data, err := durable.ReadFile(filepath.Join(dir, "result.json")); err == nil {
+			var r Result
+			if json.Unmarshal(data, &r) == nil {
+				l.Outcome = &r
+			}
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Listed) int { return strings.Compare(b.ID, a.ID) })
+	return out, nil
+}
+
+// FindRun returns the run that an id, the beginning of one, or "last" names.
+func FindRun(home, id string) (Meta, error) {
+	runs, err := Runs(home)
+	if err != nil {
+		return Meta{}, err
+	}
+	if id == "last" && len(runs) > 0 {
+		return runs[0].Meta, nil
+	}
+	var found []Meta
+	for _, r := range runs {
+		if r.ID == id {
+			return r.Meta, nil
+		}
+		if id != "" && strings.HasPrefix(r.ID, id) {
+			found = append(found, r.Meta)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Meta{}, noRun(id)
+	case 1:
+		return found[0], nil
+	}
+	return Meta{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%d runs begin with %q", len(found), id), Remedy: "give more of the id, such as " + found[0].ID}
+}
+
+func noRun(id string) error {
+	return &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no run %q", id),
+		Remedy: "`copilot-bridge orchestrate --list` shows what there is"}
+}

@@ -1,0 +1,340 @@
+package orchestrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// Options are what a run needs. Home, Dir, Task and Open are required.
+type Options struct {
+	Home string // the bridge's state: journals and worktrees are kept there
+	Dir  string // where to work
+	Task string
+	// Plan is carried out; without one the model is asked.
+	Plan *TaskPlan
+	// Concurrency is how many tasks run at a time; 0 means 3.
+	Concurrency int
+	// Isolation, if empty, is worktree in a git repository and else shared.
+	Isolation Isolation
+	Merge     MergeMode // "" means tree
+	// TaskTimeout bounds each attempt at a task, Timeout the whole.
+	TaskTimeout, Timeout time.Duration
+	MaxRetries           int
+	Environ              []string // for git
+	Open                 Opener
+	// Watch hears of every event, one at a time. It must not block for long.
+	Watch  func(Event)
+	Logger *slog.Logger
+	// executor replaces Local, for tests.
+	executor func(*running) Executor
+}
+
+func (o Options) withDefaults() Options {
+	if o.Concurrency <= 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.Merge == "" {
+		o.Merge = MergeTree
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Watch == nil {
+		o.Watch = func(Event) {}
+	}
+	return o
+}
+
+// running is one sitting of a run: from its beginning, or from where a
+// journal leaves off, to its end.
+type running struct {
+	opts    Options
+	journal *journal
+	past    *replay
+	repo    *repository // nil without worktrees
+	trees   *trees
+	pool    *SessionPool
+	graph   *graph
+
+	mu        sync.Mutex // guards the journal, Watch and conflicts
+	conflicts []Conflict
+}
+
+// Run plans a task and carries the plan out. The result holds what there is
+// even if the error is not nil; that tasks fail is no error. A run that was
+// interrupted goes on with Resume.
+func Run(ctx context.Context, o Options) (Result, error) {
+	o = o.withDefaults()
+	meta := Meta{Version: metaVersion, ID: newID(time.Now()), Task: o.Task, Dir: o.Dir, Created: time.Now().UTC(), Isolation: o.Isolation, Merge: o.Merge,
+		Concurrency: o.Concurrency, TaskTimeout: o.TaskTimeout, Timeout: o.Timeout}
+	r := &running{opts: o, past: &replay{done: map[string]TaskResult{}}}
+	scratch := filepath.Join(RunsDir(o.Home), meta.ID)
+	if err := r.settle(ctx, &meta, scratch); err != nil {
+		return Result{}, err
+	}
+	j, err := createJournal(ctx, o.Home, meta)
+	if err != nil {
+		return Result{}, err
+	}
+	r.journal = j
+	return r.sitting(ctx)
+}
+
+// Resume goes on with a run that was interrupted, or in which tasks failed:
+// what is done is not repeated. Where to work and how was decided when the
+// run began; Concurrency and the time-outs may be changed.
+func Resume(ctx context.Context, id string, o Options) (Result, error) {
+	meta, err := FindRun(o.Home, id)
+	if err != nil {
+		return Result{}, err
+	}
+	j, past, err := openJournal(ctx, o.Home, meta.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	meta = j.meta
+	o.Task, o.Dir, o.Isolation, o.Merge = meta.Task, meta.Dir, meta.Isolation, meta.Merge
+	if o.Concurrency <= 0 {
+		o.Concurrency = meta.Concurrency
+	}
+	if o.TaskTimeout <= 0 {
+		o.TaskTimeout = meta.TaskTimeout
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = meta.Timeout
+	}
+	r := &running{opts: o.withDefaults(), journal: j, past: past, conflicts: past.conflicts}
+	if err := r.settle(ctx, &meta, j.dir); err != nil {
+		return Result{}, errors.Join(err, j.close())
+	}
+	return r.sitting(ctx)
+}
+
+// settle decides where tasks work and, in a new run, on what they build.
+func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
+	if m.Isolation == IsolationShared {
+		return nil
+	}
+	repo, err := openRepository(ctx, newGit(r.opts.Environ, scratch), m.Dir)
+	if err != nil {
+		code := bridge.CodeOf(err)
+		if m.Isolation == "" && (code == bridge.CodeNotFound || code == bridge.CodeUnavailable || code == bridge.CodeUnsupported) {
+			m.Isolation = IsolationShared
+			return nil
+		}
+		return err
+	}
+	m.Isolation, r.repo = IsolationWorktree, repo
+	if err := makePrivate(scratch); err != nil {
+		return err
+	}
+	if m.Base == "" {
+		if m.Base, err = repo.base(ctx); err != nil {
+			return err
+		}
+		return repo.keep(ctx, keptRef(m.ID, "base"), m.Base)
+	}
+	if _, err := repo.treeOf(ctx, m.Base); err != nil {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "the repository does not hold what the run builds on", Cause: err, Remedy: "start the task anew"}
+	}
+	return nil
+}
+
+// sitting does all that is left to do, and closes the journal.
+func (r *running) sitting(ctx context.Context) (result Result, err error) {
+	defer func() { err = errors.Join(err, r.journal.close()) }()
+	m := r.journal.meta
+	result.Run = m.ID
+	if r.past.outcome != nil && r.past.outcome.Success {
+		return *r.past.outcome, r.cleanUp(ctx, *r.past.outcome)
+	}
+	if r.opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.Timeout, &bridge.Error{Code: bridge.CodeTimeout,
+			Message: fmt.Sprintf("the run took longer than %s", r.opts.Timeout), Remedy: "go on with `copilot-bridge orchestrate --resume " + m.ID + "`"})
+		defer cancel()
+	}
+	if err := r.emit(Event{Type: RunStarted, Text: m.Task, Resumed: r.past.plan != nil}); err != nil {
+		return result, err
+	}
+	r.prepare()
+	// What was begun before is brought to its end first.
+	if r.repo != nil {
+		if err := errors.Join(r.repo.sweep(r.worktrees()), clearScratch(r.journal.dir)); err != nil {
+			return result, err
+		}
+		if err := r.finishMerge(ctx); err != nil {
+			return result, err
+		}
+	}
+	if err := r.plan(ctx); err != nil {
+		return result, err
+	}
+	return r.carryOut(ctx)
+}
+
+// prepare connects the parts.
+func (r *running) prepare() {
+	m := r.journal.meta
+	r.pool = NewSessionPool(r.opts.Concurrency, r.opts.Open)
+	if r.repo == nil {
+		return
+	}
+	r.trees = newTrees(r.repo, m.ID, r.worktrees(), m.Base, m.Task, r.emit)
+	r.trees.pool = r.pool
+	for _, j := range r.past.joins {
+		r.trees.remember(j)
+	}
+}
+
+func (r *running) worktrees() string {
+	return filepath.Join(WorktreesDir(r.opts.Home), r.journal.meta.ID)
+}
+
+func (r *running) local() *Local {
+	l := &Local{pool: r.pool, places: sharedPlaces{r.opts.Dir}, goal: r.journal.meta.Task, run: r.journal.meta.ID}
+	if r.trees != nil {
+		r.trees.converse, l.places = l.converse, r.trees
+	}
+	return l
+}
+
+// plan takes the plan of the journal, the user's, or the model's.
+func (r *running) plan(ctx context.Context) (err error) {
+	plan := r.past.plan
+	if plan == nil {
+		e := Event{Type: PlanReady, Plan: r.opts.Plan}
+		if e.Plan == nil {
+			p, err := MakePlan(ctx, r.opts.Open, r.opts.Dir, r.opts.Task, func(p Progress) {
+				_ = r.emit(Event{Type: TaskProgress, Text: p.Text, Usage: &p.Usage}) // of no task: the plan itself
+			})
+			if err != nil {
+				return err
+			}
+			e.Plan, e.Usage, r.past.planned = &p.Plan, &p.Usage, p.Usage
+			if p.Problem != "" {
+				e.Text = "the model's plan could not be used, so the task is done as one part: " + p.Problem
+			}
+		}
+		plan = e.Plan
+		if r.graph, err = newGraph(*plan); err != nil {
+			return err
+		}
+		if err := r.journal.put("plan.json", plan); err != nil {
+			return err
+		}
+		return r.emit(e)
+	}
+	r.graph, err = newGraph(*plan)
+	return err
+}
+
+// emit puts an event on record and passes it on.
+func (r *running) emit(e Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.Time, e.Run = time.Now().UTC(), r.journal.meta.ID
+	if e.Type == Conflicted {
+		r.conflicts = append(r.conflicts, *e.Conflict)
+	}
+	if err := r.journal.append(e); err != nil {
+		return err
+	}
+	r.opts.Watch(e)
+	return nil
+}
+
+// carryOut runs the tasks, puts their work together and brings it to the user.
+func (r *running) carryOut(ctx context.Context) (Result, error) {
+	var exec Executor = r.local()
+	if r.opts.executor != nil {
+		exec = r.opts.executor(r)
+	}
+	result := Result{Run: r.journal.meta.ID, Files: []string{}}
+	began := time.Now()
+	tasks, err := RunPlan(ctx, r.graph.plan, exec, Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
+		MaxRetries: r.opts.MaxRetries, Done: r.past.done, Emit: r.emit})
+	busy := r.past.busy + time.Since(began)
+	result.Tasks, result.Usage = tasks, r.past.planned
+	// A time-out of the whole leaves what is done to be merged; somebody who
+	// gave up wants nothing more to happen.
+	late := ctx
+	if bridge.CodeOf(context.Cause(ctx)) == bridge.CodeTimeout {
+		late = context.WithoutCancel(ctx)
+	}
+	if err == nil && late.Err() != nil {
+		err = context.Cause(late)
+	}
+	if err == nil && r.trees != nil {
+		err = r.merge(late, &result)
+	}
+	err = errors.Join(err, r.drain(late))
+	r.mu.Lock()
+	result.Conflicts = r.conflicts
+	r.mu.Unlock()
+	if r.trees != nil {
+		result.Usage = result.Usage.Add(r.trees.usage)
+	} else {
+		result.Files = filesOf(tasks)
+	}
+	result.summarize(r.graph, busy)
+	if err != nil {
+		result.Success = false
+		return result, errors.Join(err, r.tidy())
+	}
+	if err := r.journal.put("result.json", result); err != nil {
+		return result, err
+	}
+	if err := r.emit(Event{Type: PlanCompleted, Text: result.Summary, Outcome: &result}); err != nil {
+		return result, err
+	}
+	return result, r.cleanUp(late, result)
+}
+
+// drain closes the sessions, also those of a run that was given up.
+func (r *running) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	return r.pool.Drain(ctx)
+}
+
+func filesOf(tasks []TaskResult) []string {
+	out, seen := []string{}, map[string]bool{}
+	for _, t := range tasks {
+		for _, f := range t.Files {
+			if !seen[f] {
+				seen[f] = true
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// tidy removes the worktrees of a run that goes on another time.
+func (r *running) tidy() error {
+	if r.repo == nil {
+		return nil
+	}
+	return r.repo.sweep(r.worktrees())
+}
+
+// clearScratch removes what a killed git or merge left in the run's directory.
+func clearScratch(dir string) error {
+	var errs []error
+	for _, pattern := range []string{"index-*", "stage-*"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		errs = append(errs, err)
+		for _, n := range names {
+			errs = append(errs, removeAll(n))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,305 @@
+package orchestrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// trees gives every task a worktree that begins with the work of what the
+// task depends on, and puts all works together at the end. Joins are made one
+// at a time, so that two tasks with the same dependencies share one, and a
+// conflict is resolved once.
+type trees struct {
+	repo *repository
+	run  string
+	path string // the directory of the run's worktrees
+	base string // the commit on which everything builds
+	goal string
+	emit func(Event) error
+	pool *SessionPool
+	// converse has somebody resolve a conflict.
+	converse func(ctx context.Context, o Opening, text string, report func(Progress)) (Outcome, error)
+
+	mu       sync.Mutex
+	salvaged map[string]string // branches with unfinished work, by task
+
+	turn  chan struct{} // held by whoever joins
+	joins map[string]Join
+	lost  map[string]error  // joins that failed for good
+	names map[string]string // what a commit is the work of
+	usage bridge.Usage      // of resolving conflicts
+}
+
+func newTrees(repo *repository, run, path, base, goal string, emit func(Event) error) *trees {
+	return &trees{repo: repo, run: run, path: path, base: base, goal: goal, emit: emit, turn: make(chan struct{}, 1), salvaged: map[string]string{},
+		joins: map[string]Join{}, lost: map[string]error{}, names: map[string]string{base: "the beginning"}}
+}
+
+// ownTree is the place of one attempt.
+type ownTree struct {
+	*worktree
+	trees *trees
+	work  string
+}
+
+func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) (place, error) {
+	begin, err := t.join(ctx, a.Task.ID, a.Needs, report)
+	if err != nil {
+		return nil, err
+	}
+	w, err := t.repo.addWorktree(ctx, t.path, slug(a.Task.ID), branchOf(t.run, a.Task.ID), begin)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := w.work()
+	if err != nil {
+		return nil, errors.Join(err, w.remove())
+	}
+	return &ownTree{w, t, dir}, nil
+}
+
+func (o *ownTree) dir() string { return o.work }
+
+func (o *ownTree) keep(ctx context.Context, a Assignment, out *Outcome) (err error) {
+	message := firstLine(a.Task.Description, 72) + "\n\nTask " + a.Task.ID + " of run " + o.trees.run + "."
+	if out.Work, err = o.commit(ctx, message); err != nil {
+		return err
+	}
+	out.Files, err = o.repo.changed(ctx, o.base, out.Work)
+	return err
+}
+
+func (o *ownTree) salvage(ctx context.Context, a Assignment) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	work, err := o.commit(ctx, "Unfinished: "+firstLine(a.Task.Description, 60)+"\n\nTask "+a.Task.ID+" of run "+o.trees.run+".")
+	if err != nil || work == o.base {
+		return err
+	}
+	o.trees.mu.Lock()
+	defer o.trees.mu.Unlock()
+	o.trees.salvaged[a.Task.ID] = o.branch
+	return nil
+}
+
+func (o *ownTree) leave(ctx context.Context) error {
+	return errors.Join(o.trees.pool.Retire(ctx, o.work), o.remove())
+}
+
+// lock waits for the turn to join.
+func (t *trees) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case t.turn <- struct{}{}:
+		return func() { <-t.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// join returns a commit that holds the works of all that a task depends on.
+func (t *trees) join(ctx context.Context, task string, needs []TaskResult, report func(Progress)) (string, error) {
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	var works []string
+	for _, n := range needs {
+		t.names[n.Work] = n.ID
+		works = append(works, n.Work)
+	}
+	if works, err = t.independent(ctx, works); err != nil {
+		return "", err
+	}
+	if len(works) == 0 {
+		return t.base, nil
+	}
+	head := works[0]
+	for _, w := range works[1:] {
+		if head, err = t.pair(ctx, task, head, w, report); err != nil {
+			return "", err
+		}
+	}
+	return head, nil
+}
+
+// independent drops works that are part of others, and keeps the order.
+func (t *trees) independent(ctx context.Context, works []string) ([]string, error) {
+	works = slices.DeleteFunc(slices.Clone(works), func(w string) bool { return w == "" || w == t.base })
+	if len(works) < 2 {
+		return works, nil
+	}
+	out, err := t.repo.ask(ctx, append([]string{"merge-base", "--independent"}, works...)...)
+	if err != nil {
+		return nil, err
+	}
+	kept := strings.Fields(out)
+	var in []string
+	for _, w := range works {
+		if slices.Contains(kept, w) && !slices.Contains(in, w) {
+			in = append(in, w)
+		}
+	}
+	return in, nil
+}
+
+// pair joins two works; the caller has the turn.
+func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func(Progress)) (string, error) {
+	works := []string{ours, theirs}
+	slices.Sort(works)
+	key := strings.Join(works, " ")
+	if j, ok := t.joins[key]; ok {
+		return j.Commit, nil
+	}
+	if err := t.lost[key]; err != nil {
+		return "", err
+	}
+	m, err := t.repo.mergeCommits(ctx, ours, theirs)
+	if err != nil {
+		return "", err
+	}
+	j := Join{Works: works}
+	label := t.names[ours] + " and " + t.names[theirs]
+	if len(m.conflicts) == 0 {
+		j.Commit, err = t.repo.commit(ctx, m.tree, "Put together "+label, ours, theirs)
+	} else {
+		j.Resolved = true
+		j.Commit, err = t.resolve(ctx, task, m, ours, theirs, report)
+	}
+	if err != nil {
+		if bridge.CodeOf(err) == bridge.CodeConflict {
+			t.lost[key] = err
+		}
+		return "", err
+	}
+	if err := t.repo.keep(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
+		return "", err
+	}
+	t.joins[key], t.names[j.Commit] = j, label
+	return j.Commit, t.emit(Event{Type: Joined, Task: task, Join: &j})
+}
+
+// keptRef names a commit of a run that belongs to no branch.
+func keptRef(run, name string) string { return "refs/copilot-bridge/" + run + "/" + name }
+
+// resolve gives a conflict to a session, once.
+func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs string, report func(Progress)) (commit string, err error) {
+	c := Conflict{Task: task, Paths: m.paths(), Ours: t.names[ours], Theirs: t.names[theirs]}
+	report(Progress{Text: "resolving a conflict in " + strings.Join(c.Paths, ", ")})
+	both, err := t.repo.commit(ctx, m.tree, "Conflict between "+c.Ours+" and "+c.Theirs, ours, theirs)
+	if err != nil {
+		return "", err
+	}
+	w, err := t.repo.addWorktree(ctx, t.path, "conflict", "", both)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, w.remove()) }()
+	if err := w.lay(ctx, m); err != nil {
+		return "", err
+	}
+	out, err := t.converse(ctx, Opening{Dir: w.path, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
+		resolvePrompt(t.goal, m, c.Ours, c.Theirs), report)
+	t.usage = t.usage.Add(out.Usage)
+	retired := t.pool.Retire(ctx, w.path)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	left, lookErr := w.unresolved(m)
+	switch {
+	case err != nil:
+		c.Message = "the attempt to resolve it failed: " + firstLine(err.Error(), 300)
+	case retired != nil || lookErr != nil:
+		return "", errors.Join(retired, lookErr)
+	case len(left) > 0:
+		c.Message = "it is still there after an attempt to resolve it"
+		c.Paths = left
+	default:
+		c.Resolved = true
+	}
+	if err := t.emit(Event{Type: Conflicted, Task: task, Conflict: &c}); err != nil {
+		return "", err
+	}
+	if !c.Resolved {
+		return "", &bridge.Error{Code: bridge.CodeConflict,
+			Message: fmt.Sprintf("the works of %s and %s do not fit together in %s; %s", c.Ours, c.Theirs, strings.Join(c.Paths, ", "), c.Message),
+			Remedy:  "both sides are kept on branches: see `git branch --list 'copilot-bridge/" + t.run + "/*'`"}
+	}
+	return w.commit(ctx, "Resolve the conflict between "+c.Ours+" and "+c.Theirs, ours, theirs)
+}
+
+// integrate puts together all works that fit together, in the order of their
+// dependencies, and returns the commit that holds them. What does not fit is
+// held back and named.
+func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (head string, held []int, err error) {
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer unlock()
+	head = t.base
+	skip := map[int]bool{}
+	for {
+		var works []string
+		byWork := map[string]int{}
+		for _, i := range g.order {
+			if r := results[i]; r.State == Done && !skip[i] && r.Work != "" {
+				if _, twice := byWork[r.Work]; !twice {
+					works, byWork[r.Work], t.names[r.Work] = append(works, r.Work), i, r.ID
+				}
+			}
+		}
+		works, err = t.independent(ctx, append(works, head))
+		if err != nil {
+			return "", nil, err
+		}
+		works = slices.DeleteFunc(works, func(w string) bool { return w == head })
+		if len(works) == 0 {
+			break
+		}
+		next := works[0]
+		var joined string
+		switch ahead, err := t.repo.contains(ctx, next, head); {
+		case err != nil:
+			return "", nil, err
+		case ahead:
+			joined = next
+		default:
+			joined, err = t.pair(ctx, results[byWork[next]].ID, head, next, func(Progress) {})
+			if bridge.CodeOf(err) == bridge.CodeConflict {
+				skip[byWork[next]] = true
+				continue
+			}
+			if err != nil {
+				return "", nil, err
+			}
+		}
+		head = joined
+	}
+	for i := range results {
+		if !skip[i] {
+			continue
+		}
+		in, err := t.repo.contains(ctx, head, results[i].Work)
+		if err != nil {
+			return "", nil, err
+		}
+		if !in {
+			held = append(held, i)
+		}
+	}
+	return head, held, nil
+}
+
+// remember takes over a join of an earlier sitting.
+func (t *trees) remember(j Join) {
+	t.joins[strings.Join(j.Works, " ")] = j
+	t.names[j.Commit] = "works that were put together before"
+}

@@ -1,0 +1,189 @@
+package orchestrate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// branchOf is where the work of a task is kept. Ids may hold what branch names
+// may not; a piece of a hash keeps those apart.
+func branchOf(run, task string) string { return branchPrefix(run) + "task-" + slug(task) }
+
+func branchPrefix(run string) string { return "copilot-bridge/" + run + "/" }
+
+func resultBranch(run string) string { return branchPrefix(run) + "result" }
+
+func slug(id string) string {
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '-'
+	}, id)
+	if safe == id {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return strings.Trim(safe, "-") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// worktree is a working tree of its own for one attempt at one task.
+type worktree struct {
+	repo   *repository
+	path   string
+	gitDir string // the worktree's, as git made it: see commit
+	base   string
+	branch string // "" for none
+}
+
+// addWorktree checks a commit out into a new directory below dir. A branch, if
+// named, is made for it or moved to it.
+func (r *repository) addWorktree(ctx context.Context, dir, name, branch, commit string) (*worktree, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	path, err := os.MkdirTemp(dir, name+"-*")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"worktree", "add", "--quiet", "--force"}
+	if branch != "" {
+		args = append(args, "-B", branch)
+	} else {
+		args = append(args, "--detach")
+	}
+	w := &worktree{repo: r, path: path, base: commit, branch: branch}
+	if _, _, err := r.git.run(ctx, r.at(append(args, path, commit)...)); err != nil {
+		return nil, errors.Join(err, w.remove())
+	}
+	w.gitDir, err = r.git.line(ctx, call{dir: path, args: []string{"rev-parse", "--path-format=absolute", "--git-dir"}})
+	if err != nil {
+		return nil, errors.Join(err, w.remove())
+	}
+	return w, nil
+}
+
+// work is the directory of the worktree that corresponds to the user's.
+func (w *worktree) work() (string, error) {
+	dir := filepath.Join(w.path, filepath.FromSlash(w.repo.prefix))
+	return dir, os.MkdirAll(dir, 0o755) // it may hold only ignored files
+}
+
+// tree returns the present state of the worktree. git is told where its
+// directory is, since a task may have changed what says so in the worktree.
+func (w *worktree) tree(ctx context.Context) (string, error) {
+	c := call{dir: w.path, gitDir: w.gitDir, args: []string{"add", "--all", "--", ":/"}}
+	if _, _, err := w.repo.git.run(ctx, c); err != nil {
+		return "", err
+	}
+	c.args = []string{"write-tree"}
+	return w.repo.git.line(ctx, c)
+}
+
+// commit makes one commit of what was done in the worktree, whatever was
+// committed there meanwhile, and puts it on the branch. Without changes it is
+// the base.
+func (w *worktree) commit(ctx context.Context, message string, parents ...string) (string, error) {
+	tree, err := w.tree(ctx)
+	if err != nil {
+		return "", err
+	}
+	commit := w.base
+	before, err := w.repo.treeOf(ctx, w.base)
+	if err != nil {
+		return "", err
+	}
+	if tree != before || len(parents) > 0 {
+		if len(parents) == 0 {
+			parents = []string{w.base}
+		}
+		if commit, err = w.repo.commit(ctx, tree, message, parents...); err != nil {
+			return "", err
+		}
+	}
+	if w.branch != "" {
+		err = w.repo.keep(ctx, "refs/heads/"+w.branch, commit)
+	}
+	return commit, err
+}
+
+// remove deletes the worktree; its commits stay. git's own way would read
+// files in the worktree that a task may have changed.
+func (w *worktree) remove() error {
+	err := removeAll(w.path)
+	if w.gitDir != "" && filepath.Dir(w.gitDir) == filepath.Join(w.repo.common, "worktrees") {
+		err = errors.Join(err, removeAll(w.gitDir))
+	}
+	return err
+}
+
+// sweep removes all worktrees in a directory, those that a killed run left
+// there too. Those of other runs may be in the making and are not touched,
+// which is why git's own prune is not used.
+func (r *repository) sweep(dir string) error {
+	admin := filepath.Join(r.common, "worktrees")
+	entries, err := os.ReadDir(admin)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		at, err := os.ReadFile(filepath.Join(admin, e.Name(), "gitdir"))
+		if err != nil {
+			continue // another's, half-made
+		}
+		if inside(dir, filepath.FromSlash(strings.TrimSpace(string(at)))) {
+			errs = append(errs, removeAll(filepath.Join(admin, e.Name())))
+		}
+	}
+	return errors.Join(append(errs, removeAll(dir))...)
+}
+
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// removeAll deletes a directory, read-only parts of it too.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	walkErr := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	if err := os.RemoveAll(dir); err != nil {
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "a worktree could not be removed", Cause: errors.Join(err, walkErr), Remedy: "remove " + dir + " by hand"}
+	}
+	return nil
+}
+
+// changed lists what differs between two commits or trees, relative to the
+// directory where the run works if it is inside.
+func (r *repository) changed(ctx context.Context, from, to string) ([]string, error) {
+	entries, err := r.diff(ctx, from, to)
+	out := []string{}
+	for _, e := range entries {
+		name := e.path
+		if r.prefix != "" {
+			if rel, ok := strings.CutPrefix(name, r.prefix+"/"); ok {
+				name = rel
+			} else {
+				name = strings.Repeat("../", strings.Count(r.prefix, "/")+1) + name
+			}
+		}
+		out = append(out, name)
+	}
+	return out, err
+}
