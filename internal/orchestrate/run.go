@@ -21,6 +21,8 @@ type Options struct {
 	Plan *TaskPlan
 	// Concurrency is how many tasks run at a time; 0 means 3.
 	Concurrency int
+	// Eager starts tasks early even where that may delay others.
+	Eager bool
 	// Isolation, if empty, is worktree in a git repository and else shared.
 	Isolation Isolation
 	Merge     MergeMode // "" means tree
@@ -260,7 +262,7 @@ func (r *running) carryOut(ctx context.Context) (Result, error) {
 	result := Result{Run: r.journal.meta.ID, Files: []string{}}
 	began := time.Now()
 	tasks, err := RunPlan(ctx, r.graph.plan, exec, Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
-		MaxRetries: r.opts.MaxRetries, Done: r.past.done, Emit: r.emit})
+		MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
 	busy := r.past.busy + time.Since(began)
 	result.Tasks, result.Usage = tasks, r.past.planned
 	// A time-out of the whole leaves what is done to be merged; somebody who

@@ -17,6 +17,9 @@ type Schedule struct {
 	// MaxRetries caps how often a task that failed is tried again, by class
 	// of error: see bridge.Class.Retries.
 	MaxRetries int
+	// Eager starts every task the moment that it could run, also where that
+	// may delay others: see choose.
+	Eager bool
 	// Done are results of an earlier run that need not be repeated, by id.
 	Done map[string]TaskResult
 	// Emit hears of everything that happens, progress concurrently with the
@@ -56,7 +59,7 @@ func RunPlan(ctx context.Context, p TaskPlan, exec Executor, s Schedule) ([]Task
 	if err != nil {
 		return nil, err
 	}
-	return runGraph(ctx, g, exec, s, choose(g, max(1, s.Limit)))
+	return runGraph(ctx, g, exec, s, choose(g, max(1, s.Limit), s.Eager))
 }
 
 func runGraph(ctx context.Context, g *graph, exec Executor, s Schedule, c chooser) ([]TaskResult, error) {

@@ -1,0 +1,5 @@
+package orchestrate
+
+const victimHome = "ORCHESTRATE_TEST_HOME"
+
+func victim() error { return nil }
