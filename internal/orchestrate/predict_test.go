@@ -79,4 +79,3 @@ func (b *byWaves) next() (int, bool) {
 	b.at++
 	return i, true
 }
-

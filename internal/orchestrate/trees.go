@@ -186,8 +186,9 @@ func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func
 	return j.Commit, t.emit(Event{Type: Joined, Task: task, Join: &j})
 }
 
-// keptRef names a commit of a run that belongs to no branch.
-func keptRef(run, name string) string { return "refs/copilot-bridge/" + run + "/" + name }
+// keptRef names a commit of a run that belongs to no branch. It must not look
+// like a branch's name, or git would not know which is meant.
+func keptRef(run, name string) string { return "refs/copilot-bridge-runs/" + run + "/" + name }
 
 // resolve gives a conflict to a session, once.
 func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs string, report func(Progress)) (commit string, err error) {
