@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"path/filepath"
 	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -12,6 +13,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
 // guardParts are what the guards of all sessions share, made when the first
@@ -39,6 +41,18 @@ func (p *guardParts) workspace(dir, home string) (*paths.Workspace, error) {
 	}
 	p.workspaces[dir] = ws
 	return ws, nil
+}
+
+// forget lets go of a workspace that is about to be removed.
+func (p *guardParts) forget(dir string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ws := p.workspaces[dir]
+	if ws == nil {
+		return nil
+	}
+	delete(p.workspaces, dir)
+	return ws.Close()
 }
 
 func (p *guardParts) close() error {
@@ -79,9 +93,12 @@ func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("tr
 // Guarding says for whom a guard stands.
 type Guarding struct {
 	Workspace string
-	Door      string
-	Caller    string // in questions; "" for Copilot
-	Asker     approval.Asker
+	// Rules is the directory whose policy file counts, if it is not the
+	// workspace: a worktree is a copy, and trust is given to the original.
+	Rules  string
+	Door   string
+	Caller string // in questions; "" for Copilot
+	Asker  approval.Asker
 	// Defaults decide where no rule speaks.
 	Defaults policy.Defaults
 	// Tools are the caller's own, which run on its side.
@@ -107,7 +124,11 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, sources, err := b.layers(ws.Root())
+	rules := ws.Root()
+	if g.Rules != "" {
+		rules = g.Rules
+	}
+	layers, sources, err := b.layers(rules)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +139,11 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	d := g.Defaults
 	d.Root, d.CaseInsensitive = ws.Root(), ws.CaseFolding()
 	d.Protected = append([]string{c.Home, c.AuditLogDir}, g.Protected...)
+	if rel, err := filepath.Rel(orchestrate.WorktreesDir(c.Home), ws.Root()); err == nil && filepath.IsLocal(rel) && rel != "." {
+		// A worktree of ours lies in our home. It is all that can be reached
+		// from there, so the rest of the home is as safe as ever.
+		d.Protected = append([]string{c.AuditLogDir}, g.Protected...)
+	}
 	if len(g.Layers) > 0 {
 		layers, sources = append(layers, g.Layers...), append(sources, g.Source)
 	}

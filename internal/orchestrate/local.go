@@ -42,7 +42,7 @@ func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)
 	}
 	defer func() { err = errors.Join(err, where.leave(ctx)) }()
 	title := l.run + " " + a.Task.ID + ": " + firstLine(a.Task.Description, 50)
-	out, err = l.converse(ctx, Opening{Dir: where.dir(), Title: title}, prompt(l.goal, a), report)
+	out, err = l.converse(ctx, Opening{Dir: where.dir(), Title: title, Task: a.Task.ID}, prompt(l.goal, a), report)
 	if err != nil {
 		return out, errors.Join(err, where.salvage(ctx, a))
 	}

@@ -59,7 +59,7 @@ func refusesFormat(err error) bool {
 }
 
 func ask(ctx context.Context, open Opener, dir, task string, format *bridge.ResponseFormat, report func(Progress)) (p Planned, err error) {
-	s, err := open(ctx, Opening{Dir: dir, Title: "plan: " + firstLine(task, 50), Planning: true})
+	s, err := open(ctx, Opening{Dir: dir, Title: "plan: " + firstLine(task, 50), Task: "the plan", Planning: true})
 	if err != nil {
 		return p, err
 	}

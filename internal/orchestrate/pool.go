@@ -21,6 +21,7 @@ type Session interface {
 type Opening struct {
 	Dir   string
 	Title string
+	Task  string // whose session it is, in a word, for whoever is asked for consent
 	// Planning sessions only look.
 	Planning bool
 }

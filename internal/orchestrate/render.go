@@ -73,3 +73,17 @@ func firstLine(text string, n int) string {
 	}
 	return line
 }
+
+// Waves are the ids of the tasks, wave by wave: those of a wave depend on
+// nothing in it or after it.
+func (p TaskPlan) Waves() ([][]string, error) {
+	g, err := newGraph(p)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]string, g.waves)
+	for _, i := range g.inWaves() {
+		out[g.wave[i]-1] = append(out[g.wave[i]-1], p.Tasks[i].ID)
+	}
+	return out, nil
+}

@@ -234,8 +234,24 @@ func (r *running) plan(ctx context.Context) (err error) {
 		}
 		return r.emit(e)
 	}
-	r.graph, err = newGraph(*plan)
-	return err
+	if r.graph, err = newGraph(*plan); err != nil {
+		return err
+	}
+	r.tell(Event{Type: PlanReady, Plan: plan, Resumed: true})
+	for _, t := range r.graph.plan.Tasks {
+		if done, ok := r.past.done[t.ID]; ok {
+			r.tell(Event{Type: TaskCompleted, Task: t.ID, Wave: done.Wave, Attempt: done.Attempts, Result: &done, Resumed: true})
+		}
+	}
+	return nil
+}
+
+// tell passes on what is on record already.
+func (r *running) tell(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.Time, e.Run = time.Now().UTC(), r.journal.meta.ID
+	r.opts.Watch(e)
 }
 
 // emit puts an event on record and passes it on.

@@ -20,10 +20,10 @@ const module = "github.com/copilot-bridge/copilot-bridge/"
 var allowed = map[string][]string{
 	"cmd/copilot-bridge": {"internal/cli"},
 	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/door/abp/contract", "internal/engine",
-		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/sessionstore", "internal/supervise"},
+		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/orchestrate", "internal/sessionstore", "internal/supervise"},
 	"internal/app": {"internal/agent/acp", "internal/agent/auto", "internal/agent/runner", "internal/agent/sdk", "internal/bridge", "internal/chat", "internal/config", "internal/door/abp", "internal/door/abp/contract", "internal/door/acp", "internal/door/anthropic", "internal/door/front", "internal/door/openai", "internal/door/toolbus", "internal/copilotruntime", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
-		"internal/guard/redact", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
+		"internal/guard/redact", "internal/orchestrate", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
 	"internal/chat":              {"internal/bridge", "internal/engine"},
 	"internal/engine":            {"internal/bridge", "internal/sessionstore"},
 	"internal/acpwire":           {},

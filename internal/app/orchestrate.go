@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// Orchestrating says for whom a task is done in parts.
+type Orchestrating struct {
+	// Workspace is where the user works; its policy file counts for every
+	// part, wherever that is done.
+	Workspace string
+	Door      string
+	Asker     approval.Asker
+}
+
+// Orchestration fills in what a run of orchestrate needs of the bridge: where
+// its state is kept, and sessions with the guard in front of them.
+func (b *Bridge) Orchestration(o Orchestrating, with orchestrate.Options) orchestrate.Options {
+	c := b.opts.Config
+	with.Home, with.Dir = c.Home, o.Workspace
+	with.Environ, with.Logger, with.MaxRetries = slices.Clone(b.opts.Environ), b.opts.Logger, c.MaxRetries
+	with.Open = b.opener(o)
+	return with
+}
+
+// RoomFor sees to it that so many turns can run at a time.
+func RoomFor(c *config.Config, turns int) {
+	c.Engine.MaxConcurrent = max(c.Engine.MaxConcurrent, turns)
+}
+
+func (b *Bridge) opener(o Orchestrating) orchestrate.Opener {
+	return func(ctx context.Context, what orchestrate.Opening) (orchestrate.Session, error) {
+		g := Guarding{Workspace: what.Dir, Rules: o.Workspace, Door: o.Door, Asker: partAsker{o.Asker, what.Task}, Defaults: policy.DefaultsRun()}
+		if what.Planning {
+			g.Asker, g.Defaults = approval.Nobody{}, policy.DefaultsServe()
+		}
+		gate, err := b.Gate(g)
+		if err != nil {
+			return nil, err
+		}
+		spec := b.Spec(bridge.ProfileAgent, what.Dir)
+		spec.Gate = gate
+		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: o.Door, Keep: !what.Planning, Title: what.Title})
+		if err != nil {
+			return nil, errors.Join(err, b.leave(o, what.Dir))
+		}
+		return &partSession{Session: s, discard: what.Planning, leave: func() error { return b.leave(o, what.Dir) }}, nil
+	}
+}
+
+// leave lets go of a worktree.
+func (b *Bridge) leave(o Orchestrating, dir string) error {
+	if dir == o.Workspace {
+		return nil
+	}
+	return b.guard.forget(dir)
+}
+
+// partSession is a session for parts of a task.
+type partSession struct {
+	*engine.Session
+	discard bool // nobody will want it back
+	leave   func() error
+}
+
+func (s *partSession) Close(ctx context.Context) error {
+	if s.discard {
+		return errors.Join(s.Discard(ctx), s.leave())
+	}
+	return errors.Join(s.Session.Close(ctx), s.leave())
+}
+
+// partAsker says which part wants something: several may at a time.
+type partAsker struct {
+	approval.Asker
+	part string
+}
+
+func (a partAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	q.Summary += " (for " + a.part + ")"
+	return a.Asker.Ask(ctx, q)
+}
