@@ -142,7 +142,7 @@ func (r *running) cleanUp(ctx context.Context, result Result) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if err := r.repo.sweep(r.worktrees()); err != nil {
+	if err := r.repo.sweep(ctx, r.worktrees()); err != nil {
 		return err
 	}
 	id := r.journal.meta.ID

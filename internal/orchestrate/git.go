@@ -108,6 +108,8 @@ type repository struct {
 	top    string // root of the working tree
 	prefix string // the directory in it where the run works, "" for the root
 	common string // git's own directory
+	// lockFile is held while the list of worktrees is changed.
+	lockFile string
 }
 
 // oldest is the first git that merges without a working tree.

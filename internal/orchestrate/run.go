@@ -134,6 +134,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 		return err
 	}
 	m.Isolation, r.repo = IsolationWorktree, repo
+	repo.lockFile = filepath.Join(r.opts.Home, "worktrees.lock")
 	if err := makePrivate(scratch); err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (r *running) sitting(ctx context.Context) (result Result, err error) {
 	r.prepare()
 	// What was begun before is brought to its end first.
 	if r.repo != nil {
-		if err := errors.Join(r.repo.sweep(r.worktrees()), clearScratch(r.journal.dir)); err != nil {
+		if err := errors.Join(r.repo.sweep(ctx, r.worktrees()), clearScratch(r.journal.dir)); err != nil {
 			return result, err
 		}
 		if err := r.finishMerge(ctx); err != nil {
@@ -305,7 +306,7 @@ func (r *running) carryOut(ctx context.Context) (Result, error) {
 	result.summarize(r.graph, busy)
 	if err != nil {
 		result.Success = false
-		return result, errors.Join(err, r.tidy())
+		return result, errors.Join(err, r.tidy(ctx))
 	}
 	if err := r.journal.put("result.json", result); err != nil {
 		return result, err
@@ -337,11 +338,11 @@ func filesOf(tasks []TaskResult) []string {
 }
 
 // tidy removes the worktrees of a run that goes on another time.
-func (r *running) tidy() error {
+func (r *running) tidy(ctx context.Context) error {
 	if r.repo == nil {
 		return nil
 	}
-	return r.repo.sweep(r.worktrees())
+	return r.repo.sweep(ctx, r.worktrees())
 }
 
 // clearScratch removes what a killed git or merge left in the run's directory.

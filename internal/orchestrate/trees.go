@@ -60,7 +60,7 @@ func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) 
 	}
 	dir, err := w.work()
 	if err != nil {
-		return nil, errors.Join(err, w.remove())
+		return nil, errors.Join(err, w.remove(ctx))
 	}
 	return &ownTree{w, t, dir}, nil
 }
@@ -90,7 +90,7 @@ func (o *ownTree) salvage(ctx context.Context, a Assignment) error {
 }
 
 func (o *ownTree) leave(ctx context.Context) error {
-	return errors.Join(o.trees.pool.Retire(ctx, o.work), o.remove())
+	return errors.Join(o.trees.pool.Retire(ctx, o.work), o.remove(ctx))
 }
 
 // lock waits for the turn to join.
@@ -202,7 +202,7 @@ func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, w.remove()) }()
+	defer func() { err = errors.Join(err, w.remove(ctx)) }()
 	if err := w.lay(ctx, m); err != nil {
 		return "", err
 	}

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
 // branchOf is where the work of a task is kept. Ids may hold what branch names
@@ -54,21 +56,48 @@ func (r *repository) addWorktree(ctx context.Context, dir, name, branch, commit 
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"worktree", "add", "--quiet", "--force"}
-	if branch != "" {
-		args = append(args, "-B", branch)
+	w := &worktree{repo: r, path: path, base: commit, branch: branch}
+	err = w.register(ctx)
+	if err == nil {
+		w.gitDir, err = r.git.line(ctx, call{dir: path, args: []string{"rev-parse", "--path-format=absolute", "--git-dir"}})
+	}
+	if err == nil {
+		// Apart from the above, so that several can be filled at a time.
+		_, _, err = r.git.run(ctx, call{dir: path, gitDir: w.gitDir, args: []string{"reset", "--hard", "--quiet"}})
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.remove(ctx))
+	}
+	return w, nil
+}
+
+// register makes an empty worktree. git looks at all of a repository's
+// worktrees meanwhile and fails if it finds one half-made, so ours are made
+// and removed under a lock; those of others can only be tried again for.
+func (w *worktree) register(ctx context.Context) error {
+	unlock, err := w.repo.lock(ctx)
+	if err != nil {
+		return err
+	}
+	args := []string{"worktree", "add", "--quiet", "--force", "--no-checkout"}
+	if w.branch != "" {
+		args = append(args, "-B", w.branch)
 	} else {
 		args = append(args, "--detach")
 	}
-	w := &worktree{repo: r, path: path, base: commit, branch: branch}
-	if _, _, err := r.git.run(ctx, r.at(append(args, path, commit)...)); err != nil {
-		return nil, errors.Join(err, w.remove())
+	for range 3 {
+		if _, _, err = w.repo.git.run(ctx, w.repo.at(append(args, w.path, w.base)...)); err == nil || ctx.Err() != nil {
+			break
+		}
 	}
-	w.gitDir, err = r.git.line(ctx, call{dir: path, args: []string{"rev-parse", "--path-format=absolute", "--git-dir"}})
-	if err != nil {
-		return nil, errors.Join(err, w.remove())
-	}
-	return w, nil
+	return errors.Join(err, unlock())
+}
+
+// lock excludes other processes of ours from the list of worktrees.
+func (r *repository) lock(ctx context.Context) (unlock func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return durable.Lock(ctx, r.lockFile)
 }
 
 // work is the directory of the worktree that corresponds to the user's.
@@ -117,18 +146,27 @@ func (w *worktree) commit(ctx context.Context, message string, parents ...string
 
 // remove deletes the worktree; its commits stay. git's own way would read
 // files in the worktree that a task may have changed.
-func (w *worktree) remove() error {
+func (w *worktree) remove(ctx context.Context) error {
 	err := removeAll(w.path)
-	if w.gitDir != "" && filepath.Dir(w.gitDir) == filepath.Join(w.repo.common, "worktrees") {
-		err = errors.Join(err, removeAll(w.gitDir))
+	if w.gitDir == "" || filepath.Dir(w.gitDir) != filepath.Join(w.repo.common, "worktrees") {
+		return err
 	}
-	return err
+	unlock, lockErr := w.repo.lock(context.WithoutCancel(ctx))
+	if lockErr != nil {
+		return errors.Join(err, lockErr)
+	}
+	return errors.Join(err, removeAll(w.gitDir), unlock())
 }
 
 // sweep removes all worktrees in a directory, those that a killed run left
 // there too. Those of other runs may be in the making and are not touched,
 // which is why git's own prune is not used.
-func (r *repository) sweep(dir string) error {
+func (r *repository) sweep(ctx context.Context, dir string) (err error) {
+	unlock, err := r.lock(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	admin := filepath.Join(r.common, "worktrees")
 	entries, err := os.ReadDir(admin)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
