@@ -1,10 +1,8 @@
 package orchestrate
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -79,14 +77,10 @@ func ParsePlan(data []byte) (TaskPlan, error) {
 		return TaskPlan{}, invalid("the plan is larger than %d MiB", MaxPlanBytes>>20)
 	}
 	var in planJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&in); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil {
 		return TaskPlan{}, invalid("the plan is not the JSON that was asked for: %v", err)
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return TaskPlan{}, invalid("there is something after the plan's JSON")
-	}
-	plan := TaskPlan{Dependencies: map[string][]string{}}
+	plan := TaskPlan{Tasks: make([]SubTask, 0, len(in.Tasks)), Dependencies: make(map[string][]string, len(in.Tasks))}
 	for _, t := range in.Tasks {
 		c := Complexity(strings.ToUpper(strings.TrimSpace(t.Complexity)))
 		if c == "" {
@@ -108,8 +102,11 @@ func (p *TaskPlan) readDependencies(raw json.RawMessage) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
-	var byTask map[string][]string
-	if json.Unmarshal(raw, &byTask) == nil {
+	if raw[0] == '{' {
+		byTask := make(map[string][]string, len(p.Tasks))
+		if err := json.Unmarshal(raw, &byTask); err != nil {
+			return invalid(`"dependencies" must map the id of a task to a list of ids: %v`, err)
+		}
 		for id, on := range byTask {
 			p.depend(id, on)
 		}
@@ -130,6 +127,9 @@ func (p *TaskPlan) readDependencies(raw json.RawMessage) error {
 
 func (p *TaskPlan) depend(id string, on []string) {
 	id = strings.TrimSpace(id)
+	if p.Dependencies[id] == nil && len(on) > 0 {
+		p.Dependencies[id] = make([]string, 0, len(on))
+	}
 	for _, d := range on {
 		p.Dependencies[id] = append(p.Dependencies[id], strings.TrimSpace(d))
 	}

@@ -34,8 +34,6 @@ type Options struct {
 	// Watch hears of every event, one at a time. It must not block for long.
 	Watch  func(Event)
 	Logger *slog.Logger
-	// executor replaces Local, for tests.
-	executor func(*running) Executor
 }
 
 func (o Options) withDefaults() Options {
@@ -272,13 +270,9 @@ func (r *running) emit(e Event) error {
 
 // carryOut runs the tasks, puts their work together and brings it to the user.
 func (r *running) carryOut(ctx context.Context) (Result, error) {
-	var exec Executor = r.local()
-	if r.opts.executor != nil {
-		exec = r.opts.executor(r)
-	}
 	result := Result{Run: r.journal.meta.ID, Files: []string{}}
 	began := time.Now()
-	tasks, err := RunPlan(ctx, r.graph.plan, exec, Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
+	tasks, err := RunPlan(ctx, r.graph.plan, r.local(), Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
 		MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
 	busy := r.past.busy + time.Since(began)
 	result.Tasks, result.Usage = tasks, r.past.planned
