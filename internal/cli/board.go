@@ -17,6 +17,7 @@ import (
 type board struct {
 	c   *console
 	now func() time.Time
+	off bool // machines watch
 
 	mu     sync.Mutex // events against the clock
 	doing  string     // before there is a plan, and after the tasks
@@ -43,7 +44,7 @@ func newBoard(c *console) *board {
 
 // tick keeps the times true until the returned function is called.
 func (b *board) tick() (stop func()) {
-	if !b.c.errTTY {
+	if b.off || !b.c.errTTY {
 		return func() {}
 	}
 	quit, done := make(chan struct{}), make(chan struct{})

@@ -224,6 +224,7 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 		who = approval.Yes{}
 	}
 	board := newBoard(p.console)
+	board.off = o.json
 	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: who}, orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: board.event,
@@ -232,15 +233,16 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 		opts.Watch = func(e orchestrate.Event) { _ = p.printJSON(e) } // a failure is noticed by the stream
 	} else {
 		p.header(b, o.dir)
-		defer board.tick()()
 	}
 	var r orchestrate.Result
 	var err error
+	stop := board.tick()
 	if o.resume != "" {
 		r, err = orchestrate.Resume(ctx, o.resume, opts)
 	} else {
 		r, err = orchestrate.Run(ctx, opts)
 	}
+	stop()
 	if err == nil {
 		err = verdict(r)
 	}

@@ -20,6 +20,11 @@ type move struct {
 // that led here.
 func answer(req *Request, t *turn) Reply {
 	box := newToolbox(req)
+	// Planning happens with tools that may be fewer than the parts will have.
+	if plan, ok := planned(t.user, func(string) bool { return true }); ok {
+		return plan
+	}
+	t.user = ownPart(t.user)
 	intents, all := readIntents(t.user, box.offered)
 	if len(intents) == 0 {
 		return unasked(req, t, box)
