@@ -391,3 +391,28 @@ func TestOrchestrateKilled(t *testing.T) {
 		s.clean()
 	}
 }
+
+// A part cannot reach out of its worktree, not even into the user's own tree,
+// and the policy of the user's workspace counts there.
+func TestPartsAreGuarded(t *testing.T) {
+	s := newStudio(t)
+	s.write(".agent-policy.yaml", "writes: { deny: [\"locked/**\"] }\n")
+	var parts []orchestrate.SubTask
+	for id, path := range map[string]string{"outside": filepath.Join(s.dir, "evil.txt"), "home": filepath.Join(s.home, "bridge", "policy.yaml"),
+		"locked": "locked/x.txt", "policy": ".agent-policy.yaml.tmp/../.agent-policy.yaml", "git": ".git"} {
+		parts = append(parts, part(id, orchestrate.Small, tool("create", map[string]string{"path": path, "file_text": "evil\n"})))
+	}
+	parts = append(parts, part("fine", orchestrate.Small, tool("create", map[string]string{"path": "fine.txt", "file_text": "fine\n"})))
+	r, code, _ := s.run("try it", "--plan", s.plan(orchestrate.TaskPlan{Tasks: parts}), "--yes", "--max-concurrency", "6")
+	if code != 5 || r.Done != 1 || r.Failed != 5 {
+		t.Errorf("exit %d: %s", code, r.Summary)
+	}
+	for _, x := range r.Tasks {
+		if x.ID != "fine" && (x.Error == nil || x.Error.Code != "denied") {
+			t.Errorf("%s: %s %v", x.ID, x.State, x.Error)
+		}
+	}
+	if got := s.git("status", "--porcelain"); got != "?? .agent-policy.yaml\n?? fine.txt" {
+		t.Error(got)
+	}
+}
