@@ -1,12 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
@@ -117,7 +113,7 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 		}
 		return usage(cmd, "--%s=%q: must be one of %s", flag, value, strings.Join(values, ", "))
 	}
-	if err := cmpErr(oneOf("isolation", o.isolation, isolations), oneOf("merge", o.merge, mergeModes), oneOf("plan-only", o.planOnly, planForms)); err != nil {
+	if err := cmp.Or(oneOf("isolation", o.isolation, isolations), oneOf("merge", o.merge, mergeModes), oneOf("plan-only", o.planOnly, planForms)); err != nil {
 		return err
 	}
 	fresh := hasTask || o.planFile != "" || o.planOnly != ""
@@ -136,15 +132,6 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 		return usage(cmd, "give a task in quotes, --plan FILE, --resume ID or --list")
 	case o.task == "-" && o.planFile == "-":
 		return usage(cmd, "standard input can be the task or the plan, not both")
-	}
-	return nil
-}
-
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -261,46 +248,6 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 	return &exitError{code: exitCode(err), err: quietIfCanceled(err)}
 }
 
-// verdict is the error that a run comes to which did not fail as such.
-func verdict(r orchestrate.Result) error {
-	if r.Success {
-		return nil
-	}
-	first := &bridge.Error{Code: bridge.CodeConflict, Message: r.Summary}
-	for _, t := range r.Tasks {
-		if t.Error != nil {
-			first = &bridge.Error{Code: t.Error.Code, Message: fmt.Sprintf("%s: %s", t.ID, t.Error.Error()), Remedy: t.Error.Remedy, Status: t.Error.Status}
-			break
-		}
-	}
-	if r.Done == 0 {
-		return first
-	}
-	partly := &bridge.Error{Code: first.Code, Message: "partly done: " + r.Summary, Remedy: "go on with `copilot-bridge orchestrate --resume " + r.Run + "`"}
-	return &exitError{code: exitPartly, err: partly}
-}
-
-// orchestratedLine is the last line with --json.
-type orchestratedLine struct {
-	Type string `json:"type"`
-	orchestrate.Result
-	ExitCode int           `json:"exit_code"`
-	Error    *bridge.Error `json:"error,omitempty"`
-}
-
-func (p *program) orchestrated(r orchestrate.Result, err error) error {
-	out := orchestratedLine{Type: "result", Result: r, ExitCode: exitCode(err)}
-	if err != nil {
-		e := *bridge.AsError(err)
-		e.Message, e.Cause = err.Error(), nil
-		out.Error = &e
-	}
-	if werr := p.printJSON(out); werr != nil || err == nil {
-		return werr
-	}
-	return &exitError{code: out.ExitCode, err: quietIfCanceled(err), told: true}
-}
-
 // header says who answers, and where.
 func (p *program) header(b *app.Bridge, dir string) {
 	c := p.console
@@ -308,113 +255,4 @@ func (p *program) header(b *app.Bridge, dir string) {
 	if n := b.Answers.Notice; n != "" {
 		c.line(c.style.loud("! " + n))
 	}
-}
-
-// readPlan reads a plan of the user's.
-func (p *program) readPlan(name string) (orchestrate.TaskPlan, error) {
-	in := p.env.Stdin
-	if name != "-" {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(p.env.Dir, path)
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return orchestrate.TaskPlan{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read the plan " + name, Cause: pathCause(err), Remedy: "name an existing file"}
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, orchestrate.MaxPlanBytes+1))
-	if err != nil {
-		return orchestrate.TaskPlan{}, fmt.Errorf("read the plan: %w", err)
-	}
-	plan, err := orchestrate.ParsePlan(data)
-	if err != nil {
-		e := *bridge.AsError(err)
-		e.Message = name + ": " + e.Message
-		e.Remedy = "correct the plan; docs/orchestrate.md shows its form"
-		return plan, &e
-	}
-	return plan, nil
-}
-
-func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOptions) error {
-	if !o.json {
-		p.header(b, o.dir)
-	}
-	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}}, orchestrate.Options{})
-	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, o.task, func(s orchestrate.Progress) {
-		p.console.show([]liveLine{{"… planning: " + approval.Visible(s.Text), p.console.style.dim}})
-	})
-	p.console.show(nil)
-	if err != nil {
-		return err
-	}
-	if planned.Problem != "" {
-		p.console.line(p.console.style.yellow("! the model's plan could not be used, so the task is one part: " + approval.Visible(planned.Problem)))
-	}
-	return p.printPlan(planned.Plan, o)
-}
-
-func (p *program) printPlan(plan orchestrate.TaskPlan, o *orchestrateOptions) error {
-	form := o.planOnly
-	if o.json {
-		form = "json"
-	}
-	var text string
-	var err error
-	switch form {
-	case "json":
-		return p.printJSON(plan)
-	case "mermaid":
-		text, err = plan.Mermaid()
-	default:
-		text, err = plan.Text()
-	}
-	return errors.Join(err, p.print(harmless(text)))
-}
-
-func (p *program) listRuns(cfg *config.Config, asJSON bool) error {
-	runs, err := orchestrate.Runs(cfg.Home)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		if runs == nil {
-			runs = []orchestrate.Listed{}
-		}
-		return p.printJSON(runs)
-	}
-	if len(runs) == 0 {
-		p.console.line("no runs yet")
-		return nil
-	}
-	for _, r := range runs {
-		state := "unfinished"
-		if r.Outcome != nil {
-			state = fmt.Sprintf("%d of %d done", r.Outcome.Done, len(r.Outcome.Tasks))
-		}
-		if err := p.print(fmt.Sprintf("%s  %-14s  %s  %s\n", r.ID, state, approval.Visible(shorten(r.Dir, "", p.env.HomeDir)), fit(approval.Visible(r.Task), 60))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *program) completeRuns(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const how = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	cfg, err := p.load(nil)
-	if err != nil {
-		return nil, how
-	}
-	runs, err := orchestrate.Runs(cfg.Home)
-	if err != nil {
-		return nil, how
-	}
-	out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest run")}
-	for _, r := range runs {
-		out = append(out, cobra.CompletionWithDesc(r.ID, fit(approval.Visible(r.Task), 60)))
-	}
-	return out, how
 }

@@ -1,7 +1,6 @@
 package orchestrate
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -64,10 +61,10 @@ func createJournal(ctx context.Context, home string, m Meta) (*journal, error) {
 		return nil, err
 	}
 	j.meta = m
-	if err := j.put("run.json", m); err != nil {
+	if err := errors.Join(j.put("run.json", m), j.openEvents()); err != nil {
 		return nil, errors.Join(err, j.close())
 	}
-	return j, j.openEvents()
+	return j, nil
 }
 
 // openJournal opens the directory of a run that was interrupted and replays
@@ -170,156 +167,4 @@ func (j *journal) close() error {
 		err = j.events.Close()
 	}
 	return errors.Join(err, j.unlock())
-}
-
-// replay is what the events of a run say.
-type replay struct {
-	plan    *TaskPlan
-	planned bridge.Usage
-	done    map[string]TaskResult
-	joins   []Join
-	// pending is a merge that was begun and not finished; merged, the last
-	// that was.
-	pending, merged *Merge
-	outcome         *Result
-	conflicts       []Conflict
-	busy            time.Duration
-}
-
-// replayEvents reads a journal up to the first line that is not whole, and
-// says how many bytes that is.
-func replayEvents(data []byte) (*replay, int, error) {
-	r := &replay{done: map[string]TaskResult{}}
-	whole := 0
-	var first, last time.Time // of the tasks of one sitting
-	sitting := func() {
-		if !first.IsZero() && last.After(first) {
-			r.busy += last.Sub(first)
-		}
-		first, last = time.Time{}, time.Time{}
-	}
-	for whole < len(data) {
-		end := bytes.IndexByte(data[whole:], '\n')
-		if end < 0 {
-			break
-		}
-		var e Event
-		if err := json.Unmarshal(data[whole:whole+end], &e); err != nil {
-			if bytes.IndexByte(data[whole+end+1:], '\n') < 0 {
-				break // the end of a file that was not flushed
-			}
-			return nil, 0, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the journal of the run is damaged at byte %d", whole), Cause: err,
-				Remedy: "start the task anew"}
-		}
-		whole += end + 1
-		switch e.Type {
-		case RunStarted:
-			sitting()
-			r.outcome = nil
-		case TaskStarted:
-			if first.IsZero() {
-				first = e.Time
-			}
-		case TaskCompleted:
-			last = e.Time
-		default:
-		}
-		r.add(e)
-	}
-	sitting()
-	return r, whole, nil
-}
-
-func (r *replay) add(e Event) {
-	switch e.Type {
-	case PlanReady:
-		r.plan = e.Plan
-		if e.Usage != nil {
-			r.planned = *e.Usage
-		}
-	case TaskCompleted:
-		if e.Result != nil && e.Result.State == Done {
-			r.done[e.Task] = *e.Result
-		}
-	case Joined:
-		if e.Join != nil {
-			r.joins = append(r.joins, *e.Join)
-		}
-	case Conflicted:
-		if e.Conflict != nil && e.Conflict.Resolved {
-			r.conflicts = append(r.conflicts, *e.Conflict)
-		}
-	case MergeStarted:
-		r.pending = e.Merge
-	case MergeDone:
-		r.pending, r.merged = nil, e.Merge
-	case PlanCompleted:
-		r.outcome = e.Outcome
-	case RunStarted, TaskStarted, TaskProgress, TaskRetry, TaskSkipped, Noticed:
-	}
-}
-
-// Listed is one run in the list of runs.
-type Listed struct {
-	Meta
-	// Outcome is nil for a run that was not finished.
-	Outcome *Result `json:"outcome,omitempty"`
-}
-
-// Runs lists the runs of a home, the newest first.
-func Runs(home string) ([]Listed, error) {
-	entries, err := os.ReadDir(RunsDir(home))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var out []Listed
-	for _, e := range entries {
-		dir := filepath.Join(RunsDir(home), e.Name())
-		m, err := readMeta(dir)
-		if err != nil {
-			continue // not a run, or one that cannot be resumed
-		}
-		l := Listed{Meta: m}
-		if data, err := durable.ReadFile(filepath.Join(dir, "result.json")); err == nil {
-			var r Result
-			if json.Unmarshal(data, &r) == nil {
-				l.Outcome = &r
-			}
-		}
-		out = append(out, l)
-	}
-	slices.SortFunc(out, func(a, b Listed) int { return strings.Compare(b.ID, a.ID) })
-	return out, nil
-}
-
-// FindRun returns the run that an id, the beginning of one, or "last" names.
-func FindRun(home, id string) (Meta, error) {
-	runs, err := Runs(home)
-	if err != nil {
-		return Meta{}, err
-	}
-	if id == "last" && len(runs) > 0 {
-		return runs[0].Meta, nil
-	}
-	var found []Meta
-	for _, r := range runs {
-		if r.ID == id {
-			return r.Meta, nil
-		}
-		if id != "" && strings.HasPrefix(r.ID, id) {
-			found = append(found, r.Meta)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return Meta{}, noRun(id)
-	case 1:
-		return found[0], nil
-	}
-	return Meta{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%d runs begin with %q", len(found), id), Remedy: "give more of the id, such as " + found[0].ID}
-}
-
-func noRun(id string) error {
-	return &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no run %q", id),
-		Remedy: "`copilot-bridge orchestrate --list` shows what there is"}
 }

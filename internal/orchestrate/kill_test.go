@@ -82,11 +82,10 @@ func (y *yard) finished(run string) []string {
 	return out
 }
 
-// TestKill kills runs at random points, 50 times, some of them again while
+// TestKill kills runs at random points, kills times, some of them again while
 // they are resumed, and sees them to their end: the tree is right, what was
 // finished is not repeated, what the user had is there, and nothing is left.
 func TestKill(t *testing.T) {
-	const kills = 50
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)

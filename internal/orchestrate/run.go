@@ -4,53 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
-
-// Options are what a run needs. Home, Dir, Task and Open are required.
-type Options struct {
-	Home string // the bridge's state: journals and worktrees are kept there
-	Dir  string // where to work
-	Task string
-	// Plan is carried out; without one the model is asked.
-	Plan *TaskPlan
-	// Concurrency is how many tasks run at a time; 0 means 3.
-	Concurrency int
-	// Eager starts tasks early even where that may delay others.
-	Eager bool
-	// Isolation, if empty, is worktree in a git repository and else shared.
-	Isolation Isolation
-	Merge     MergeMode // "" means tree
-	// TaskTimeout bounds each attempt at a task, Timeout the whole.
-	TaskTimeout, Timeout time.Duration
-	MaxRetries           int
-	Environ              []string // for git
-	Open                 Opener
-	// Watch hears of every event, one at a time. It must not block for long.
-	Watch  func(Event)
-	Logger *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	if o.Concurrency <= 0 {
-		o.Concurrency = DefaultConcurrency
-	}
-	if o.Merge == "" {
-		o.Merge = MergeTree
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Watch == nil {
-		o.Watch = func(Event) {}
-	}
-	return o
-}
 
 // running is one sitting of a run: from its beginning, or from where a
 // journal leaves off, to its end.

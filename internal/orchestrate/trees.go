@@ -35,6 +35,7 @@ type trees struct {
 	lost  map[string]error  // joins that failed for good
 	names map[string]string // what a commit is the work of
 	usage bridge.Usage      // of resolving conflicts
+	last  bool              // nothing is tried again any more
 }
 
 func newTrees(repo *repository, run, path, base, goal string, emit func(Event) error) *trees {
@@ -215,6 +216,8 @@ func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs
 	}
 	left, lookErr := w.unresolved(m)
 	switch {
+	case bridge.Classify(err) != bridge.ClassFatal && !t.last:
+		return "", errors.Join(err, retired) // the task is tried again, and this with it
 	case err != nil:
 		c.Message = "the attempt to resolve it failed: " + firstLine(err.Error(), 300)
 	case retired != nil || lookErr != nil:
@@ -245,7 +248,7 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 		return "", nil, err
 	}
 	defer unlock()
-	head = t.base
+	head, t.last = t.base, true
 	skip := map[int]bool{}
 	for {
 		var works []string

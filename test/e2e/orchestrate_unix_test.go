@@ -176,10 +176,10 @@ func twelve() orchestrate.TaskPlan {
 	for i := range 12 {
 		id := fmt.Sprintf("p%d", i)
 		steps := []string{edit("big.txt", line(10*i), "edited by "+id)}
-		switch {
-		case i == 0 || i == 6:
+		switch i {
+		case 0, 6:
 			steps = append(steps, tool("create", map[string]string{"path": "made-" + id + ".txt", "file_text": "by " + id + "\nend\n"}))
-		case i == 5 || i == 11:
+		case 5, 11:
 			steps = append(steps, edit(fmt.Sprintf("made-p%d.txt", i/6*6), "end", "end, says "+id))
 		}
 		p.Tasks = append(p.Tasks, part(id, []orchestrate.Complexity{orchestrate.Small, orchestrate.Medium, orchestrate.Large}[i%3], steps...))
@@ -320,6 +320,7 @@ func TestPlansOfTheModel(t *testing.T) {
 	}{
 		"fenced":   {"Here you are:\n```json\n" + good + "\n```\n", "", 2, 1},
 		"repaired": {strings.Replace(good, `"dependsOn":["one"]`, `"dependsOn":["three"]`, 1), good, 2, 2},
+		"refused":  {"refuse", "```\n" + good + "\n```", 2, 2},
 		"given up": {"I would rather not.", "Really not.", 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,7 +331,14 @@ func TestPlansOfTheModel(t *testing.T) {
 				switch user := r.LastUser(); {
 				case strings.HasPrefix(user, "Divide the task below"):
 					turns.Add(1)
-					schema.Store(bytes.Contains(r.Raw, []byte(`"json_schema"`)))
+					bound := bytes.Contains(r.Raw, []byte(`"json_schema"`))
+					schema.Store(schema.Load() || bound)
+					switch {
+					case tt.first == "refuse" && bound:
+						return rehearsal.Reply{rehearsal.Status(400, "response_format is not supported")}, true
+					case tt.first == "refuse":
+						return rehearsal.Reply{rehearsal.Text(tt.second)}, true
+					}
 					return rehearsal.Reply{rehearsal.Text(tt.first)}, true
 				case strings.HasPrefix(user, "This is not a plan"):
 					turns.Add(1)
@@ -344,7 +352,7 @@ func TestPlansOfTheModel(t *testing.T) {
 				return nil, false
 			})
 			r, code, _ := s.run("make two files")
-			if code != 0 || len(r.Tasks) != tt.tasks || turns.Load() != tt.turns || !schema.Load() || told.Load() != (tt.turns == 2) {
+			if code != 0 || len(r.Tasks) != tt.tasks || turns.Load() != tt.turns || !schema.Load() || told.Load() != (tt.turns == 2 && tt.first != "refuse") {
 				t.Fatalf("exit %d, %d turns, schema %v, told %v: %+v", code, turns.Load(), schema.Load(), told.Load(), r)
 			}
 			if tt.tasks == 2 && !strings.Contains(s.tree(), "== two.txt\n2\n") {
