@@ -14,7 +14,7 @@ const (
 	exitUsage       = 2 // a wrong flag, argument or configuration value
 	exitUnavailable = 3 // Copilot, or the provider in its place, cannot answer
 	exitDenied      = 4 // by policy or by a person
-	exitPartly      = 5 // some of it was done, some was denied
+	exitPartly      = 5 // some of it was done, some failed, was skipped or denied
 	exitInterrupted = 130
 )
 

@@ -2,6 +2,7 @@ package orchestrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -17,7 +18,8 @@ import (
 // directory, without a runtime: for the tests of everything around it.
 //
 //	do: write PATH TEXT      do: append PATH TEXT     do: remove PATH
-//	do: replace PATH OLD NEW                          do: fail CODE
+//	do: replace PATH OLD NEW do: program PATH         do: link PATH TARGET
+//	do: fail CODE            do: hang                 do: commit
 type worker struct {
 	opening Opening
 	log     string // a file that gets a line for each task
@@ -82,7 +84,13 @@ func (w *worker) do(ctx context.Context, words []string) error {
 	case "write":
 		return os.WriteFile(path, []byte(strings.Join(words[2:], " ")+"\n"), 0o644)
 	case "remove":
-		return os.Remove(path)
+		return os.RemoveAll(path)
+	case "program":
+		return os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755)
+	case "link":
+		return os.Symlink(words[2], path)
+	case "commit": // what tasks are told not to do
+		return errors.Join(gitIn(w.opening.Dir, "add", "-A"), gitIn(w.opening.Dir, "-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "x"))
 	case "fail":
 		return &bridge.Error{Code: bridge.Code(words[1]), Message: "planted"}
 	case "hang":

@@ -12,7 +12,9 @@
 //  3. directives in the last user message (below);
 //  4. the reading of the last user message as a simple request, such as
 //     "create hello.txt saying hi" or "run the tests", turned into calls of
-//     tools that the request offers, and a sentence about what came of them;
+//     tools that the request offers, and a sentence about what came of them.
+//     Asked by the orchestrator for a plan, it divides such a message into its
+//     requests;
 //  5. an echo.
 //
 // The same request always gets the same reply, except where directives count

@@ -1,0 +1,101 @@
+//go:build unix
+
+package orchestrate
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Everything that a tree can hold arrives: programs, links, files in the place
+// of directories and the other way round, line endings as the user has them.
+func TestKindsOfChanges(t *testing.T) {
+	y := newYard(t)
+	y.write("crlf.bat", "one\r\ntwo\r\n")
+	y.write(".gitattributes", "*.bat text eol=crlf\n")
+	y.write("dir/inner/x.txt", "x\n")
+	y.write("file", "f\n")
+	y.write("tool.sh", "#!/bin/sh\n")
+	y.git("add", "-A")
+	y.git("commit", "-q", "-m", "more")
+	if err := os.Chmod(filepath.Join(y.dir, "README.md"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := TaskPlan{Tasks: []SubTask{
+		task("modes", "program tool.sh", "program new.sh", "append README.md more", "link link README.md"),
+		task("places", "remove dir", "write dir file-now", "remove file", "write file/y.txt y"),
+		task("text", "append crlf.bat three", "write ünïcödé.txt text"),
+	}}
+	p.Tasks[0].Description = strings.Replace(p.Tasks[0].Description, "do: program tool.sh", "do: remove tool.sh\ndo: program tool.sh", 1)
+	r, err := Run(t.Context(), y.options(p))
+	if err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	y.expect(map[string]string{"dir": "file-now\n", "file/y.txt": "y\n", "README.md": "hello\nmore\n", "ünïcödé.txt": "text\n", "crlf.bat": "one\r\ntwo\r\nthree\r\n"})
+	for name, mode := range map[string]os.FileMode{"tool.sh": 0o755, "new.sh": 0o755, "README.md": 0o600} {
+		if info, err := os.Stat(filepath.Join(y.dir, name)); err != nil || info.Mode().Perm()&0o711 != mode&0o711 {
+			t.Errorf("%s: %v %v", name, info.Mode(), err)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(y.dir, "link")); err != nil || to != "README.md" {
+		t.Error(to, err)
+	}
+	y.clean()
+}
+
+// A task that commits, or breaks its worktree's link to the repository, loses
+// nothing and breaks nothing.
+func TestTasksThatMeddleWithGit(t *testing.T) {
+	y := newYard(t)
+	p := TaskPlan{Tasks: []SubTask{
+		task("commits", "write one.txt 1", "commit", "write two.txt 2"),
+		task("breaks", "write three.txt 3", "write .git gitdir: /nonexistent"),
+	}}
+	if r, err := Run(t.Context(), y.options(p)); err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	y.expect(map[string]string{"one.txt": "1\n", "two.txt": "2\n", "three.txt": "3\n"})
+	y.clean()
+}
+
+// A file that the user saves in the very moment of the merge is merged with,
+// not overwritten.
+func TestSavedWhileDelivering(t *testing.T) {
+	y := newYard(t)
+	repo, err := openRepository(t.Context(), newGit(os.Environ(), t.TempDir()), y.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := repo.base(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.write("big.txt", strings.Replace(numbered(60), "line-10", "THEIRS", 1))
+	y.write("other.txt", "theirs\n")
+	tree, err := repo.snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := repo.commit(t.Context(), tree, "x", base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.write("big.txt", numbered(60))
+	if err := os.Remove(filepath.Join(y.dir, "other.txt")); err != nil {
+		t.Fatal(err)
+	}
+	begun := 0
+	d := &delivery{repo: repo, run: "r", begin: func(string, string) error {
+		if begun++; begun == 1 {
+			y.write("big.txt", strings.Replace(numbered(60), "line-50", "MINE", 1))
+		}
+		return nil
+	}}
+	files, conflicts, err := d.deliver(t.Context(), base, target)
+	if err != nil || len(conflicts) > 0 || begun != 2 || len(files) == 0 {
+		t.Fatalf("%v: %v %v, begun %d times", err, files, conflicts, begun)
+	}
+	y.expect(map[string]string{"other.txt": "theirs\n", "big.txt": strings.Replace(strings.Replace(numbered(60), "line-50", "MINE", 1), "line-10", "THEIRS", 1)})
+}
