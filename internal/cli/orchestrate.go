@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,10 +137,21 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 	return nil
 }
 
+// runOrchestrate sees to it that with --json the last line is a result
+// whatever happens, once the flags are understood.
 func (p *program) runOrchestrate(cmd *cobra.Command, o *orchestrateOptions, hasTask bool) error {
 	if err := o.check(cmd, hasTask); err != nil {
 		return err
 	}
+	err := p.orchestrateTask(cmd, o, hasTask)
+	var fixed *exitError
+	if err == nil || !o.json || o.list || o.planOnly != "" || errors.As(err, &fixed) && fixed.told {
+		return err
+	}
+	return p.orchestrated(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err)
+}
+
+func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, hasTask bool) error {
 	if hasTask {
 		prompt, err := p.prompt(cmd, &o.runOptions)
 		if err != nil {

@@ -53,6 +53,19 @@ func TestOrchestrateUsage(t *testing.T) {
 	}
 }
 
+// With --json the last line is a result, whatever goes wrong.
+func TestOrchestrateAlwaysEndsWithAResult(t *testing.T) {
+	for _, args := range [][]string{{"orchestrate", "--json", "--resume", "2026"}, {"orchestrate", "x", "--json", "--cwd", "nonesuch"}, {"orchestrate", " ", "--json"}} {
+		w := newWorld(t)
+		code := w.run(args...)
+		lines := strings.Split(strings.TrimSpace(w.out.String()), "\n")
+		var last orchestratedLine
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Type != "result" || last.ExitCode != code || last.Error == nil || last.Tasks == nil {
+			t.Errorf("%v: exit %d, %v: %s", args, code, err, w.out)
+		}
+	}
+}
+
 // A plan of the user's can be seen without anything being started.
 func TestPlanOnlyOfAFile(t *testing.T) {
 	for form, want := range map[string]string{

@@ -145,6 +145,7 @@ func (g *graph) ranks(weight func(int) int64) []int64 {
 
 // criticalPath is the heaviest path through the graph.
 func (g *graph) criticalPath(weight func(int) int64) (path []int, total int64) {
+	path = []int{}
 	rank := g.ranks(weight)
 	next := g.order
 	for len(next) > 0 {

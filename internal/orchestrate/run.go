@@ -111,7 +111,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 func (r *running) sitting(ctx context.Context) (result Result, err error) {
 	defer func() { err = errors.Join(err, r.journal.close()) }()
 	m := r.journal.meta
-	result.Run = m.ID
+	result = Result{Run: m.ID, Tasks: []TaskResult{}, Files: []string{}, CriticalPath: []string{}}
 	if r.past.outcome != nil && r.past.outcome.Success {
 		return *r.past.outcome, r.cleanUp(ctx, *r.past.outcome)
 	}
@@ -123,6 +123,11 @@ func (r *running) sitting(ctx context.Context) (result Result, err error) {
 	}
 	if err := r.emit(Event{Type: RunStarted, Text: m.Task, Resumed: r.past.plan != nil}); err != nil {
 		return result, err
+	}
+	if r.opts.Isolation == "" && r.repo == nil {
+		if err := r.emit(Event{Type: Noticed, Text: "no git repository, so all parts work in the same directory"}); err != nil {
+			return result, err
+		}
 	}
 	r.prepare()
 	// What was begun before is brought to its end first.

@@ -86,6 +86,9 @@ func TestRunIntoTree(t *testing.T) {
 	if want := []EventType{RunStarted, PlanReady, TaskStarted, TaskProgress, TaskCompleted, Joined, MergeStarted, MergeDone, PlanCompleted}; !slices.Equal(types, want) {
 		t.Error(types)
 	}
+	// What was there before can be had back.
+	y.git("restore", "--source="+keptRef(r.Run, "before"), "--worktree", ".")
+	y.expect(map[string]string{"big.txt": numbered(60), "README.md": "hello\nstaged\nand more\n", "old.txt": "to be removed\n"})
 	for _, name := range []string{"run.json", "plan.json", "events.jsonl", "result.json"} {
 		if _, err := os.Stat(filepath.Join(RunsDir(y.home), r.Run, name)); err != nil {
 			t.Error(err)
