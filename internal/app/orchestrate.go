@@ -39,7 +39,7 @@ func RoomFor(c *config.Config, turns int) {
 
 func (b *Bridge) opener(o Orchestrating) orchestrate.Opener {
 	return func(ctx context.Context, what orchestrate.Opening) (orchestrate.Session, error) {
-		g := Guarding{Workspace: what.Dir, Rules: o.Workspace, Door: o.Door, Asker: partAsker{o.Asker, what.Task}, Defaults: policy.DefaultsRun()}
+		g := Guarding{Workspace: what.Dir, Rules: o.Workspace, Door: o.Door, Caller: "Copilot, for " + what.Task + ",", Asker: o.Asker, Defaults: policy.DefaultsRun()}
 		if what.Planning {
 			g.Asker, g.Defaults = approval.Nobody{}, policy.DefaultsServe()
 		}
@@ -77,15 +77,4 @@ func (s *partSession) Close(ctx context.Context) error {
 		return errors.Join(s.Discard(ctx), s.leave())
 	}
 	return errors.Join(s.Session.Close(ctx), s.leave())
-}
-
-// partAsker says which part wants something: several may at a time.
-type partAsker struct {
-	approval.Asker
-	part string
-}
-
-func (a partAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
-	q.Summary += " (for " + a.part + ")"
-	return a.Asker.Ask(ctx, q)
 }
