@@ -68,6 +68,12 @@ const rounds = 5
 // conflicting paths are returned. After a failure or a crash in the middle,
 // deliver with the arguments of the last begin goes on.
 func (d *delivery) deliver(ctx context.Context, base, target string) (files, conflicts []string, err error) {
+	// Another run of ours in the same tree would look like a user in a hurry.
+	unlock, err := d.repo.lock(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	for range rounds {
 		files, conflicts, err = d.round(ctx, base, target)
 		if !errors.Is(err, errMoved) {

@@ -68,6 +68,7 @@ func TestSavedWhileDelivering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	repo.lockFile = filepath.Join(t.TempDir(), "lock")
 	base, err := repo.base(t.Context())
 	if err != nil {
 		t.Fatal(err)

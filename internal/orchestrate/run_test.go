@@ -3,10 +3,12 @@ package orchestrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -417,6 +419,34 @@ func TestCanceledRunGoesOn(t *testing.T) {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	y.expect(map[string]string{"alone.txt": "alone\n"}) // what is done is merged
+}
+
+// Two runs in one repository do not get in each other's way.
+func TestTwoRunsAtOnce(t *testing.T) {
+	y := newYard(t)
+	var both sync.WaitGroup
+	for _, name := range []string{"x", "y"} {
+		both.Go(func() {
+			p := TaskPlan{}
+			for i := range 6 {
+				p.Tasks = append(p.Tasks, task(fmt.Sprintf("%s%d", name, i), fmt.Sprintf("write %s/%d.txt %d", name, i, i)))
+			}
+			o := y.options(p)
+			o.Watch = nil
+			if r, err := Run(t.Context(), o); err != nil || !r.Success {
+				t.Errorf("%v: %+v", err, r)
+			}
+		})
+	}
+	both.Wait()
+	for _, name := range []string{"x", "y"} {
+		for i := range 6 {
+			y.expect(map[string]string{fmt.Sprintf("%s/%d.txt", name, i): fmt.Sprintf("%d\n", i)})
+		}
+	}
+	if out := y.git("worktree", "list"); strings.Contains(out, "\n") {
+		t.Error(out)
+	}
 }
 
 func TestUnknownRuns(t *testing.T) {
