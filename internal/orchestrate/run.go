@@ -96,10 +96,8 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 		return err
 	}
 	if m.Base == "" {
-		if m.Base, err = repo.base(ctx); err != nil {
-			return err
-		}
-		return repo.keep(ctx, keptRef(m.ID, "base"), m.Base)
+		m.Base, err = repo.base(ctx)
+		return err
 	}
 	if _, err := repo.treeOf(ctx, m.Base); err != nil {
 		return &bridge.Error{Code: bridge.CodeNotFound, Message: "the repository does not hold what the run builds on", Cause: err, Remedy: "start the task anew"}
@@ -132,6 +130,10 @@ func (r *running) sitting(ctx context.Context) (result Result, err error) {
 	r.prepare()
 	// What was begun before is brought to its end first.
 	if r.repo != nil {
+		// Not before the run is on record: nobody would find it otherwise.
+		if err := r.repo.keep(ctx, keptRef(m.ID, "base"), m.Base); err != nil {
+			return result, err
+		}
 		if err := errors.Join(r.repo.sweep(ctx, r.worktrees()), clearScratch(r.journal.dir)); err != nil {
 			return result, err
 		}
