@@ -243,7 +243,7 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 	}
 	stop()
 	if err == nil {
-		err = verdict(r)
+		err = orchestrateVerdict(r)
 	}
 	if o.json {
 		return p.orchestrated(r, err)

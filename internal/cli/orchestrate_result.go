@@ -7,8 +7,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// verdict is the error that a run comes to which did not fail as such.
-func verdict(r orchestrate.Result) error {
+// orchestrateVerdict is the error that a run comes to which did not fail as such.
+func orchestrateVerdict(r orchestrate.Result) error {
 	if r.Success {
 		return nil
 	}

@@ -120,7 +120,7 @@ func TestOrchestrateVerdict(t *testing.T) {
 		{orchestrate.Result{Done: 1, Tasks: []orchestrate.TaskResult{done}, Conflicts: []orchestrate.Conflict{{}}}, exitPartly},
 		{orchestrate.Result{Failed: 1, Tasks: []orchestrate.TaskResult{failed}}, exitUnavailable},
 	} {
-		if got := exitCode(verdict(tt.r)); got != tt.code {
+		if got := exitCode(orchestrateVerdict(tt.r)); got != tt.code {
 			t.Errorf("%+v: %d, want %d", tt.r, got, tt.code)
 		}
 	}
