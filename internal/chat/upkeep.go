@@ -140,7 +140,9 @@ func (s *Service) spare(sh *shape) *engine.Session {
 // open makes a new session. It is not stopped halfway, since nobody would
 // know of the session then; if the caller has gone it is kept for the next.
 func (s *Service) open(ctx context.Context, c *bridge.Chat, sh *shape) (*engine.Session, error) {
-	spec := bridge.SessionSpec{Profile: bridge.ProfileChat, System: bridge.SystemText{Replace: true}}
+	// How much of a conversation the model is told is for the client to say,
+	// so the runtime does not shorten it.
+	spec := bridge.SessionSpec{Profile: bridge.ProfileChat, System: bridge.SystemText{Replace: true}, Infinite: &bridge.InfiniteSession{}}
 	if sh.agent {
 		var err error
 		if spec, err = s.opts.AgentSpec(sh.tools); err != nil {

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/agent/auto":        {"internal/bridge"},
 	"internal/agent/environ":     {},
 	"internal/agent/runner":      {"internal/agent/environ", "internal/bridge", "internal/supervise", "internal/workspace/task/group"},
-	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/supervise"},
+	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/supervise"},
 	"internal/agent/agenttest":   {"internal/bridge", "internal/engine"},
 	"internal/guard": {"internal/bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
 		"internal/guard/redact", "internal/guard/shell"},

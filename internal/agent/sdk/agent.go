@@ -60,6 +60,9 @@ type Agent struct {
 
 	starting sync.WaitGroup // hosts that come or go; added to under mu, while not closed
 
+	claiming sync.Mutex
+	claims   map[string]*claim
+
 	mu       sync.Mutex
 	lanes    map[bridge.Profile][]*host
 	widening bool
@@ -71,7 +74,7 @@ func New(opts Options) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{opts: opts, lanes: map[bridge.Profile][]*host{}}
+	return &Agent{opts: opts, lanes: map[bridge.Profile][]*host{}, claims: map[string]*claim{}}
 }
 
 // Name is "sdk".
@@ -297,5 +300,5 @@ func (a *Agent) Close(ctx context.Context) error {
 	}
 	wg.Wait()
 	a.starting.Wait() // what comes or goes just now ends by itself
-	return errors.Join(errs...)
+	return errors.Join(append(errs, a.releaseAll())...)
 }

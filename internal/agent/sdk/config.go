@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"path/filepath"
 	"time"
@@ -22,7 +23,10 @@ func (s *session) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.proc.call(func(client *copilot.Client) error { return s.attached(client.CreateSession(ctx, c)) })
+	if err := s.proc.call(func(client *copilot.Client) error { return s.attached(client.CreateSession(ctx, c)) }); err != nil || !s.stored() {
+		return err
+	}
+	return s.host.agent.claim(ctx, s.ID())
 }
 
 // resume attaches to a stored session under the same configuration.
@@ -32,8 +36,21 @@ func (s *session) resume(ctx context.Context, id string) error {
 		return err
 	}
 	s.older = true
-	return s.proc.call(func(client *copilot.Client) error { return s.attached(client.ResumeSession(ctx, id, resumed(c))) })
+	if s.stored() {
+		if err := s.host.agent.claim(ctx, id); err != nil {
+			return err
+		}
+	}
+	err = s.proc.call(func(client *copilot.Client) error { return s.attached(client.ResumeSession(ctx, id, resumed(c))) })
+	if err != nil && s.stored() {
+		err = errors.Join(err, s.host.agent.release(id))
+	}
+	return err
 }
+
+// stored says that others may come back to the session: chats are nobody's but
+// ours.
+func (s *session) stored() bool { return s.spec.Profile == bridge.ProfileAgent }
 
 func (s *session) attached(sdk *copilot.Session, err error) error {
 	if err == nil {

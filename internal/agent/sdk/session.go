@@ -42,6 +42,7 @@ type session struct {
 	ctx  context.Context // ends with Close: gates and persons stop waiting
 	stop context.CancelFunc
 
+	given  atomic.Bool // the claim on what is stored was released
 	ending atomic.Bool // the turn is being aborted; its events say nothing
 
 	mu    sync.Mutex
@@ -391,6 +392,15 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 }
 
 func (s *session) Close(ctx context.Context) error {
+	err := s.leave(ctx)
+	if s.stored() && s.given.CompareAndSwap(false, true) {
+		err = errors.Join(err, s.host.agent.release(s.ID()))
+	}
+	return err
+}
+
+// leave disconnects the session, which has the runtime write it down.
+func (s *session) leave(ctx context.Context) error {
 	s.mu.Lock()
 	t := s.turn
 	s.mu.Unlock()
