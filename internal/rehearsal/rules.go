@@ -4,11 +4,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // rule reads one form of request.
 type rule struct {
-	re       *regexp.Regexp
+	re       func() *regexp.Regexp
 	verbatim bool // the last full stop belongs to the request
 	make     func(r *reader, g groups) (intent, bool)
 }
@@ -17,12 +18,13 @@ type rule struct {
 type groups map[string]string
 
 func (r *rule) match(s string) groups {
-	m := r.re.FindStringSubmatch(s)
+	re := r.re()
+	m := re.FindStringSubmatch(s)
 	if m == nil {
 		return nil
 	}
 	g := groups{}
-	for i, name := range r.re.SubexpNames() {
+	for i, name := range re.SubexpNames() {
 		// A name may stand in several alternatives; one of them matched.
 		if name != "" && m[i] != "" {
 			g[name] = m[i]
@@ -31,12 +33,15 @@ func (r *rule) match(s string) groups {
 	return g
 }
 
-// form compiles a rule's expression. In it, {x} is a token, such as a path,
-// in group x, and a space is any white space.
-func form(s string) *regexp.Regexp {
-	s = token.ReplaceAllString(s, `(?P<$1>[`+literalClass+`]|[^\s`+literalClass+`]+)`)
-	s = strings.ReplaceAll(s, " ", `\s+`)
-	return regexp.MustCompile(`(?is)^` + s + `$`)
+// form is a rule's expression. In it, {x} is a token, such as a path, in group
+// x, and a space is any white space. It is compiled when it is first needed:
+// all of them together take 20 ms, which every command would pay for.
+func form(s string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp {
+		s := token.ReplaceAllString(s, `(?P<$1>[`+literalClass+`]|[^\s`+literalClass+`]+)`)
+		s = strings.ReplaceAll(s, " ", `\s+`)
+		return regexp.MustCompile(`(?is)^` + s + `$`)
+	})
 }
 
 var token = regexp.MustCompile(`\{([a-z]+)\}`)
