@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,8 @@ type Options struct {
 	Asker     approval.Asker
 	// AskTimeout bounds how long a person may take; no answer is a denial.
 	AskTimeout time.Duration
-	// AllowTools need no consent, by name; what is denied stays denied.
+	// AllowTools need no consent, by name, the runtime's or the one that the
+	// Agent Backplane's back ends share; what is denied stays denied.
 	AllowTools []string
 	// Caller is who wants to do something, in questions; "" for Copilot.
 	Caller string
@@ -85,6 +87,7 @@ func New(opts Options) *Guard {
 	if opts.Redactor == nil {
 		opts.Redactor = redact.New(redact.Options{})
 	}
+	opts.AllowTools = policy.RuntimeTools(opts.AllowTools)
 	return &Guard{opts: opts, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
 }
 
@@ -179,7 +182,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 		return allow(out.Reason), false
 	case policy.Ask:
 		for _, name := range g.opts.AllowTools {
-			if name == a.Tool {
+			if strings.EqualFold(name, a.Tool) {
 				return allow("always allowed by configuration"), false
 			}
 		}

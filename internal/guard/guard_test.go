@@ -47,6 +47,15 @@ func shell(command string) bridge.ToolCall {
 	return bridge.ToolCall{Name: "bash", Args: map[string]any{"command": command}}
 }
 
+func TestToolsThatNeedNoConsent(t *testing.T) {
+	for name, want := range map[string]bridge.Verdict{"bash": bridge.Allow, "Bash": bridge.Allow, "Write": bridge.Deny, "": bridge.Deny} {
+		g := newGuard(t, guard.Options{AllowTools: []string{name}})
+		if d := g.Before(t.Context(), shell("npm install")); d.Verdict != want {
+			t.Errorf("%q: %+v", name, d)
+		}
+	}
+}
+
 // A person is asked once for one thing: when the tool is called, and not again
 // when the runtime asks for the same.
 func TestConsent(t *testing.T) {

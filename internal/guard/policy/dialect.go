@@ -39,9 +39,9 @@ type ABPPolicy struct {
 func FromABP(p ABPPolicy) (Rules, error) {
 	const source = "ABP work order"
 	return fromTable(source, "Correct the policy of the work order.", []entry{
-		{"allowed_tools", "tools.allow", withRuntimeTools(p.AllowedTools)},
-		{"disallowed_tools", "tools.deny", withRuntimeTools(p.DisallowedTools)},
-		{"require_approval_for", "tools.ask", withRuntimeTools(p.RequireApprovalFor)},
+		{"allowed_tools", "tools.allow", RuntimeTools(p.AllowedTools)},
+		{"disallowed_tools", "tools.deny", RuntimeTools(p.DisallowedTools)},
+		{"require_approval_for", "tools.ask", RuntimeTools(p.RequireApprovalFor)},
 		{"deny_read", "reads.deny", p.DenyRead},
 		{"deny_write", "writes.deny", p.DenyWrite},
 		{"allow_network", "network.allow", p.AllowNetwork},
@@ -68,9 +68,10 @@ var abpTools = []struct {
 	{"Task", []string{"task", "read_agent", "write_agent", "list_agents"}},
 }
 
-// withRuntimeTools adds to each pattern the tools that it means. A pattern that
+// RuntimeTools adds to each pattern of tools the runtime's own names for what it
+// means: create for Write, bash for Bash. A pattern that
 // is wrong is left for the compiler to find.
-func withRuntimeTools(patterns []string) []string {
+func RuntimeTools(patterns []string) []string {
 	var out []string
 	for _, pattern := range patterns {
 		out = append(out, pattern)
