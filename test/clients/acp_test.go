@@ -211,6 +211,7 @@ func TestACPX(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	e.cancels(t)
+	noLeftovers(t, e.home) // acpx keeps the agent for a second, see --ttl, and refuses the next while that one is ending
 	if out, err = e.acpx(t, "--approve-all", "prompt", "rehearsal: text remember me"); err != nil || !strings.Contains(out, "remember me") {
 		t.Errorf("%v\n%s", err, out)
 	}
