@@ -1,0 +1,220 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/types"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/capabilities"
+)
+
+// contract lists the structs that the document has sections for. One that is
+// gone stops the generator, so that an upgrade is looked at.
+var contract = []string{
+	"ClientOptions", "StdioConnection", "TCPConnection", "URIConnection", "InProcessConnection", "TelemetryConfig", "ClientInfo",
+	"SessionConfig", "ResumeSessionConfig", "ProviderConfig", "AzureProviderOptions", "InfiniteSessionConfig", "SystemMessageConfig",
+	"MCPStdioServerConfig", "MCPHTTPServerConfig", "MessageOptions", "rpc.SendRequest", "SetModelOptions", "SessionListFilter",
+	"Tool", "ToolInvocation", "ToolResult", "ToolBinaryResult",
+	"SessionHooks", "PreToolUseHookInput", "PreToolUseHookOutput", "PostToolUseHookInput", "PostToolUseHookOutput",
+	"PostToolUseFailureHookInput", "UserPromptSubmittedHookOutput", "ErrorOccurredHookInput", "ErrorOccurredHookOutput",
+	"UserInputRequest", "UserInputResponse", "ElicitationContext", "ElicitationResult",
+	"ModelInfo", "ModelCapabilities", "ModelSupports", "ModelLimits", "GetStatusResponse", "GetAuthStatusResponse", "SessionMetadata",
+	"rpc.SessionErrorData", "rpc.ModelCallFailureData", "rpc.ToolExecutionCompleteError",
+}
+
+func (c *code) describe() (*capabilities.SDK, error) {
+	u, g := c.find(), c.graph()
+	out := &capabilities.SDK{Module: sdkModule, Version: c.version}
+	root := c.sdk[sdkModule]
+	v, ok := root.types.Scope().Lookup("SDKProtocolVersion").(*types.Const)
+	if !ok {
+		return nil, fmt.Errorf("the SDK names no protocol version")
+	}
+	protocol, _ := constant.Int64Val(v.Val())
+	out.Protocol = int(protocol)
+	out.Members = c.members(u)
+	for _, name := range contract {
+		t, err := c.structOf(name, u)
+		if err != nil {
+			return nil, err
+		}
+		out.Types = append(out.Types, t)
+	}
+	out.Calls = c.calls(u, g)
+	out.Events = c.kinds(u, "Type", "SessionEventType")
+	out.Permissions = c.kinds(u, "Kind", "PermissionRequestKind")
+	return out, nil
+}
+
+func qualify(p *types.Package) string {
+	if p.Path() == sdkModule {
+		return ""
+	}
+	return p.Name()
+}
+
+// members lists the methods of Client and Session.
+func (c *code) members(u *uses) []capabilities.Member {
+	p := c.sdk[sdkModule]
+	var out []capabilities.Member
+	for _, f := range p.files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil || !fn.Name.IsExported() {
+				continue
+			}
+			obj, ok := p.info.Defs[fn.Name].(*types.Func)
+			if !ok {
+				continue
+			}
+			owner := strings.TrimPrefix(named(obj.Signature().Recv().Type()), sdkModule+".")
+			if owner != "Client" && owner != "Session" {
+				continue
+			}
+			out = append(out, capabilities.Member{Owner: owner, Name: fn.Name.Name, About: first(fn.Doc),
+				Signature: strings.TrimPrefix(types.TypeString(obj.Signature(), qualify), "func"), Uses: u.of(obj.FullName())})
+		}
+	}
+	slices.SortFunc(out, func(x, y capabilities.Member) int { return strings.Compare(x.Owner+"."+x.Name, y.Owner+"."+y.Name) })
+	return out
+}
+
+// structOf describes a struct with its exported fields in their order.
+func (c *code) structOf(name string, u *uses) (capabilities.Type, error) {
+	path, short := sdkModule, name
+	if rest, ok := strings.CutPrefix(name, "rpc."); ok {
+		path, short = rpcPackage, rest
+	}
+	obj, ok := c.sdk[path].types.Scope().Lookup(short).(*types.TypeName)
+	if !ok {
+		return capabilities.Type{}, fmt.Errorf("the SDK has no type %s any more", name)
+	}
+	home := named(obj.Type())
+	spec, doc := c.spec(home)
+	st, ok := obj.Type().Underlying().(*types.Struct)
+	if !ok || spec == nil {
+		return capabilities.Type{}, fmt.Errorf("%s is no struct any more", name)
+	}
+	docs := map[string]string{}
+	for _, f := range spec.Fields.List {
+		for _, id := range f.Names {
+			docs[id.Name] = first(f.Doc)
+		}
+	}
+	out := capabilities.Type{Name: name, About: first(doc), Fields: []capabilities.TypeField{}}
+	for f := range st.Fields() {
+		if f.Exported() {
+			out.Fields = append(out.Fields, capabilities.TypeField{Name: f.Name(), Type: types.TypeString(f.Type(), qualify), About: docs[f.Name()],
+				Uses: u.of(home + "." + f.Name())})
+		}
+	}
+	return out, nil
+}
+
+// spec finds the declaration of a type.
+func (c *code) spec(home string) (*ast.StructType, *ast.CommentGroup) {
+	dot := strings.LastIndexByte(home, '.')
+	p := c.sdk[home[:max(dot, 0)]]
+	if p == nil {
+		return nil, nil
+	}
+	for _, f := range p.files {
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range g.Specs {
+				t, ok := s.(*ast.TypeSpec)
+				if !ok || t.Name.Name != home[dot+1:] {
+					continue
+				}
+				doc := t.Doc
+				if doc == nil {
+					doc = g.Doc
+				}
+				st, _ := t.Type.(*ast.StructType)
+				return st, doc
+			}
+		}
+	}
+	return nil, nil
+}
+
+// calls says for each method of the protocol who calls it.
+func (c *code) calls(u *uses, g *graph) []capabilities.Call {
+	through := map[string][]string{}
+	for _, m := range c.members(u) {
+		if len(m.Uses) == 0 {
+			continue
+		}
+		for method := range g.reach("(*" + sdkModule + "." + m.Owner + ")." + m.Name) {
+			through[method] = append(through[method], m.Owner+"."+m.Name)
+		}
+	}
+	byMethod := map[string]capabilities.Call{}
+	for fn, methods := range g.calls {
+		short := strings.NewReplacer("(*", "", ")", "", sdkModule+"/", "", sdkModule+".", "").Replace(fn)
+		for _, m := range methods {
+			// The typed function of package rpc is the one to name.
+			if old, ok := byMethod[m]; ok && strings.HasPrefix(old.Func, "rpc.") && (!strings.HasPrefix(short, "rpc.") || old.Func < short) {
+				continue
+			}
+			slices.Sort(through[m])
+			byMethod[m] = capabilities.Call{Method: m, Func: short, Uses: u.of(fn), Through: through[m]}
+		}
+	}
+	var out []capabilities.Call
+	for _, call := range byMethod {
+		out = append(out, call)
+	}
+	slices.SortFunc(out, func(x, y capabilities.Call) int { return strings.Compare(x.Method, y.Method) })
+	return out
+}
+
+// kinds finds the members of a union by the method that names their kind.
+func (c *code) kinds(u *uses, method, result string) []capabilities.EventUse {
+	p := c.sdk[rpcPackage]
+	var out []capabilities.EventUse
+	for _, f := range p.files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil || fn.Name.Name != method || fn.Body == nil || len(fn.Body.List) != 1 {
+				continue
+			}
+			obj, ok := p.info.Defs[fn.Name].(*types.Func)
+			if !ok || named(obj.Signature().Results().At(0).Type()) != rpcPackage+"."+result {
+				continue
+			}
+			ret, ok := fn.Body.List[0].(*ast.ReturnStmt)
+			if !ok || len(ret.Results) != 1 {
+				continue
+			}
+			value := p.info.Types[ret.Results[0]].Value
+			if value == nil {
+				continue // the one for what is unknown
+			}
+			data := named(obj.Signature().Recv().Type())
+			out = append(out, capabilities.EventUse{Name: constant.StringVal(value), Type: strings.TrimPrefix(data, rpcPackage+"."),
+				Uses: u.of(data), Dropped: u.dropped[data] && !u.kept[data]})
+		}
+	}
+	slices.SortFunc(out, func(x, y capabilities.EventUse) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+// first is the first sentence of a comment.
+func first(g *ast.CommentGroup) string {
+	if g == nil {
+		return ""
+	}
+	text, _, _ := strings.Cut(g.Text(), "\n\n")
+	text = strings.Join(strings.Fields(text), " ")
+	if i := strings.Index(text, ". "); i >= 0 {
+		text = text[:i+1]
+	}
+	return text
+}
