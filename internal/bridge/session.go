@@ -37,6 +37,9 @@ type SessionSpec struct {
 	Infinite       *InfiniteSession
 	// Provider replaces the agent's own model provider for this session.
 	Provider *Provider
+	// Shared lets a session be resumed that another program has open. What
+	// both say then is not known to the other: it is for reading alone.
+	Shared bool
 	// MaxAICredits bounds what the session may spend; 0 means no bound.
 	MaxAICredits float64
 	// Raw asks for every event as the agent's own runtime words it, as an

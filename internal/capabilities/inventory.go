@@ -143,6 +143,8 @@ type EventUse struct {
 	Type    string   `json:"type"`
 	Uses    []string `json:"uses,omitempty"`
 	Dropped bool     `json:"dropped,omitempty"` // there is a case for it, and it is empty
+	// Fields are those that the SDK's type has, by their names on the wire.
+	Fields []string `json:"fields,omitempty"`
 }
 
 //go:embed inventory.json

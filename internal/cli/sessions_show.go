@@ -113,7 +113,9 @@ func (p *program) history(ctx context.Context, cfg *config.Config, entry session
 		// To look is not to use: the list stays as it was.
 		err = errors.Join(err, b.Close(ctx), restore(ctx, app.Store(cfg), entry))
 	}()
-	s, err := b.Engine.Resume(ctx, entry.ID, engine.Request{Spec: b.Spec(bridge.Profile(entry.Profile), entry.WorkingDirectory), Door: "cli"})
+	spec := b.Spec(bridge.Profile(entry.Profile), entry.WorkingDirectory)
+	spec.Shared = true
+	s, err := b.Engine.Resume(ctx, entry.ID, engine.Request{Spec: spec, Door: "cli"})
 	if err != nil {
 		return nil, err
 	}

@@ -41,16 +41,56 @@ func (s *session) resume(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	err = s.proc.call(func(client *copilot.Client) error { return s.attached(client.ResumeSession(ctx, id, resumed(c))) })
+	err = s.attach(ctx, id, resumed(c))
 	if err != nil && s.stored() {
 		err = errors.Join(err, s.host.agent.release(id))
 	}
 	return err
 }
 
+// attach resumes a session that no other program has open: two runtimes would
+// each go on from what it knows. The claim keeps bridges apart, and this all
+// others, such as Copilot's own program in the same home.
+func (s *session) attach(ctx context.Context, id string, c *copilot.ResumeSessionConfig) error {
+	for began := time.Now(); ; {
+		err := s.proc.call(func(client *copilot.Client) error { return s.attached(client.ResumeSession(ctx, id, c)) })
+		if err != nil || s.spec.Shared || !s.inUse(ctx) {
+			return err
+		}
+		s.proc.detach(s.sdk)()
+		if err := s.sdk.Disconnect(); err != nil {
+			return err
+		}
+		// A runtime that was ended a moment ago may still be there.
+		if time.Since(began) > inUseWithin {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "session " + id + " is open in another program",
+				Remedy: "close it there, or start a new session"}
+		}
+		select {
+		case <-time.After(inUseWithin / 8):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// inUse says whether another runtime has the session that was just resumed.
+// The runtime tells so in an event that comes with its answer.
+func (s *session) inUse(ctx context.Context) bool {
+	late := time.NewTimer(inUseWithin)
+	defer late.Stop()
+	select {
+	case used := <-s.resumed:
+		return used
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
 // stored says that others may come back to the session: chats are nobody's but
-// ours.
-func (s *session) stored() bool { return s.spec.Profile == bridge.ProfileAgent }
+// ours, and one that is only read is somebody else's.
+func (s *session) stored() bool { return s.spec.Profile == bridge.ProfileAgent && !s.spec.Shared }
 
 func (s *session) attached(sdk *copilot.Session, err error) error {
 	if err == nil {

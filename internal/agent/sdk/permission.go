@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
@@ -13,7 +14,9 @@ import (
 
 // permission turns the runtime's typed union into one shape. Kinds that this
 // version does not know keep their name, and a gate denies what it does not
-// understand.
+// understand. No policy speaks of extensions and factories, which bring code
+// of their own: they stay of an unknown kind, and so are denied, but the
+// record says what was asked.
 func permission(r rpc.PermissionRequest) bridge.PermissionRequest {
 	if r == nil {
 		return bridge.PermissionRequest{Kind: bridge.PermissionUnknown}
@@ -51,6 +54,23 @@ func permission(r rpc.PermissionRequest) bridge.PermissionRequest {
 	case *rpc.PermissionRequestHook:
 		out.Kind, out.CallID, out.Tool, out.Args = bridge.PermissionHook, str(d.ToolCallID), d.ToolName, d.ToolArgs
 		out.Intention = str(d.HookMessage)
+	case *rpc.PermissionRequestExtensionManagement:
+		out.CallID, out.Tool, out.Intention = str(d.ToolCallID), str(d.ExtensionName), d.Operation+" an extension"
+	case *rpc.PermissionRequestExtensionPermissionAccess:
+		out.CallID, out.Tool, out.Args, out.Intention = str(d.ToolCallID), d.ExtensionName, list(d.Capabilities), "give an extension abilities"
+	case *rpc.PermissionRequestExtensionEnvAccess:
+		out.CallID, out.Tool, out.Args, out.Intention = str(d.ToolCallID), d.ExtensionName, list(d.EnvironmentVariables), "give an extension secrets of the environment"
+	case *rpc.PermissionRequestFactory:
+		out.CallID, out.Tool, out.Intention = str(d.ToolCallID), d.Name, string(d.Operation)+" a factory: "+d.Description
+	}
+	return out
+}
+
+// list is how a gate expects arguments: as encoding/json decodes them.
+func list(names []string) []any {
+	out := make([]any, len(names))
+	for i, n := range names {
+		out[i] = n
 	}
 	return out
 }
@@ -133,11 +153,15 @@ func (s *session) hooks() *copilot.SessionHooks {
 	}
 	return &copilot.SessionHooks{
 		OnPreToolUse: func(in copilot.PreToolUseHookInput, _ copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
+			args, changed := attachedShell(in.ToolName, in.ToolArgs)
 			d := guarded(bridge.WithWaiting(s.gateContext(), s.waiting), func(ctx context.Context) bridge.Decision {
-				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs})
+				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args})
 			})
 			if d.Verdict != bridge.Allow {
 				return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: d.Reason}, nil
+			}
+			if d.Args == nil && changed {
+				d.Args = args
 			}
 			if d.Args != nil {
 				return &copilot.PreToolUseHookOutput{ModifiedArgs: d.Args}, nil
@@ -163,6 +187,19 @@ func (s *session) hooks() *copilot.SessionHooks {
 			return nil, nil
 		},
 	}
+}
+
+// attachedShell takes the wish to be detached out of a shell call: the runtime
+// ends such a shell with nothing, neither an abort nor the session nor its own
+// shutdown. Without it the shell lives as long as its session.
+func attachedShell(name string, args any) (any, bool) {
+	m, ok := args.(map[string]any)
+	if !ok || m["detach"] == nil || m["detach"] == false || name != "bash" && name != "powershell" {
+		return args, false
+	}
+	m = maps.Clone(m)
+	delete(m, "detach")
+	return m, true
 }
 
 func after(ctx context.Context, gate bridge.Gate, call bridge.ToolCall, result any) (out any, err error) {

@@ -28,6 +28,8 @@ const (
 	// idleWithin bounds the wait for the last event after the runtime has said
 	// that the turn is over.
 	idleWithin = 2 * time.Second
+	// inUseWithin bounds the wait for another runtime to let go of a session.
+	inUseWithin = 2 * time.Second
 )
 
 // session is a bridge.Session on one process of a host. When that process
@@ -41,6 +43,8 @@ type session struct {
 
 	ctx  context.Context // ends with Close: gates and persons stop waiting
 	stop context.CancelFunc
+
+	resumed chan bool // whether the session was open elsewhere when it was resumed
 
 	given  atomic.Bool // the claim on what is stored was released
 	ending atomic.Bool // the turn is being aborted; its events say nothing
@@ -56,7 +60,7 @@ type session struct {
 
 func newSession(h *host, p *process, spec bridge.SessionSpec) *session {
 	ctx, stop := context.WithCancel(context.Background())
-	return &session{host: h, proc: p, spec: spec, tr: newTranslator(h), ctx: ctx, stop: stop}
+	return &session{host: h, proc: p, spec: spec, tr: newTranslator(h), ctx: ctx, stop: stop, resumed: make(chan bool, 1)}
 }
 
 func (s *session) ID() string { return s.sdk.SessionID }
@@ -72,6 +76,12 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 		s.first = e.ID
 	}
 	s.mu.Unlock()
+	if d, ok := e.Data.(*rpc.SessionResumeData); ok {
+		select {
+		case s.resumed <- d.AlreadyInUse != nil && *d.AlreadyInUse:
+		default:
+		}
+	}
 	if t == nil {
 		return // between turns: what matters of it is in the history
 	}

@@ -98,16 +98,16 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		push(bridge.Notice{Level: "warning", Text: tr.host.scrubText(d.Message)})
 	case *rpc.SessionInfoData:
 		push(bridge.Notice{Level: "info", Text: tr.host.scrubText(d.Message)})
-	case *rpc.SubagentStartedData:
-		push(bridge.Notice{Level: "info", Text: "sub-agent " + d.AgentDisplayName + " started"})
-	case *rpc.SubagentFailedData:
-		push(bridge.Notice{Level: "warning", Text: "sub-agent " + d.AgentDisplayName + " failed: " + d.Error})
-	case *rpc.SessionCompactionStartData:
-		push(bridge.Notice{Level: "info", Text: "the conversation is being compacted"})
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
 	default:
-		push(bridge.Other{Name: string(e.Type()), Data: e.Data})
+		if level, text := notable(e); text != "" {
+			push(bridge.Notice{Level: level, Text: tr.host.scrubText(text)})
+			return
+		}
+		if !echo(e) {
+			push(bridge.Other{Name: string(e.Type()), Data: e.Data})
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -199,10 +200,30 @@ func (c *code) kinds(u *uses, method, result string) []capabilities.EventUse {
 			}
 			data := named(obj.Signature().Recv().Type())
 			out = append(out, capabilities.EventUse{Name: constant.StringVal(value), Type: strings.TrimPrefix(data, rpcPackage+"."),
-				Uses: u.of(data), Dropped: u.dropped[data] && !u.kept[data]})
+				Uses: u.of(data), Dropped: u.dropped[data] && !u.kept[data], Fields: wireNames(obj.Signature().Recv().Type())})
 		}
 	}
 	slices.SortFunc(out, func(x, y capabilities.EventUse) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+// wireNames are the names that a struct's fields have in JSON.
+func wireNames(t types.Type) []string {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	st, ok := t.Underlying().(*types.Struct)
+	if !ok {
+		return nil
+	}
+	var out []string
+	for i := range st.NumFields() {
+		name, _, _ := strings.Cut(reflect.StructTag(st.Tag(i)).Get("json"), ",")
+		if name != "" && name != "-" {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

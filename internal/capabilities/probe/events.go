@@ -91,7 +91,9 @@ func all[T any](list []copilot.SessionEvent) []T {
 }
 
 // script is a prompt that tells the rehearsal model what to answer.
-func script(directives ...string) string { return "rehearsal: " + strings.Join(directives, "\nrehearsal: ") }
+func script(directives ...string) string {
+	return "rehearsal: " + strings.Join(directives, "\nrehearsal: ")
+}
 
 // tool is the directive for a call.
 func tool(name string, args map[string]any) string {

@@ -58,7 +58,9 @@ func permissionShapes(ctx context.Context, r *rig) error {
 		c.MCPServers = r.mcp()
 		c.Memory = &copilot.MemoryConfiguration{Enabled: true}
 		c.Tools = []copilot.Tool{{Name: "own_tool", Description: "a tool of the client", Parameters: map[string]any{"type": "object", "properties": map[string]any{}},
-			Handler: func(copilot.ToolInvocation) (copilot.ToolResult, error) { return copilot.ToolResult{TextResultForLLM: "ok"}, nil }}}
+			Handler: func(copilot.ToolInvocation) (copilot.ToolResult, error) {
+				return copilot.ToolResult{TextResultForLLM: "ok"}, nil
+			}}}
 		c.Hooks = &copilot.SessionHooks{OnPreToolUse: func(in copilot.PreToolUseHookInput, _ copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
 			if in.ToolName == "glob" {
 				return &copilot.PreToolUseHookOutput{PermissionDecision: "ask", PermissionDecisionReason: "the hook wants to know"}, nil

@@ -95,7 +95,9 @@ func redaction(ctx context.Context, r *rig) error {
 		name string
 		call func(dir string) string
 	}{
-		{"bash", func(string) string { return tool("bash", map[string]any{"command": "cat secret.txt", "description": "x"}) }},
+		{"bash", func(string) string {
+			return tool("bash", map[string]any{"command": "cat secret.txt", "description": "x"})
+		}},
 		{"view", func(dir string) string { return tool("view", map[string]any{"path": filepath.Join(dir, "secret.txt")}) }},
 		{"grep", func(dir string) string {
 			return tool("grep", map[string]any{"pattern": "PROBE", "paths": []string{dir}, "output_mode": "content"})
