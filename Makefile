@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race lint bench build cross fuzz clean
+.PHONY: run demo test race lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -49,6 +49,20 @@ fuzz:
 	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
 	  done; \
 	done
+
+## generate: the inventory of what Copilot offers, its document and the README's table
+generate:
+	$(GO) generate ./internal/capabilities
+	$(MAKE) build
+	$(BIN) capabilities --write .
+
+## probe: try the runtime out again and put on record what it does
+probe: build
+	$(BIN) capabilities probe --write internal/capabilities/probes.json
+
+## capabilities: does the inventory fit the pinned runtime, the SDK and the document
+capabilities: build
+	$(BIN) capabilities --check
 
 ## cross: builds for the platforms that cannot be run here
 cross:

@@ -84,7 +84,6 @@ type Field struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
 	Optional bool   `json:"optional,omitempty"`
-	About    string `json:"about,omitempty"`
 }
 
 // SDK is what the Go SDK declares, and where the bridge uses it.

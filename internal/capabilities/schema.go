@@ -154,11 +154,7 @@ func (b book) fields(n *node, without ...string) []Field {
 		if p == nil {
 			continue
 		}
-		about := p.Description
-		if about == "" {
-			about = b.find(p).Description
-		}
-		out = append(out, Field{Name: name, Type: typeName(p, 0), Optional: !slices.Contains(n.Required, name), About: sentence(about)})
+		out = append(out, Field{Name: name, Type: typeName(p, 0), Optional: !slices.Contains(n.Required, name)})
 	}
 	return out
 }

@@ -80,6 +80,9 @@ func (s *Surface) addEvents(b []byte) error {
 	}
 	defs := book(top.Definitions)
 	for _, ref := range defs.find(&top).AnyOf {
+		if ref == nil {
+			return fmt.Errorf("an event is null")
+		}
 		n := defs.find(ref)
 		data := defs.find(n.Properties["data"])
 		var name, ephemeral string

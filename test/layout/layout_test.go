@@ -19,7 +19,7 @@ const module = "github.com/copilot-bridge/copilot-bridge/"
 // that is not here has not been thought about yet. Tests may import more.
 var allowed = map[string][]string{
 	"cmd/copilot-bridge": {"internal/cli"},
-	"internal/cli": {"internal/app", "internal/bridge", "internal/config", "internal/copilotruntime", "internal/door/abp/contract", "internal/engine",
+	"internal/cli": {"internal/app", "internal/bridge", "internal/capabilities", "internal/capabilities/probe", "internal/config", "internal/copilotruntime", "internal/door/abp/contract", "internal/engine",
 		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/orchestrate", "internal/sessionstore", "internal/supervise"},
 	"internal/app": {"internal/agent/acp", "internal/agent/auto", "internal/agent/runner", "internal/agent/sdk", "internal/bridge", "internal/chat", "internal/config", "internal/door/abp", "internal/door/abp/contract", "internal/door/acp", "internal/door/anthropic", "internal/door/front", "internal/door/openai", "internal/door/toolbus", "internal/copilotruntime", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
@@ -42,6 +42,9 @@ var allowed = map[string][]string{
 	"internal/guard/policy":               {"internal/bridge", "internal/durable"},
 	"internal/guard/redact":               {},
 	"internal/guard/shell":                {"internal/bridge"},
+	"internal/capabilities":               {"internal/bridge"},
+	"internal/capabilities/generate":      {"internal/capabilities", "internal/copilotruntime"},
+	"internal/capabilities/probe":         {"internal/capabilities", "internal/rehearsal", "internal/supervise"},
 	"internal/config":                     {"internal/bridge"},
 	"internal/copilotruntime":             {"internal/bridge", "internal/durable"},
 	"internal/copilotruntime/runtimetest": {"internal/bridge", "internal/copilotruntime"},

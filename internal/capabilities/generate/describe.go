@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -157,14 +158,17 @@ func (c *code) calls(u *uses, g *graph) []capabilities.Call {
 		}
 	}
 	byMethod := map[string]capabilities.Call{}
-	for fn, methods := range g.calls {
+	for _, fn := range slices.Sorted(maps.Keys(g.calls)) {
 		short := strings.NewReplacer("(*", "", ")", "", sdkModule+"/", "", sdkModule+".", "").Replace(fn)
-		for _, m := range methods {
+		for _, m := range g.calls[fn] {
 			// The typed function of package rpc is the one to name.
-			if old, ok := byMethod[m]; ok && strings.HasPrefix(old.Func, "rpc.") && (!strings.HasPrefix(short, "rpc.") || old.Func < short) {
+			if old, ok := byMethod[m]; ok && (strings.HasPrefix(old.Func, "rpc.") || !strings.HasPrefix(short, "rpc.")) {
 				continue
 			}
 			slices.Sort(through[m])
+			if slices.Contains(through[m], "Client.Start") {
+				through[m] = []string{"Client.Start"} // which the others call first
+			}
 			byMethod[m] = capabilities.Call{Method: m, Func: short, Uses: u.of(fn), Through: through[m]}
 		}
 	}

@@ -38,8 +38,7 @@ func authMatrix(ctx context.Context, r *rig) error {
 	const bogus = "gho_000000000000000000000000000000000000"
 	for _, token := range []string{"", bogus} {
 		for _, login := range []bool{false, true} {
-			rt, err := r.runtime(ctx, "", func(o *copilot.ClientOptions) {
-				o.Env = slices.Concat(env, o.Env[slices.IndexFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, "COPILOT_BRIDGE_") }):])
+			rt, err := r.runtimeIn(ctx, "", env, func(o *copilot.ClientOptions) {
 				o.GitHubToken, o.UseLoggedInUser = token, copilot.Bool(login)
 			})
 			if err != nil {
@@ -126,9 +125,7 @@ func byokModels(ctx context.Context, r *rig) error {
 		}
 	}
 	r.saw("and asks the provider's /models", "%d times", asked)
-	rt, err := r.runtime(ctx, "", func(o *copilot.ClientOptions) {
-		o.Env = slices.Concat(env, o.Env[slices.IndexFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, "COPILOT_BRIDGE_") }):])
-	})
+	rt, err := r.runtimeIn(ctx, "", env)
 	if err != nil {
 		return err
 	}

@@ -71,11 +71,16 @@ func (r *rig) crowd(ctx context.Context, rts []*runtime) error {
 	}
 	r.saw("sessions opened, used and half of them deleted by 3 runtimes at once", "%d", sharers*sessions)
 	r.saw("errors among them", "%d", len(failures))
-	good := 0
+	good, busy := 0, 0
 	for id, word := range kept {
 		s, err := r.reopen(ctx, rts[0], id, r.dir)
 		if err != nil {
 			continue
+		}
+		if e, ok := s.within(ctx, silence, 0, is[*rpc.SessionResumeData]); ok {
+			if d, _ := e.Data.(*rpc.SessionResumeData); d.AlreadyInUse != nil && *d.AlreadyInUse {
+				busy++
+			}
 		}
 		before := len(r.model.Requests())
 		if _, err := s.turn(ctx, "text and now"); err != nil {
@@ -86,6 +91,7 @@ func (r *rig) crowd(ctx context.Context, rts []*runtime) error {
 		}
 	}
 	r.saw("kept sessions that another runtime resumes with their words", "%d of %d", good, len(kept))
+	r.saw("of those, said to be alreadyInUse though they were disconnected", "%d", busy)
 	list, err := rts[1].client.ListSessions(ctx, nil)
 	if err != nil {
 		return err
@@ -220,12 +226,32 @@ func homeLayout(ctx context.Context, r *rig) error {
 	for _, path := range after {
 		r.saw(path, "%s", scope(path))
 	}
+	open, err := readableByOthers(rt.home)
+	if err != nil {
+		return err
+	}
+	r.yesNo("other users of the machine may read what is of a session", open)
 	for _, path := range running {
 		if !slices.Contains(after, path) {
 			r.saw(path, "%s, while the runtime runs", scope(path))
 		}
 	}
 	return nil
+}
+
+// readableByOthers looks at the modes of what belongs to sessions: one closed
+// directory on the way is enough.
+func readableByOthers(home string) (bool, error) {
+	for _, dir := range []string{filepath.Join(home, "session-state")} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return false, err
+		}
+		if info.Mode().Perm()&0o077 == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func scope(path string) string {

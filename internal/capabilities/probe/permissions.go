@@ -36,7 +36,12 @@ func deadPort(ctx context.Context) (string, error) {
 // permissionShapes has the runtime ask for every kind that it can be brought
 // to ask for.
 func permissionShapes(ctx context.Context, r *rig) error {
-	rt, err := r.runtime(ctx, "")
+	// Offline the runtime offers no web_fetch.
+	env, err := r.alone(ctx)
+	if err != nil {
+		return err
+	}
+	rt, err := r.runtimeIn(ctx, "", env)
 	if err != nil {
 		return err
 	}
@@ -93,15 +98,26 @@ func permissionShapes(ctx context.Context, r *rig) error {
 		{"hook", tool("glob", map[string]any{"pattern": "*.txt"})},
 	}
 	for _, c := range calls {
-		if _, err := s.turn(ctx, c.call, "next", "text done"); err != nil {
+		list, err := s.turn(ctx, c.call, "next", "text done")
+		if err != nil {
 			return fmt.Errorf("%s: %w", c.kind, err)
 		}
+		mu.Lock()
+		if times[c.kind] == 0 {
+			why := "the call went through without"
+			for _, d := range all[*rpc.ToolExecutionCompleteData](list) {
+				if d.Error != nil {
+					why = d.Error.Message
+				}
+			}
+			r.saw(c.kind, "not asked: %s", why)
+		}
+		mu.Unlock()
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	for _, kind := range slices.Sorted(maps.Keys(shapes)) {
-		r.saw(kind+": fields", "%s", shapes[kind])
-		r.saw(kind+": times asked for one call", "%d", times[kind])
+		r.saw(kind, "asked %s for one call, with %s", count(times[kind]), shapes[kind])
 	}
 	return nil
 }
@@ -181,4 +197,11 @@ func (r *rig) silent(ctx context.Context, asked <-chan struct{}, turn []string, 
 	_, err = os.Stat(filepath.Join(s.dir, "never"))
 	r.yesNo("the tool has run without an answer", err == nil)
 	return nil
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

@@ -18,6 +18,7 @@ func TestProbesFindWhatIsOnRecord(t *testing.T) {
 	}
 	for _, p := range probe.All() {
 		t.Run(p.ID, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			was, ok := record.Finding(p.ID)
 			if !ok {
 				t.Error("it is not on record: run `make probe`")
@@ -33,5 +34,25 @@ func TestProbesFindWhatIsOnRecord(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// Each question has its probe, and each probe its question.
+func TestQuestionsAndProbesBelongTogether(t *testing.T) {
+	asked := map[string]bool{}
+	for _, q := range capabilities.Questions {
+		asked[q.Probe] = true
+		if q.Ask == "" || q.Answer == "" || (q.Hazard != "" && q.Safe == "") {
+			t.Errorf("%s is not answered", q.Probe)
+		}
+	}
+	for _, p := range probe.All() {
+		if !asked[p.ID] {
+			t.Errorf("nobody asks for %s", p.ID)
+		}
+		delete(asked, p.ID)
+	}
+	for id := range asked {
+		t.Errorf("no probe answers %s", id)
 	}
 }

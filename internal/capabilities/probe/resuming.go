@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -135,73 +136,92 @@ func (r *rig) remembered(how string, s *session) error {
 // pendingWork kills a runtime that waits for a client's tool, and goes on in
 // a new one.
 func pendingWork(ctx context.Context, r *rig) error {
-	for _, mode := range []struct {
-		name string
-		goOn *bool
-	}{{"continuePendingWork true", copilot.Bool(true)}, {"continuePendingWork false", copilot.Bool(false)}, {"continuePendingWork not set", nil}} {
-		if err := r.pending(ctx, mode.name, mode.goOn); err != nil {
-			return fmt.Errorf("%s: %w", mode.name, err)
-		}
+	yes, no := copilot.Bool(true), copilot.Bool(false)
+	modes := []struct {
+		name    string
+		suspend bool
+		goOn    *bool
+	}{{"killed, continuePendingWork true", false, yes}, {"killed, false", false, no}, {"suspended, continuePendingWork true", true, yes}, {"suspended, false", true, no}}
+	facts := make([][]fact, len(modes))
+	errs := make([]error, len(modes))
+	var wg sync.WaitGroup
+	for i, mode := range modes {
+		wg.Go(func() {
+			facts[i], errs[i] = r.pending(ctx, mode.suspend, mode.goOn)
+			for n := range facts[i] {
+				facts[i][n].What = mode.name + ": " + facts[i][n].What
+			}
+		})
 	}
-	return nil
+	wg.Wait()
+	r.facts = slices.Concat(facts...)
+	return errors.Join(errs...)
 }
 
-func (r *rig) pending(ctx context.Context, name string, goOn *bool) error {
+func (r *rig) pending(ctx context.Context, suspend bool, goOn *bool) (seen []fact, err error) {
+	yesNo := func(what string, is bool) {
+		seen = append(seen, fact{What: what, Seen: map[bool]string{true: "yes", false: "no"}[is]})
+	}
 	declared := []copilot.Tool{{Name: "own_tool", Description: "x", Parameters: map[string]any{"type": "object", "properties": map[string]any{}}, SkipPermission: true}}
 	rt, err := r.runtime(ctx, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := r.open(ctx, rt, func(c *copilot.SessionConfig) { c.Tools = declared })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	from, err := s.say(ctx, tool("own_tool", map[string]any{}), "next", "text WENT-ON")
+	word := "WENT-ON-" + s.SessionID
+	from, err := s.say(ctx, tool("own_tool", map[string]any{}), "next", "text "+word)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, err := s.await(ctx, from, is[*rpc.ExternalToolRequestedData])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before, _ := e.Data.(*rpc.ExternalToolRequestedData)
+	if suspend {
+		if _, err := s.RPC.Suspend(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := rt.kill(); err != nil {
-		return err
+		return nil, err
 	}
 	next, err := r.runtime(ctx, rt.home)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	asked := len(r.model.Requests())
 	c, err := r.reopen(ctx, next, s.SessionID, s.dir, func(c *copilot.ResumeSessionConfig) { c.Tools, c.ContinuePendingWork = declared, goOn })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	id := before.RequestID
-	if e, ok := c.within(ctx, silence, 0, is[*rpc.ExternalToolRequestedData]); ok {
+	e, again := c.within(ctx, silence, 0, is[*rpc.ExternalToolRequestedData])
+	yesNo("external_tool.requested comes again", again)
+	if again {
 		d, _ := e.Data.(*rpc.ExternalToolRequestedData)
-		r.yesNo(name+": the request comes again", true)
-		r.yesNo(name+": under the same id", d.RequestID == id)
+		yesNo("under the same id", d.RequestID == id)
 		id = d.RequestID
-	} else {
-		r.yesNo(name+": the request comes again", false)
 	}
-	res, err := c.RPC.Tools.HandlePendingToolCall(ctx, &rpc.HandlePendingToolCallRequest{RequestID: id, Result: rpc.ExternalToolStringResult("TOOL-RESULT")})
-	r.yesNo(name+": session.tools.handlePendingToolCall is accepted", err == nil && res != nil && res.Success)
+	result := "RESULT-" + s.SessionID
+	res, err := c.RPC.Tools.HandlePendingToolCall(ctx, &rpc.HandlePendingToolCallRequest{RequestID: id, Result: rpc.ExternalToolStringResult(result)})
+	yesNo("session.tools.handlePendingToolCall is accepted", err == nil && res != nil && res.Success)
 	_, ended := c.within(ctx, silence, 0, idle)
-	r.yesNo(name+": the turn goes on to its end by itself", ended && lastText(c.since(0)) == "WENT-ON")
-	r.yesNo(name+": the model gets the result", r.modelSaw(asked, "TOOL-RESULT"))
+	yesNo("the turn goes on to its end by itself", ended && lastText(c.since(0)) == word)
+	yesNo("the model gets the result", r.modelSaw(0, result))
 	if !ended {
 		if err := c.Abort(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	list, err := c.turn(ctx, "text NEXT-TURN")
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+		return nil, err
 	}
-	r.yesNo(name+": the next turn works", lastText(list) == "NEXT-TURN")
-	return next.kill()
+	yesNo("the next turn works", lastText(list) == "NEXT-TURN")
+	return seen, next.kill()
 }
 
 // modelSaw says whether a request after the first n has the text.

@@ -78,6 +78,11 @@ type runtime struct {
 
 // runtime starts a process on a home; "" makes a new one.
 func (r *rig) runtime(ctx context.Context, home string, change ...func(*copilot.ClientOptions)) (*runtime, error) {
+	return r.runtimeIn(ctx, home, r.environment(), change...)
+}
+
+// runtimeIn is runtime with an environment of its own.
+func (r *rig) runtimeIn(ctx context.Context, home string, environ []string, change ...func(*copilot.ClientOptions)) (*runtime, error) {
 	if home == "" {
 		var err error
 		if home, err = r.folder("home"); err != nil {
@@ -91,7 +96,7 @@ func (r *rig) runtime(ctx context.Context, home string, change ...func(*copilot.
 	path, args, env := tree.Command(r.opts.Runtime)
 	o := copilot.ClientOptions{
 		Connection: copilot.StdioConnection{Path: path, Args: args}, BaseDirectory: home, LogLevel: "error",
-		Env: slices.Concat(r.environment(), env), UseLoggedInUser: copilot.Bool(false), Mode: copilot.ModeCopilotCli,
+		Env: slices.Concat(environ, env), UseLoggedInUser: copilot.Bool(false), Mode: copilot.ModeCopilotCli,
 	}
 	for _, f := range change {
 		f(&o)

@@ -146,7 +146,7 @@ func (r *rig) redact(ctx context.Context, name string, call func(string) string)
 			showing[string(e.Type())] = true
 		}
 	}
-	r.saw(name+": events that show it all the same", "%s", strings.Join(append(sorted(showing), map[bool]string{true: "none"}[len(showing) == 0]), ""))
+	r.saw(name+": events that show it all the same", "%s", orNone(sorted(showing)))
 	if err := errors.Join(s.Disconnect(), rt.leave(ctx)); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (r *rig) redact(ctx context.Context, name string, call func(string) string)
 	if err != nil {
 		return err
 	}
-	r.yesNo(name+": it is stored in session-state", stored)
+	r.saw(name+": it is stored in", "%s", orNone(stored))
 	return nil
 }
 
@@ -191,17 +191,27 @@ func hide(v any, at string, where map[string]bool) any {
 	}
 }
 
-func grepTree(dir, text string) (bool, error) {
-	found := false
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// grepTree names the files below dir that have the text.
+func grepTree(dir, text string) ([]string, error) {
+	found := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		b, err := os.ReadFile(path)
-		found = found || strings.Contains(string(b), text)
+		if strings.Contains(string(b), text) {
+			found[filepath.Base(path)] = true
+		}
 		return err
 	})
-	return found, err
+	return sorted(found), err
 }
 
 // dies waits for a process to end.

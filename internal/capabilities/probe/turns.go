@@ -32,7 +32,16 @@ func ignorableEvents(ctx context.Context, r *rig) error {
 	if _, err := heard.turn(ctx, turn(heard.dir)...); err != nil {
 		return err
 	}
-	r.saw("events of a session with text, thoughts, tools, an MCP server and a sub-agent", "%s", names(heard.since(0)))
+	var described, inner []copilot.SessionEvent
+	for _, e := range heard.since(0) {
+		if is[*rpc.RawSessionEventData](e) {
+			inner = append(inner, e)
+		} else {
+			described = append(described, e)
+		}
+	}
+	r.saw("events of a session with text, thoughts, tools, an MCP server and a sub-agent", "%s", names(described))
+	r.saw("and events that no schema describes", "%s", names(inner))
 	deaf, err := r.open(ctx, rt, func(c *copilot.SessionConfig) {
 		c.MCPServers = r.mcp()
 		c.OnEvent = nil
