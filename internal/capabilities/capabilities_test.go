@@ -207,7 +207,7 @@ func TestCheckNoticesEveryChange(t *testing.T) {
 				if !bytes.Contains(b, []byte(tc.old)) {
 					t.Fatalf("%s has no %s", tc.file, tc.old)
 				}
-				if err := os.WriteFile(path, bytes.Replace(b, []byte(tc.old), []byte(tc.now), 1), 0o600); err != nil {
+				if err := os.WriteFile(path, bytes.ReplaceAll(b, []byte(tc.old), []byte(tc.now)), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

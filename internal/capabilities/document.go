@@ -73,12 +73,21 @@ func (d *page) table(columns ...string) {
 	d.row(slices.Repeat([]string{"---"}, len(columns))...)
 }
 
-var cell = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;")
+var cell = strings.NewReplacer("|", `\|`, "\n", " ")
+
+// plain keeps text from being taken for HTML. What is code is left alone.
+func plain(s string) string {
+	parts := strings.Split(s, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = strings.ReplaceAll(parts[i], "<", "&lt;")
+	}
+	return strings.Join(parts, "`")
+}
 
 func (d *page) row(cells ...string) {
 	clean := make([]string, len(cells))
 	for i, c := range cells {
-		clean[i] = cell.Replace(c)
+		clean[i] = plain(cell.Replace(c))
 	}
 	d.b.WriteString("| " + strings.Join(clean, " | ") + " |\n")
 }
@@ -259,7 +268,7 @@ func (d *page) contract(title, text string, enums []string, names ...string) {
 				continue
 			}
 			d.line("")
-			d.line("%s", "**"+code(t.Name)+"** "+strings.ReplaceAll(t.About, "<", "&lt;"))
+			d.line("%s", "**"+code(t.Name)+"** "+plain(t.About))
 			d.table("field", "meaning", "bridge")
 			for _, f := range t.Fields {
 				d.row(code(f.Name+" "+f.Type), f.About, d.inv.ofField(t, f).String())

@@ -138,7 +138,6 @@ var methodMarks = []judgement{
 	{"session.mode.*", Ignored, "the mode goes with each message"},
 	{"session.model.*", Ignored, "session.model.switchTo and models.list"},
 	{"session.name.*", Ignored, "the bridge's own list of sessions has titles"},
-	{"session.options.update", Ignored, "options are given when the session is opened"},
 	{"session.permissions.*", Ignored, byGuard},
 	{"session.plan.*", NotYet, "the text of the plan; today a change of it is told of"},
 	{"session.provider.*", Ignored, "the provider goes with the session"},
