@@ -154,7 +154,8 @@ func TestReadingIsDeterministic(t *testing.T) {
 		t.Error("the same files were read differently")
 	}
 	inv, record := pinnedParts(t)
-	if Document(inv, record) != Document(inv, record) {
+	first := Document(inv, record)
+	if again := Document(inv, record); again != first {
 		t.Error("the same inventory was rendered differently")
 	}
 	b, err := Encode(inv)

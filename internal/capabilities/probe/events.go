@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
@@ -68,8 +67,8 @@ func (l *events) await(ctx context.Context, n int, f func(copilot.SessionEvent) 
 }
 
 // within is await with a bound, for what may never come.
-func (l *events) within(ctx context.Context, d time.Duration, n int, f func(copilot.SessionEvent) bool) (copilot.SessionEvent, bool) {
-	ctx, cancel := context.WithTimeout(ctx, d)
+func (l *events) within(ctx context.Context, n int, f func(copilot.SessionEvent) bool) (copilot.SessionEvent, bool) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	e, err := l.await(ctx, n, f)
 	return e, err == nil

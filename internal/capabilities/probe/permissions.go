@@ -169,7 +169,7 @@ func (r *rig) silent(ctx context.Context, asked <-chan struct{}, turn []string, 
 	case <-ctx.Done():
 		return fmt.Errorf("nobody was asked; it said %s: %w", names(s.since(from)), ctx.Err())
 	}
-	_, ended := s.within(ctx, silence, from, idle)
+	_, ended := s.within(ctx, from, idle)
 	r.yesNo("the turn ends by itself within 3 s", ended)
 	// Another session of the same runtime goes on meanwhile.
 	other, err := r.open(ctx, rt)
@@ -184,7 +184,7 @@ func (r *rig) silent(ctx context.Context, asked <-chan struct{}, turn []string, 
 	if err := s.Abort(ctx); err != nil {
 		return err
 	}
-	e, ended := s.within(ctx, silence, from, idle)
+	e, ended := s.within(ctx, from, idle)
 	r.yesNo("abort ends it", ended)
 	if d, ok := e.Data.(*rpc.SessionIdleData); ok {
 		r.yesNo("and says so (session.idle aborted)", d.Aborted != nil && *d.Aborted)

@@ -24,17 +24,7 @@ func resume(ctx context.Context, r *rig) error {
 		return err
 	}
 	var asked atomic.Int32
-	forSession := func(p copilot.PermissionRequest, _ copilot.PermissionInvocation) (rpc.PermissionDecision, error) {
-		asked.Add(1)
-		if d, ok := p.(*rpc.PermissionRequestShell); ok {
-			ids := []string{}
-			for _, c := range d.Commands {
-				ids = append(ids, c.Identifier)
-			}
-			return &rpc.PermissionDecisionApproveForSession{Approval: &rpc.PermissionDecisionApproveForSessionApprovalCommands{CommandIdentifiers: ids}}, nil
-		}
-		return &rpc.PermissionDecisionApproveOnce{}, nil
-	}
+	forSession := approveForSession(&asked)
 	s, err := r.open(ctx, rt, func(c *copilot.SessionConfig) {
 		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "append", Content: "OWN-SYSTEM-TEXT"}
 		c.Tools = []copilot.Tool{{Name: "own_tool", Description: "x", Parameters: map[string]any{"type": "object", "properties": map[string]any{}}, SkipPermission: true}}
@@ -70,7 +60,7 @@ func resume(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	if e, ok := again.within(ctx, silence, 0, is[*rpc.SessionResumeData]); ok {
+	if e, ok := again.within(ctx, 0, is[*rpc.SessionResumeData]); ok {
 		d, _ := e.Data.(*rpc.SessionResumeData)
 		r.yesNo("hot, without a disconnect before: sessionWasActive", d.SessionWasActive != nil && *d.SessionWasActive)
 	}
@@ -88,8 +78,25 @@ func resume(ctx context.Context, r *rig) error {
 	return r.survived(ctx, "cold", cold, &asked)
 }
 
+// approveForSession approves a command for good, as far as the session goes,
+// and counts how often it is asked.
+func approveForSession(asked *atomic.Int32) copilot.PermissionHandlerFunc {
+	return func(p copilot.PermissionRequest, _ copilot.PermissionInvocation) (rpc.PermissionDecision, error) {
+		asked.Add(1)
+		d, ok := p.(*rpc.PermissionRequestShell)
+		if !ok {
+			return &rpc.PermissionDecisionApproveOnce{}, nil
+		}
+		ids := []string{}
+		for _, c := range d.Commands {
+			ids = append(ids, c.Identifier)
+		}
+		return &rpc.PermissionDecisionApproveForSession{Approval: &rpc.PermissionDecisionApproveForSessionApprovalCommands{CommandIdentifiers: ids}}, nil
+	}
+}
+
 func (r *rig) survived(ctx context.Context, how string, s *session, asked *atomic.Int32) error {
-	if e, ok := s.within(ctx, silence, 0, is[*rpc.SessionResumeData]); ok {
+	if e, ok := s.within(ctx, 0, is[*rpc.SessionResumeData]); ok {
 		d, _ := e.Data.(*rpc.SessionResumeData)
 		r.yesNo(how+": sessionWasActive", d.SessionWasActive != nil && *d.SessionWasActive)
 	} else {
@@ -198,7 +205,7 @@ func (r *rig) pending(ctx context.Context, suspend bool, goOn *bool) (seen []fac
 		return nil, err
 	}
 	id := before.RequestID
-	e, again := c.within(ctx, silence, 0, is[*rpc.ExternalToolRequestedData])
+	e, again := c.within(ctx, 0, is[*rpc.ExternalToolRequestedData])
 	yesNo("external_tool.requested comes again", again)
 	if again {
 		d, _ := e.Data.(*rpc.ExternalToolRequestedData)
@@ -208,7 +215,7 @@ func (r *rig) pending(ctx context.Context, suspend bool, goOn *bool) (seen []fac
 	result := "RESULT-" + s.SessionID
 	res, err := c.RPC.Tools.HandlePendingToolCall(ctx, &rpc.HandlePendingToolCallRequest{RequestID: id, Result: rpc.ExternalToolStringResult(result)})
 	yesNo("session.tools.handlePendingToolCall is accepted", err == nil && res != nil && res.Success)
-	_, ended := c.within(ctx, silence, 0, idle)
+	_, ended := c.within(ctx, 0, idle)
 	yesNo("the turn goes on to its end by itself", ended && lastText(c.since(0)) == word)
 	yesNo("the model gets the result", r.modelSaw(0, result))
 	if !ended {
