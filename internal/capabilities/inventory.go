@@ -141,7 +141,7 @@ type EventUse struct {
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`
 	Uses    []string `json:"uses,omitempty"`
-	Dropped bool     `json:"dropped,omitempty"` // there is a case for it, and it is empty
+	Dropped bool     `json:"dropped,omitempty"` // there is a case for it, and it does nothing
 	// Fields are those that the SDK's type has, by their names on the wire.
 	Fields []string `json:"fields,omitempty"`
 }

@@ -54,7 +54,7 @@ func TestUsesAreFound(t *testing.T) {
 	}
 	for name, want := range map[string]struct{ used, dropped bool }{
 		"assistant.message_delta": {true, false}, "session.idle": {true, false}, "assistant.streaming_delta": {true, true},
-		"session.usage_info": {false, false},
+		"session.background_tasks_changed": {false, false},
 	} {
 		if e := events[name]; (len(e.Uses) > 0) != want.used || e.Dropped != want.dropped {
 			t.Errorf("%s: %+v", name, e)

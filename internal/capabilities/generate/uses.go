@@ -64,7 +64,7 @@ func (u *uses) file(p *checked, name string, f *ast.File) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CaseClause:
-			if len(n.Body) == 0 {
+			if nothing(n.Body) {
 				for _, e := range n.List {
 					ast.Inspect(e, func(x ast.Node) bool {
 						if x != nil {
@@ -107,6 +107,15 @@ func (u *uses) file(p *checked, name string, f *ast.File) {
 		}
 		return true
 	})
+}
+
+// nothing says of a case that all it does is to leave.
+func nothing(body []ast.Stmt) bool {
+	if len(body) != 1 {
+		return len(body) == 0
+	}
+	r, ok := body[0].(*ast.ReturnStmt)
+	return ok && len(r.Results) == 0
 }
 
 // graph is which functions of the SDK call which, and which calls of the
