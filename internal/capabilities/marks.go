@@ -139,7 +139,7 @@ var methodMarks = []judgement{
 	{"session.model.*", Ignored, "session.model.switchTo and models.list"},
 	{"session.name.*", Ignored, "the bridge's own list of sessions has titles"},
 	{"session.permissions.*", Ignored, byGuard},
-	{"session.plan.*", NotYet, "the text of the plan; today a change of it is told of"},
+	{"session.plan.*", Ignored, "the steps are read; the plan is the agent's own to write"},
 	{"session.provider.*", Ignored, "the provider goes with the session"},
 	{"session.queue.*", Ignored, byEngine},
 	{"session.remote.*", Ignored, noRemote}, {"session.visibility.*", Ignored, noRemote},

@@ -74,6 +74,15 @@ func (l *events) within(ctx context.Context, n int, f func(copilot.SessionEvent)
 	return e, err == nil
 }
 
+// soon is within for what is expected to come: on a busy machine it may take
+// its time.
+func (l *events) soon(ctx context.Context, n int, f func(copilot.SessionEvent) bool) (copilot.SessionEvent, bool) {
+	ctx, cancel := context.WithTimeout(ctx, expectation)
+	defer cancel()
+	e, err := l.await(ctx, n, f)
+	return e, err == nil
+}
+
 func is[T any](e copilot.SessionEvent) bool { _, ok := e.Data.(T); return ok }
 
 // idle says that the session's own turn is over.

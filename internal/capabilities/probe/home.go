@@ -77,7 +77,7 @@ func (r *rig) crowd(ctx context.Context, rts []*runtime) error {
 		if err != nil {
 			continue
 		}
-		if e, ok := s.within(ctx, 0, is[*rpc.SessionResumeData]); ok {
+		if e, ok := s.soon(ctx, 0, is[*rpc.SessionResumeData]); ok {
 			if d, _ := e.Data.(*rpc.SessionResumeData); d.AlreadyInUse != nil && *d.AlreadyInUse {
 				busy++
 			}
@@ -138,7 +138,7 @@ func (r *rig) oneSessionTwice(ctx context.Context, a, b, c *runtime) error {
 	if err != nil {
 		return nil //nolint:nilerr // that it is refused is the answer
 	}
-	if e, ok := second.within(ctx, 0, is[*rpc.SessionResumeData]); ok {
+	if e, ok := second.soon(ctx, 0, is[*rpc.SessionResumeData]); ok {
 		d, _ := e.Data.(*rpc.SessionResumeData)
 		r.yesNo("session.resume says alreadyInUse", d.AlreadyInUse != nil && *d.AlreadyInUse)
 	}

@@ -18,6 +18,9 @@ import (
 // silence is how long is waited for something that is not expected.
 const silence = 3 * time.Second
 
+// expectation is how long is waited for something that is.
+const expectation = 30 * time.Second
+
 func (r *rig) mcp() map[string]copilot.MCPServerConfig {
 	return map[string]copilot.MCPServerConfig{"helper": copilot.MCPStdioServerConfig{Command: r.opts.Server[0], Args: r.opts.Server[1:],
 		Tools: []string{"*"}, Timeout: 10000}}
@@ -184,7 +187,7 @@ func (r *rig) silent(ctx context.Context, asked <-chan struct{}, turn []string, 
 	if err := s.Abort(ctx); err != nil {
 		return err
 	}
-	e, ended := s.within(ctx, from, idle)
+	e, ended := s.soon(ctx, from, idle)
 	r.yesNo("abort ends it", ended)
 	if d, ok := e.Data.(*rpc.SessionIdleData); ok {
 		r.yesNo("and says so (session.idle aborted)", d.Aborted != nil && *d.Aborted)

@@ -60,7 +60,7 @@ func resume(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	if e, ok := again.within(ctx, 0, is[*rpc.SessionResumeData]); ok {
+	if e, ok := again.soon(ctx, 0, is[*rpc.SessionResumeData]); ok {
 		d, _ := e.Data.(*rpc.SessionResumeData)
 		r.yesNo("hot, without a disconnect before: sessionWasActive", d.SessionWasActive != nil && *d.SessionWasActive)
 	}
@@ -96,7 +96,7 @@ func approveForSession(asked *atomic.Int32) copilot.PermissionHandlerFunc {
 }
 
 func (r *rig) survived(ctx context.Context, how string, s *session, asked *atomic.Int32) error {
-	if e, ok := s.within(ctx, 0, is[*rpc.SessionResumeData]); ok {
+	if e, ok := s.soon(ctx, 0, is[*rpc.SessionResumeData]); ok {
 		d, _ := e.Data.(*rpc.SessionResumeData)
 		r.yesNo(how+": sessionWasActive", d.SessionWasActive != nil && *d.SessionWasActive)
 	} else {
@@ -214,8 +214,13 @@ func (r *rig) pending(ctx context.Context, suspend bool, goOn *bool) (seen []fac
 	}
 	result := "RESULT-" + s.SessionID
 	res, err := c.RPC.Tools.HandlePendingToolCall(ctx, &rpc.HandlePendingToolCallRequest{RequestID: id, Result: rpc.ExternalToolStringResult(result)})
-	yesNo("session.tools.handlePendingToolCall is accepted", err == nil && res != nil && res.Success)
-	_, ended := c.within(ctx, 0, idle)
+	accepted := err == nil && res != nil && res.Success
+	yesNo("session.tools.handlePendingToolCall is accepted", accepted)
+	wait := c.within
+	if accepted {
+		wait = c.soon
+	}
+	_, ended := wait(ctx, 0, idle)
 	yesNo("the turn goes on to its end by itself", ended && lastText(c.since(0)) == word)
 	yesNo("the model gets the result", r.modelSaw(0, result))
 	if !ended {

@@ -215,8 +215,10 @@ func grepTree(dir, text string) ([]string, error) {
 }
 
 // dies waits for a process to end.
-func dies(ctx context.Context, pid int) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*silence)
+func dies(ctx context.Context, pid int) bool { return diesWithin(ctx, pid, expectation) }
+
+func diesWithin(ctx context.Context, pid int, d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for alive(pid) {
 		select {
@@ -277,13 +279,17 @@ func abortShell(ctx context.Context, r *rig) error {
 				return fmt.Errorf("%s: %w", how.name, err)
 			}
 		}
+		patient := expectation
+		if how.name == "detached" {
+			patient = silence // nothing ends it
+		}
 		if err := s.Abort(ctx); err != nil {
 			return err
 		}
 		if _, err := s.await(ctx, from, idle); err != nil {
 			return err
 		}
-		gone := dies(ctx, pid)
+		gone := diesWithin(ctx, pid, patient)
 		r.yesNo(how.name+" shell: ends with abort", gone)
 		if gone {
 			continue
@@ -291,7 +297,7 @@ func abortShell(ctx context.Context, r *rig) error {
 		if err := s.Disconnect(); err != nil {
 			return err
 		}
-		gone = dies(ctx, pid)
+		gone = diesWithin(ctx, pid, patient)
 		r.yesNo(how.name+" shell: ends with the session's disconnect", gone)
 		if gone {
 			continue
@@ -299,7 +305,7 @@ func abortShell(ctx context.Context, r *rig) error {
 		if err := rt.client.DeleteSession(ctx, s.SessionID); err != nil {
 			return err
 		}
-		gone = dies(ctx, pid)
+		gone = diesWithin(ctx, pid, patient)
 		r.yesNo(how.name+" shell: ends when the session is deleted", gone)
 		if gone {
 			continue
@@ -307,7 +313,7 @@ func abortShell(ctx context.Context, r *rig) error {
 		if _, err := rt.client.RPC.Runtime.Shutdown(ctx); err != nil {
 			return err
 		}
-		r.yesNo(how.name+" shell: ends with the runtime's shutdown", dies(ctx, pid))
+		r.yesNo(how.name+" shell: ends with the runtime's shutdown", diesWithin(ctx, pid, patient))
 	}
 	return nil
 }
