@@ -81,6 +81,8 @@ type OpenClaw struct {
 	Host         string // a name or an address, IPv6 without brackets
 	Port         int
 	GatewayToken Secret
+	Agent        string // whose memory is meant; "" for the only or main one
+	Memory       string // whether agent sessions get the memory: "auto", "on" or "off"
 }
 
 // ABP configures the Agent Backplane sidecar.

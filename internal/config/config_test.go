@@ -135,7 +135,7 @@ func TestDefaults(t *testing.T) {
 	home := filepath.Join(w.home, ".copilot-bridge")
 	want := &Config{
 		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3,
-		OpenClaw: OpenClaw{Host: "127.0.0.1", Port: 18789},
+		OpenClaw: OpenClaw{Host: "127.0.0.1", Port: 18789, Memory: "auto"},
 		ABP:      ABP{Transport: TransportAuto, MaxInlineOutputBytes: 8192},
 		Engine: Engine{
 			IdleTimeout: 5 * time.Minute, TotalTimeout: time.Hour, ApprovalTimeout: 5 * time.Minute,
@@ -161,7 +161,7 @@ func TestEveryField(t *testing.T) {
 		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0",
 		"COPILOT_BYOK_PROVIDER=azure", "COPILOT_BYOK_API_KEY=key", "COPILOT_BYOK_BASE_URL=https://x.example/",
 		"COPILOT_BYOK_MODEL=m2", "COPILOT_BYOK_WIRE_API=responses", "COPILOT_BYOK_AZURE_API_VERSION=2024-10-21",
-		"OPENCLAW_HOST=::1", "OPENCLAW_PORT=1", "OPENCLAW_GATEWAY_TOKEN=gate",
+		"OPENCLAW_HOST=::1", "OPENCLAW_PORT=1", "OPENCLAW_GATEWAY_TOKEN=gate", "COPILOT_BRIDGE_OPENCLAW_AGENT=main", "COPILOT_BRIDGE_OPENCLAW_MEMORY=off",
 		"ABP_COPILOT_TRANSPORT=sdk", "ABP_COPILOT_PROTOCOL=legacy", "ABP_COPILOT_RUNNER=./bin/runner",
 		"ABP_COPILOT_CMD=copilot", `ABP_COPILOT_ARGS=["agent","--acp"]`, "ABP_COPILOT_ACP_URL=tcp://127.0.0.1:3000",
 		"ABP_COPILOT_ACP_PORT=3001", "ABP_COPILOT_ACP_ARGS=--acp '--log dir'",
@@ -194,7 +194,7 @@ func TestEveryField(t *testing.T) {
 			Provider: ProviderAzure, APIKey: "key", BaseURL: "https://x.example", Model: "m2",
 			WireAPI: "responses", AzureAPIVersion: "2024-10-21",
 		},
-		OpenClaw: OpenClaw{Host: "::1", Port: 1, GatewayToken: "gate"},
+		OpenClaw: OpenClaw{Host: "::1", Port: 1, GatewayToken: "gate", Agent: "main", Memory: "off"},
 		ABP: ABP{
 			Transport: TransportSDK, Protocol: "legacy", Runner: filepath.Join(w.dir, "bin", "runner"), Cmd: "copilot",
 			Args: []string{"agent", "--acp"}, ACPURL: "tcp://127.0.0.1:3000", ACPPort: 3001,

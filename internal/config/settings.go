@@ -124,6 +124,17 @@ func settings() []setting {
 			about:   "Token for OpenClaw's gateway",
 			binding: secretLine(func(c *Config) *Secret { return &c.OpenClaw.GatewayToken }),
 		},
+		{
+			key: "openclaw.agent", env: "COPILOT_BRIDGE_OPENCLAW_AGENT",
+			about:   "Agent of OpenClaw whose memory is meant, where there are several",
+			derived: "the only or main one",
+			binding: oneLine().into(func(c *Config) *string { return &c.OpenClaw.Agent }),
+		},
+		{
+			key: "openclaw.memory", env: "COPILOT_BRIDGE_OPENCLAW_MEMORY", fallback: "auto",
+			about:   "Whether Copilot's agent sessions can read OpenClaw's memory; auto: if OpenClaw is found",
+			binding: oneOf("auto", "on", "off").into(func(c *Config) *string { return &c.OpenClaw.Memory }),
+		},
 
 		{
 			key: "abp.transport", env: "ABP_COPILOT_TRANSPORT", fallback: string(TransportAuto),

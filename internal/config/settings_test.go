@@ -40,6 +40,8 @@ var cases = map[string]struct {
 		bad: []string{"http://h", "h:1", "h/", "u@h", "-h", "h.", "a b", "[h]", "[::1"}},
 	"openclaw.port":          {good: same("1", "65535"), bad: []string{"0", "65536", "-1", "http", "1e3"}},
 	"openclaw.gateway_token": {good: map[string]string{"t o": mark}, bad: []string{"a\tb"}},
+	"openclaw.agent":         {good: map[string]string{"main": "main"}, bad: []string{"a\nb"}},
+	"openclaw.memory":        {good: map[string]string{"off": "off"}, bad: []string{"yes"}},
 	"abp.transport":          {good: same("auto", "sdk", "acp", "legacy"), bad: []string{"tcp"}},
 	"abp.protocol":           {good: same("acp", "legacy"), bad: []string{"sdk", "auto"}},
 	"abp.runner":             {good: map[string]string{"./bin/runner": "DIR/bin/runner", "runner": "runner", "..": "DIR/.."}, bad: []string{"a\nb"}},

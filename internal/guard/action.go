@@ -25,8 +25,9 @@ var known = map[string]policy.Kind{
 	"sql": policy.KindOther, "session_store_sql": policy.KindOther, "ask_user": policy.KindOther, "skill": policy.KindOther,
 	"report_intent": policy.KindOther, "update_todo": policy.KindOther, "exit_plan_mode": policy.KindOther, "task_complete": policy.KindOther,
 	"mcp.fs.read": policy.KindRead, "mcp.fs.list": policy.KindRead, "mcp.search.code": policy.KindRead, "mcp.symbols.list": policy.KindRead,
-	"mcp.edit.applyPatch": policy.KindWrite, "mcp.format.apply": policy.KindWrite, "mcp.imports.organize": policy.KindWrite,
+	"mcp.edit.applyPatch": policy.KindWrite, "mcp.fs.create": policy.KindWrite, "mcp.format.apply": policy.KindWrite, "mcp.imports.organize": policy.KindWrite,
 	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell, "mcp.language.server": policy.KindShell,
+	"openclaw_memory_search": policy.KindOther, "openclaw_memory_read": policy.KindOther, "openclaw_user_prefs": policy.KindOther,
 	"fetch_copilot_cli_documentation": policy.KindOther, "tool_search_tool": policy.KindOther,
 }
 
@@ -42,6 +43,9 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 	}
 	kind, ok := known[call.Name]
 	switch {
+	case slices.Contains(g.opts.OwnTools, call.Name):
+		a.Kind, a.ReadOnly = policy.KindOther, true // its paths are not of this workspace
+		return a
 	case a.Server != "":
 		a.Kind = policy.KindMCP
 	case slices.Contains(g.opts.ClientTools, call.Name):
@@ -167,6 +171,10 @@ func (g *Guard) requested(r bridge.PermissionRequest) policy.Action {
 		}
 	case bridge.PermissionMCP:
 		a.Kind = policy.KindMCP
+		if slices.Contains(g.opts.OwnTools, r.Tool) {
+			a.Kind, a.ReadOnly = policy.KindOther, true
+			return a
+		}
 		g.addPaths(&a, bridge.ToolCall{Name: r.Tool, Args: r.Args})
 	case bridge.PermissionMemory:
 		a.Kind = policy.KindMemory

@@ -51,6 +51,9 @@ type Options struct {
 	// those of the caller's own tools.
 	Servers     []string
 	ClientTools []string
+	// OwnTools are tools of MCP servers that the bridge itself has given the
+	// session, by their whole names. They only read, and are not asked about.
+	OwnTools []string
 	// MaxRetries caps what Recover allows.
 	MaxRetries int
 	// Whole, if set, sees what a tool returned without secrets but before it
