@@ -1,0 +1,101 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+type clientKey struct{}
+
+// Asker asks the client whose call it is about, which it finds in the context.
+// It is for guards that are shared by several clients.
+type Asker struct{}
+
+// Ask implements approval.Asker.
+func (Asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if a, ok := ctx.Value(clientKey{}).(approval.Asker); ok {
+		return a.Ask(ctx, q)
+	}
+	return approval.No, unasked("nobody is there to give it")
+}
+
+func unasked(why string) error {
+	return &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and " + why, Remedy: "allow it in a policy, see docs/security.md"}
+}
+
+// asker is who is asked about a call.
+func (s *Server) asker(ctx context.Context, req *sdk.CallToolRequest) approval.Asker {
+	return client{ctx: ctx, session: req.Session, may: s.opts.Consent}
+}
+
+// withAsker lets Asker find who is asked.
+func (s *Server) withAsker(ctx context.Context, req *sdk.CallToolRequest) context.Context {
+	return context.WithValue(ctx, clientKey{}, s.asker(ctx, req))
+}
+
+// client puts questions to the person at the client's end, by elicitation.
+type client struct {
+	ctx     context.Context // of the call: over HTTP the question goes the way of its answer
+	session *sdk.ServerSession
+	may     bool
+}
+
+// The answers that a person can give, as the form has them.
+const (
+	answerOnce    = "once"
+	answerSession = "session"
+	answerNo      = "no"
+)
+
+var form = json.RawMessage(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","description":"May it?",` +
+	`"enum":["once","session","no"],"enumNames":["Allow this time","Allow this for the session","Deny"],"default":"no"}},"required":["decision"]}`)
+
+// maxShown is how much of a detail, such as a diff, a question shows.
+const maxShown = 4000
+
+func (c client) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if !c.may {
+		return approval.No, unasked("clients may consent only where a token is set")
+	}
+	p := c.session.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+		return approval.No, unasked("the client cannot ask for it")
+	}
+	asked, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	who := q.Who
+	if who == "" {
+		who = "Copilot"
+	}
+	text := who + " wants to " + approval.Visible(q.Summary)
+	if q.Detail != "" {
+		detail := q.Detail
+		if len(detail) > maxShown {
+			detail = detail[:maxShown] + "\n… and more"
+		}
+		text += "\n\n" + visible(detail)
+	}
+	res, err := c.session.Elicit(asked, &sdk.ElicitParams{Message: text, RequestedSchema: form})
+	switch {
+	case ctx.Err() != nil:
+		return approval.No, ctx.Err()
+	case err != nil:
+		return approval.No, unasked("the client did not ask for it: " + err.Error())
+	case res.Action != "accept":
+		return approval.No, nil
+	}
+	switch res.Content["decision"] {
+	case answerOnce:
+		return approval.Once, nil
+	case answerSession:
+		return approval.Session, nil
+	case answerNo:
+	}
+	return approval.No, nil
+}

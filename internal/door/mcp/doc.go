@@ -1,0 +1,140 @@
+// Package mcp is the door for clients of the Model Context Protocol. It serves
+// two sets of tools, on stdio or over HTTP: Copilot's, with which an agent such
+// as OpenClaw's reads and writes files and delegates coding tasks, and
+// OpenClaw's memory, which Copilot's sessions read.
+//
+// It translates and keeps order: tasks in one directory run one after another,
+// a client's cancel ends its task, approvals are put to the client. What the
+// tools do is behind small interfaces that app implements; the guard is theirs.
+package mcp
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+// Copilot is what the first set of tools stands on. Its methods are called
+// concurrently.
+type Copilot interface {
+	ReadFile(ctx context.Context, path string) (File, error)
+	CreateFile(ctx context.Context, path, content string, overwrite bool) (Created, error)
+	ListFiles(ctx context.Context, directory string) (Files, error)
+	// Place is the directory that a task would work in, by one name.
+	Place(workingDir string) (string, error)
+	CodeTask(ctx context.Context, t Task) (TaskResult, error)
+}
+
+// Memory is what the second set stands on. Its methods are called
+// concurrently.
+type Memory interface {
+	Search(ctx context.Context, query string, limit int) (Hits, error)
+	Read(ctx context.Context, file string) (Document, error)
+	Preferences(ctx context.Context) (Document, error)
+}
+
+// Options are common to both sets.
+type Options struct {
+	Version string
+	Logger  *slog.Logger
+	// Enter says whether a call at this depth may go on.
+	Enter func(depth int) error
+	// Consent lets clients consent to what needs approval. Without it nobody
+	// is asked.
+	Consent bool
+	// Notice, if set, says that the answers are not Copilot's.
+	Notice string
+	// MaxWaiting is how many tasks may wait for one directory, 32.
+	MaxWaiting int
+}
+
+// Task is what Copilot is to do.
+type Task struct {
+	Prompt    string
+	Dir       string // as Place returned it
+	Model     string
+	TimeoutMs int64 // 0 for the configuration's
+	Depth     int
+	Asker     approval.Asker
+	// Watch hears what happens; it must not be kept waiting.
+	Watch func(bridge.Event)
+}
+
+// File is a file of the workspace.
+type File struct {
+	Path      string `json:"path"`
+	Content   string `json:"content" jsonschema:"the text, or base64 of what is no text"`
+	Encoding  string `json:"encoding" jsonschema:"how the file is written: utf-8, utf-16le, …, or base64"`
+	SHA256    string `json:"sha256,omitempty" jsonschema:"of the whole file"`
+	Size      int64  `json:"size" jsonschema:"of the whole file, in bytes"`
+	Truncated bool   `json:"truncated" jsonschema:"the file goes on after the content"`
+	Redacted  int    `json:"redacted" jsonschema:"how many secrets are hidden in the content"`
+}
+
+// Created is a file that was written.
+type Created struct {
+	Path     string `json:"path"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+	Replaced bool   `json:"replaced" jsonschema:"there was such a file before"`
+}
+
+// Files is a list of files.
+type Files struct {
+	Files     []string `json:"files" jsonschema:"relative to the workspace; what is ignored by git is left out"`
+	Truncated bool     `json:"truncated" jsonschema:"there are more"`
+}
+
+// TaskResult is what a task came to.
+type TaskResult struct {
+	Text       string    `json:"text" jsonschema:"Copilot's last message"`
+	ToolCalls  []ToolUse `json:"toolCalls"`
+	Files      []string  `json:"filesChanged"`
+	Usage      Usage     `json:"usage"`
+	Session    string    `json:"sessionId" jsonschema:"continue it with: copilot-bridge run --resume ID"`
+	Reason     string    `json:"reason" jsonschema:"how the turn ended"`
+	DurationMs int64     `json:"durationMs"`
+	Notice     string    `json:"notice,omitempty" jsonschema:"set when the answers are not Copilot's"`
+}
+
+// ToolUse is one tool call of a task.
+type ToolUse struct {
+	Name       string `json:"name"`
+	Arguments  any    `json:"arguments,omitempty"`
+	OK         bool   `json:"ok"`
+	Error      string `json:"error,omitempty"`
+	DurationMs int64  `json:"durationMs"`
+}
+
+// Usage counts tokens.
+type Usage struct {
+	Model        string `json:"model,omitempty"`
+	InputTokens  int64  `json:"inputTokens"`
+	OutputTokens int64  `json:"outputTokens"`
+}
+
+// Hits is the answer of a search.
+type Hits struct {
+	Hits   []Hit  `json:"hits" jsonschema:"best first"`
+	Source string `json:"source" jsonschema:"who answered: OpenClaw's gateway, or its files"`
+}
+
+// Hit is a section of a memory file.
+type Hit struct {
+	File    string  `json:"file"`
+	Heading string  `json:"heading,omitempty" jsonschema:"with those above it"`
+	Line    int     `json:"line"`
+	EndLine int     `json:"endLine,omitempty"`
+	Score   float64 `json:"score"`
+	Snippet string  `json:"snippet"`
+}
+
+// Document is a memory file.
+type Document struct {
+	File      string `json:"file"`
+	Content   string `json:"content"`
+	Truncated bool   `json:"truncated"`
+	Source    string `json:"source" jsonschema:"who answered: OpenClaw's gateway, or its files"`
+}
