@@ -71,7 +71,7 @@ func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.S
 
 func (s acpService) request(o acp.Opening) (engine.Request, error) {
 	spec := s.Spec(bridge.ProfileAgent, o.WorkingDir)
-	spec.MCPServers, spec.Person = o.MCPServers, o.Person
+	spec.MCPServers, spec.Person = withServers(spec.MCPServers, o.MCPServers), o.Person
 	gate, err := s.Gate(Guarding{Workspace: o.WorkingDir, Door: "acp", Asker: o.Asker, Defaults: s.defaults, Servers: slices.Sorted(maps.Keys(o.MCPServers))})
 	if err != nil {
 		return engine.Request{}, err

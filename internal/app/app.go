@@ -47,20 +47,32 @@ type Bridge struct {
 	Answers Answers
 
 	opts  Options
-	ways  *auto.Auto        // nil unless the transport is chosen by trying
+	ways  *auto.Auto // nil unless the transport is chosen by trying
+	depth int
 	model *rehearsal.Server // nil unless it answers
 	guard guardParts
+}
+
+// prepare is a Bridge that has not been started: it can make guards, no
+// sessions.
+func prepare(o Options) (*Bridge, error) {
+	depth := guard.DepthOf(o.Environ)
+	if err := guard.CheckDepth(depth); err != nil {
+		return nil, err
+	}
+	o.Environ = append(slices.Clone(o.Environ), guard.DepthVariable+"="+strconv.Itoa(depth+1))
+	return &Bridge{opts: o, depth: depth}, nil
 }
 
 // Start finds or installs what the transport needs, decides who answers, and
 // returns an engine that is ready for sessions. The runtime itself starts with
 // the first of them.
 func Start(ctx context.Context, o Options) (*Bridge, error) {
-	depth := guard.DepthOf(o.Environ)
-	if err := guard.CheckDepth(depth); err != nil {
+	b, err := prepare(o)
+	if err != nil {
 		return nil, err
 	}
-	o.Environ = append(slices.Clone(o.Environ), guard.DepthVariable+"="+strconv.Itoa(depth+1))
+	o = b.opts
 	if n, err := supervise.Reap(o.records()); err != nil {
 		o.Logger.Warn("ending what a killed bridge left behind", "error", err)
 	} else if n > 0 {
@@ -69,7 +81,6 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	for _, w := range ModuleWarnings(o.Environ) {
 		o.Logger.Warn(w)
 	}
-	b := &Bridge{opts: o}
 	agent, err := b.chooseAgent(ctx)
 	if err != nil {
 		return nil, errors.Join(err, b.closeModel())
@@ -99,7 +110,11 @@ func (o Options) records() string { return Records(o.Config) }
 func (b *Bridge) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	return errors.Join(b.Engine.Close(ctx), b.closeModel(), b.guard.close())
+	var err error
+	if b.Engine != nil {
+		err = b.Engine.Close(ctx)
+	}
+	return errors.Join(err, b.closeModel(), b.guard.close())
 }
 
 func (b *Bridge) closeModel() error {
@@ -119,6 +134,9 @@ func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
 	if i := c.InfiniteSessions; i.Enabled != nil || i.BackgroundThreshold > 0 || i.BufferThreshold > 0 {
 		spec.Infinite = &bridge.InfiniteSession{Enabled: i.Enabled == nil || *i.Enabled,
 			BackgroundThreshold: i.BackgroundThreshold, BufferThreshold: i.BufferThreshold}
+	}
+	if p == bridge.ProfileAgent {
+		spec.MCPServers = b.memoryServer(workspace)
 	}
 	return spec
 }

@@ -163,6 +163,7 @@ func (v *validation) run(ctx context.Context, o *validateOptions) {
 	v.sessions(ctx, cfg)
 	v.leftovers(cfg)
 	v.modules()
+	v.openclaw(ctx, cfg)
 	if !v.transport(ctx, cfg) {
 		return
 	}

@@ -1,0 +1,214 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
+)
+
+// CopilotMCP serves Copilot's tools. The runtime is started by the first task.
+//
+// Files are read and written through the bridge's own workspace, under the
+// guard: the runtime's workspace RPCs mean a directory of the session's own,
+// not the project.
+func CopilotMCP(ctx context.Context, o Options, serving MCPServing) (*MCP, error) {
+	b := prepareMCP(o)
+	root, err := filepath.EvalSymlinks(serving.Workspace)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace cannot be used", Cause: err, Remedy: "name an existing directory"}
+	}
+	c := &coder{base: b, root: root, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1)}
+	gate, err := b.Gate(Guarding{Workspace: root, Door: "mcp", Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()})
+	g, ok := gate.(workspace.Guard)
+	if err != nil || !ok {
+		return nil, errors.Join(unguarded(err), b.Close(ctx))
+	}
+	c.ws, err = workspace.Open(ctx, root, workspace.Options{Guard: g, Journal: o.Config.Path("patches"), Env: task.PlainEnviron(o.Environ),
+		Trees: func() (*supervise.Tree, error) { return supervise.NewTree(o.records(), o.Self) }})
+	if err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
+	}
+	server := mcp.NewCopilot(c, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter, Consent: c.consent(), MaxWaiting: o.Config.Engine.QueueLimit})
+	return &MCP{bridge: b, serving: serving, name: "copilot", server: server, close: c.close}, nil
+}
+
+// coder does what Copilot's tools promise.
+type coder struct {
+	base    *Bridge // not started
+	root    string
+	serving MCPServing
+	ws      *workspace.Workspace
+
+	starting chan struct{} // held by whoever starts a runtime
+	mu       sync.Mutex
+	started  map[int]*Bridge // by depth, which their processes inherit
+}
+
+// consent says whether clients may consent. Over HTTP without a token every
+// program on the machine could consent to its own requests.
+func (c *coder) consent() bool {
+	return c.serving.HTTP == "" || c.base.opts.Config.Serve.Token != ""
+}
+
+func (c *coder) defaults() policy.Defaults {
+	if c.serving.HTTP == "" || c.serving.ReadWrite {
+		return policy.DefaultsRun()
+	}
+	d := policy.DefaultsServe()
+	d.ReadOnlyAsks = c.consent()
+	return d
+}
+
+func (c *coder) close(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	errs := []error{c.ws.Close(ctx)}
+	for _, b := range c.started {
+		errs = append(errs, b.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *coder) ReadFile(ctx context.Context, path string) (mcp.File, error) {
+	f, err := c.ws.Read(ctx, path, files.ReadOptions{})
+	return mcp.File{Path: f.Path, Content: f.Content.Content, Encoding: string(f.Encoding), SHA256: f.SHA256, Size: f.Size, Truncated: f.Truncated, Redacted: f.Redacted}, err
+}
+
+func (c *coder) CreateFile(ctx context.Context, path, content string, overwrite bool) (mcp.Created, error) {
+	f, err := c.ws.Create(ctx, path, content, overwrite)
+	return mcp.Created(f), err
+}
+
+func (c *coder) ListFiles(ctx context.Context, directory string) (mcp.Files, error) {
+	o := files.ListOptions{}
+	if dir := filepath.ToSlash(filepath.Clean(directory)); directory != "" && dir != "." {
+		if !filepath.IsLocal(filepath.FromSlash(dir)) {
+			return mcp.Files{}, &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%.200q is outside the workspace", directory), Remedy: "name a directory relative to the workspace"}
+		}
+		if info, err := os.Stat(filepath.Join(c.root, dir)); err != nil || !info.IsDir() {
+			return mcp.Files{}, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no directory %.200q", directory), Remedy: "list the workspace to see what there is"}
+		}
+		o.Glob = []string{"/" + literal.Replace(dir) + "/**"}
+	}
+	l, err := c.ws.List(ctx, o)
+	return mcp.Files{Files: l.Files, Truncated: l.Truncated}, err
+}
+
+// literal quotes what is special in a glob.
+var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "{", `\{`, "}", `\}`)
+
+// Place resolves a directory to work in. It must be in the workspace, and no
+// policy may stand above it: its rules speak of the directory that it is in,
+// and would be evaded by working below.
+func (c *coder) Place(dir string) (string, error) {
+	at := dir
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(c.root, at)
+	}
+	at, err := filepath.EvalSymlinks(at)
+	if err != nil {
+		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("there is no directory %.200q", dir), Remedy: "name a directory inside the workspace"}
+	}
+	if info, err := os.Stat(at); err != nil || !info.IsDir() {
+		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%.200q is not a directory", dir), Remedy: "name a directory inside the workspace"}
+	}
+	rel, err := filepath.Rel(c.root, at)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%.200q is outside the workspace %s", dir, c.root),
+			Remedy: "start the server with --workspace on a directory that holds it"}
+	}
+	for above := filepath.Dir(at); at != c.root; above = filepath.Dir(above) {
+		if file, err := policy.LoadWorkspace(above); err != nil || file != nil {
+			return "", &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%s has a policy, which %.200q would evade", above, dir), Cause: err,
+				Remedy: "work in the directory of the policy, or start another server in the other one"}
+		}
+		if above == c.root {
+			break
+		}
+	}
+	return at, nil
+}
+
+// bridgeAt starts a bridge for tasks at a depth, or returns the one that was.
+func (c *coder) bridgeAt(ctx context.Context, depth int) (*Bridge, error) {
+	select {
+	case c.starting <- struct{}{}:
+		defer func() { <-c.starting }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	depth = max(depth, c.base.depth)
+	c.mu.Lock()
+	b := c.started[depth]
+	c.mu.Unlock()
+	if b != nil {
+		return b, nil
+	}
+	o := c.base.opts
+	o.Environ = append(slices.Clone(o.Environ), guard.DepthVariable+"="+strconv.Itoa(depth))
+	b, err := Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.started[depth] = b
+	c.mu.Unlock()
+	return b, nil
+}
+
+func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error) {
+	b, err := c.bridgeAt(ctx, t.Depth)
+	if err != nil {
+		return mcp.TaskResult{}, err
+	}
+	spec := b.Spec(bridge.ProfileAgent, t.Dir)
+	if t.Model != "" && b.Answers.Kind != AnswersRehearsal {
+		spec.Model = t.Model
+	}
+	if spec.Gate, err = b.Gate(Guarding{Workspace: t.Dir, Door: "mcp", Asker: t.Asker, Defaults: c.defaults()}); err != nil {
+		return mcp.TaskResult{}, err
+	}
+	if t.TimeoutMs > 0 {
+		var cancel context.CancelFunc
+		limit := time.Duration(t.TimeoutMs) * time.Millisecond
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the task took longer than %s", limit), Remedy: "give it more time, or less to do"})
+		defer cancel()
+	}
+	r, err := b.Engine.RunTask(ctx, engine.Task{Prompt: bridge.Prompt{Text: t.Prompt}, Request: engine.Request{Spec: spec, Door: "mcp", Keep: true}}, t.Watch)
+	if err == nil && r.Reason == bridge.EndAborted {
+		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the task was aborted"}
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); ctx.Err() != nil && bridge.CodeOf(cause) == bridge.CodeTimeout {
+			err = cause
+		}
+		return mcp.TaskResult{}, err
+	}
+	return taskResult(r), nil
+}
+
+func taskResult(r engine.Result) mcp.TaskResult {
+	out := mcp.TaskResult{Text: r.Text, Files: r.Files, ToolCalls: []mcp.ToolUse{}, Session: r.Session, Reason: string(r.Reason), DurationMs: r.Duration.Milliseconds(), Notice: r.Notice,
+		Usage: mcp.Usage{Model: r.Usage.Model, InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}}
+	for _, u := range r.Tools {
+		out.ToolCalls = append(out.ToolCalls, mcp.ToolUse{Name: u.Name, Arguments: u.Args, OK: u.OK, Error: u.Error, DurationMs: u.Duration.Milliseconds()})
+	}
+	return out
+}
