@@ -45,6 +45,7 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 	switch {
 	case slices.Contains(g.opts.OwnTools, call.Name):
 		a.Kind, a.ReadOnly = policy.KindOther, true // its paths are not of this workspace
+		a.Server, _, _ = strings.Cut(call.Name, "-")
 		return a
 	case a.Server != "":
 		a.Kind = policy.KindMCP
