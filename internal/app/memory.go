@@ -127,9 +127,9 @@ type shelf struct {
 	guard  *guard.Guard
 }
 
-// guarded asks the guard, looks something up, and hides secrets in what texts
+// lookUp asks the guard, looks something up, and hides secrets in what texts
 // names of it.
-func guarded[T any](ctx context.Context, s *shelf, tool string, args map[string]any, look func() (T, error), texts func(*T) []*string) (T, error) {
+func lookUp[T any](ctx context.Context, s *shelf, tool string, args map[string]any, look func() (T, error), texts func(*T) []*string) (T, error) {
 	var none T
 	call := bridge.ToolCall{Name: tool, Args: args}
 	if d := s.guard.Before(ctx, call); d.Verdict != bridge.Allow {
@@ -147,7 +147,7 @@ func guarded[T any](ctx context.Context, s *shelf, tool string, args map[string]
 }
 
 func (s *shelf) Search(ctx context.Context, query string, limit int) (mcp.Hits, error) {
-	return guarded(ctx, s, mcp.ToolMemorySearch, map[string]any{"query": query, "limit": float64(limit)}, func() (mcp.Hits, error) {
+	return lookUp(ctx, s, mcp.ToolMemorySearch, map[string]any{"query": query, "limit": float64(limit)}, func() (mcp.Hits, error) {
 		found, err := s.memory.Search(ctx, query, limit)
 		out := mcp.Hits{Hits: []mcp.Hit{}, Source: string(found.Source)}
 		for _, h := range found.Hits {
@@ -164,13 +164,13 @@ func (s *shelf) Search(ctx context.Context, query string, limit int) (mcp.Hits, 
 }
 
 func (s *shelf) Read(ctx context.Context, file string) (mcp.Document, error) {
-	return guarded(ctx, s, mcp.ToolMemoryRead, map[string]any{"name": file}, func() (mcp.Document, error) {
+	return lookUp(ctx, s, mcp.ToolMemoryRead, map[string]any{"name": file}, func() (mcp.Document, error) {
 		return document(s.memory.Read(ctx, file))
 	}, content)
 }
 
 func (s *shelf) Preferences(ctx context.Context) (mcp.Document, error) {
-	return guarded(ctx, s, mcp.ToolUserPrefs, nil, func() (mcp.Document, error) { return document(s.memory.Preferences(ctx)) }, content)
+	return lookUp(ctx, s, mcp.ToolUserPrefs, nil, func() (mcp.Document, error) { return document(s.memory.Preferences(ctx)) }, content)
 }
 
 func document(d openclaw.Document, err error) (mcp.Document, error) {
