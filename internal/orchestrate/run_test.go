@@ -449,6 +449,24 @@ func TestTwoRunsAtOnce(t *testing.T) {
 	}
 }
 
+// Of runs that began in one second the later one is the last, whatever their
+// ids are.
+func TestLastRun(t *testing.T) {
+	home, began := t.TempDir(), time.Now().UTC()
+	for i, id := range []string{"20260101-000000-ffffff", "20260101-000000-000000"} {
+		j, err := createJournal(t.Context(), home, Meta{Version: metaVersion, ID: id, Created: began.Add(time.Duration(i) * time.Millisecond)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := FindRun(home, "last"); err != nil || m.ID != "20260101-000000-000000" {
+		t.Errorf("%s, %v", m.ID, err)
+	}
+}
+
 func TestUnknownRuns(t *testing.T) {
 	for _, id := range []string{"nonesuch", "", "last", "../x"} {
 		if _, err := Resume(t.Context(), id, Options{Home: t.TempDir()}); bridge.CodeOf(err) != bridge.CodeNotFound {

@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,8 @@ func Runs(home string) ([]Listed, error) {
 		}
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b Listed) int { return strings.Compare(b.ID, a.ID) })
+	// By the clock: the ids of one second say nothing of their order.
+	slices.SortFunc(out, func(a, b Listed) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID)) })
 	return out, nil
 }
 

@@ -168,6 +168,27 @@ func (s *ableSession) Current() bool {
 	return ok && a.Current()
 }
 
+// Commands lists slash commands, where there are any.
+func (s *ableSession) Commands(ctx context.Context) ([]bridge.Command, error) {
+	if c, ok := s.now().(commander); ok {
+		return c.Commands(ctx)
+	}
+	return nil, nil
+}
+
+// Invoke runs one of them.
+func (s *ableSession) Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error) {
+	if c, ok := s.now().(commander); ok {
+		return c.Invoke(ctx, name, input)
+	}
+	return bridge.CommandResult{}, errUnable("run commands")
+}
+
+type commander interface {
+	Commands(ctx context.Context) ([]bridge.Command, error)
+	Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
+}
+
 // Crowded is for sessions that know it.
 func (s *ableSession) Crowded() bool {
 	c, ok := s.now().(interface{ Crowded() bool })

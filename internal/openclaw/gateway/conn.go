@@ -169,7 +169,12 @@ func (n *conn) write(ctx context.Context, f frame) error {
 	if most := n.hello.Policy.MaxPayload; most > 0 && int64(len(data)) > most {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the request is larger than the %d bytes that OpenClaw's gateway takes", most)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeWait)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Not under the caller's context: one that ends in the middle of a write
+	// would cost everybody the connection.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWait)
 	defer cancel()
 	return n.ws.Write(ctx, websocket.MessageText, data)
 }
