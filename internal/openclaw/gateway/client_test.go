@@ -475,17 +475,18 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var seen []connectParams
-	note := func(p *peer) { mu.Lock(); seen = append(seen, p.got); mu.Unlock() }
+	var seen [4]connectParams
+	var all sync.WaitGroup
+	all.Add(len(seen))
+	note := func(i int, p *peer) { seen[i] = p.got; all.Done() }
 	b := newBroken(t,
-		func(p *peer) { p.admitWith(`,"deviceToken":"given"`, "30000"); note(p); p.answer() },
+		func(p *peer) { p.admitWith(`,"deviceToken":"given"`, "30000"); note(0, p); p.answer() },
 		func(p *peer) { // what is shared has changed
 			p.refuse(`{"code":"INVALID_REQUEST","message":"m","details":{"code":"AUTH_TOKEN_MISMATCH","canRetryWithDeviceToken":true}}`)
-			note(p)
+			note(1, p)
 		},
-		func(p *peer) { p.admit(); note(p); p.answer() },
-		func(p *peer) { p.admit(); note(p); p.answer() })
+		func(p *peer) { p.admit(); note(2, p); p.answer() },
+		func(p *peer) { p.admit(); note(3, p); p.answer() })
 	o := quick(b.url())
 	o.Identity = id
 	c := New(o)
@@ -507,9 +508,8 @@ func TestIdentity(t *testing.T) {
 	c = New(o)
 	eventually(t, c, "x")
 	c.Close()
-	mu.Lock()
-	defer mu.Unlock()
-	if len(seen) != 4 || *seen[0].Auth != (auth{Token: "right"}) || *seen[1].Auth != (auth{Token: "right"}) ||
+	all.Wait()
+	if *seen[0].Auth != (auth{Token: "right"}) || *seen[1].Auth != (auth{Token: "right"}) ||
 		*seen[2].Auth != (auth{Token: "right", DeviceToken: "given"}) || *seen[3].Auth != (auth{Token: "given"}) {
 		t.Fatalf("%+v", seen)
 	}
