@@ -32,6 +32,13 @@ type Chat struct {
 	Whole bool
 }
 
+// Piece is one element of an answer as it is streamed: an event, or the error
+// that ends it.
+type Piece struct {
+	Event Event
+	Err   error
+}
+
 // Role says whose message it is.
 type Role string
 

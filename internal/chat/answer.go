@@ -9,7 +9,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// answer is one request on its way. The reader ranges over items; the
+// answer is one request on its way. The reader takes items; the
 // goroutine of the turn writes them and closes the channel when the answer,
 // which may be before the turn, is over.
 type answer struct {
@@ -23,7 +23,7 @@ type answer struct {
 	chain   *chain           // of known, then of all
 	began   time.Time
 
-	items  chan item
+	items  chan bridge.Piece
 	gone   chan struct{} // closed when the reader has left
 	once   sync.Once
 	first  chan struct{} // closed with the first item
@@ -34,15 +34,10 @@ type answer struct {
 	steady *steady // of the turn's goroutine
 }
 
-type item struct {
-	event bridge.Event
-	err   error
-}
-
 // accept checks a request and makes an answer of it.
 func (s *Service) accept(c *bridge.Chat) (*answer, error) {
 	a := &answer{chat: c, began: time.Now(), history: c.Messages, format: formatKey(c),
-		items: make(chan item, 64), gone: make(chan struct{}), first: make(chan struct{})}
+		items: make(chan bridge.Piece, 64), gone: make(chan struct{}), first: make(chan struct{})}
 	if c.Previous != "" {
 		var err error
 		if a.before, err = s.answers.find(c.Previous); err != nil {
@@ -74,7 +69,7 @@ func (s *Service) accept(c *bridge.Chat) (*answer, error) {
 func (a *answer) put(ev bridge.Event, err error) {
 	a.spoke.Do(func() { close(a.first) })
 	select {
-	case a.items <- item{ev, err}:
+	case a.items <- bridge.Piece{Event: ev, Err: err}:
 	case <-a.gone:
 	}
 }

@@ -190,30 +190,45 @@ func (s *Service) Ready(ctx context.Context) error {
 // aborts the turn behind the answer.
 func (s *Service) Answer(ctx context.Context, c bridge.Chat) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
-		a, err := s.begin(ctx, &c)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer a.leave()
+		began := time.Now()
+		pieces, leave := s.Stream(ctx, c)
+		defer leave()
 		begun := false
 		for {
 			select {
-			case it, more := <-a.items:
-				if !more || !yield(it.event, it.err) {
+			case p, more := <-pieces:
+				if !more || !yield(p.Event, p.Err) {
 					return
 				}
 				begun = true
 			case <-ctx.Done():
-				a.leave()
+				leave()
 				err := bridge.AsError(context.Cause(ctx))
-				if !begun || yield(bridge.Failed{Error: err}, nil) && yield(a.end(bridge.EndAborted, bridge.Usage{}), nil) {
+				end := bridge.TurnEnded{Reason: bridge.EndAborted, Duration: time.Since(began)}
+				if !begun || yield(bridge.Failed{Error: err}, nil) && yield(end, nil) {
 					yield(nil, err)
 				}
 				return
 			}
 		}
 	}
+}
+
+// Stream is Answer for a reader that has more to wait for than the next event,
+// and would need a goroutine of its own for that: the same pieces come through
+// a channel, which is closed after the last. Some lie ready while the reader
+// is busy. The reader must call leave when it goes, which aborts the turn
+// unless the answer was over, and must do so when ctx ends: the channel does
+// not know of it.
+func (s *Service) Stream(ctx context.Context, c bridge.Chat) (pieces <-chan bridge.Piece, leave func()) {
+	a, err := s.begin(ctx, &c)
+	if err != nil {
+		failed := make(chan bridge.Piece, 1)
+		failed <- bridge.Piece{Err: err}
+		close(failed)
+		return failed, func() {}
+	}
+	return a.items, a.leave
 }
 
 // Close aborts what runs and deletes all sessions. It returns when every

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -50,6 +51,34 @@ func (s *player) Answer(ctx context.Context, c bridge.Chat) iter.Seq2[bridge.Eve
 	s.asked = append(s.asked, c)
 	s.mu.Unlock()
 	return func(yield func(bridge.Event, error) bool) { s.play(ctx, yield) }
+}
+
+// Stream runs the script in a goroutine, which leave waits for. What is over
+// is not aborted.
+func (s *player) Stream(ctx context.Context, c bridge.Chat) (<-chan bridge.Piece, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	out, over := make(chan bridge.Piece, 64), atomic.Bool{}
+	go func() {
+		defer close(out)
+		for ev, err := range s.Answer(ctx, c) {
+			if _, ok := ev.(bridge.TurnEnded); ok {
+				over.Store(true)
+			}
+			select {
+			case out <- bridge.Piece{Event: ev, Err: err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, func() {
+		if !over.Load() {
+			cancel()
+		}
+		defer cancel()
+		for range out { // until it is closed
+		}
+	}
 }
 
 // plays returns a service that yields events, and then err if there is one.

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -12,13 +13,13 @@ import (
 
 // streamed answers with server-sent events.
 func (d *door) streamed(w http.ResponseWriter, r *http.Request, p *prompt, id string) {
-	events, stop := d.pump(r.Context(), p.chat)
-	defer stop()
+	pieces, leave := d.svc.Stream(r.Context(), p.chat)
+	defer leave()
 	s := newStream(w, r, id, p.model)
 	s.input = promptTokens(&p.chat) // while the model makes up its mind
 	a := newAnswer(p, s)
 
-	err := d.relay(s, a, events)
+	err := d.relay(r.Context(), s, a, pieces)
 	if err == nil {
 		return
 	}
@@ -32,32 +33,39 @@ func (d *door) streamed(w http.ResponseWriter, r *http.Request, p *prompt, id st
 	_, _ = s.flush() // nobody is left to tell
 }
 
+// together is how many events that lie ready are sent in one go.
+const together = 64
+
 // relay writes events as they come, those that lie ready in one go. An error
 // that it returns has not been told to the client.
-func (d *door) relay(s *stream, a *answer, events <-chan item) error {
+func (d *door) relay(ctx context.Context, s *stream, a *answer, pieces <-chan bridge.Piece) error {
 	silence := time.NewTimer(d.opts.Patience)
 	defer silence.Stop()
 	for gathered := 1; ; gathered++ {
 		select {
-		case it, open := <-events:
+		case p, open := <-pieces:
 			switch {
 			case !open:
 				return a.failure()
-			case it.err != nil:
-				return it.err
+			case p.Err != nil:
+				return p.Err
+			case p.Event == nil:
+				continue
 			}
-			if a.next(it.event); a.enough() {
+			if a.next(p.Event); a.enough() {
 				a.finish()
 				return s.finish(a)
 			}
 			if a.ended {
-				return s.last(a, events)
+				return s.last(a, pieces)
 			}
-			if len(events) > 0 && gathered < ready {
+			if len(pieces) > 0 && gathered < together {
 				continue
 			}
 		case <-silence.C:
 			s.ping()
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		gathered = 0
 		sent, err := s.flush()
@@ -70,17 +78,16 @@ func (d *door) relay(s *stream, a *answer, events <-chan item) error {
 	}
 }
 
-// last ends the message. The client has it before the sequence of events has
-// come to its end, but the turn is not left alone until then: leaving early
-// would abort what waits for a tool's result.
-func (s *stream) last(a *answer, events <-chan item) error {
+// last ends the message. If it has failed the error that follows says why; it
+// lies ready, since an answer's end comes in one go.
+func (s *stream) last(a *answer, pieces <-chan bridge.Piece) error {
 	err := a.failure()
 	if err == nil {
-		err = s.finish(a)
+		return s.finish(a)
 	}
-	for it := range events {
-		if it.err != nil && err != nil {
-			err = it.err // why it failed; a message that is complete stays so
+	for p := range pieces {
+		if p.Err != nil {
+			err = p.Err
 		}
 	}
 	return err

@@ -311,14 +311,6 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-func TestPanicInService(t *testing.T) {
-	svc := &player{play: func(context.Context, func(bridge.Event, error) bool) { panic("broken") }}
-	w := post(t, fixed(svc, Options{}), "/v1/messages", askStream)
-	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "broken") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
 // TestErrorAfterEnd shows that nothing follows a message that is complete.
 func TestErrorAfterEnd(t *testing.T) {
 	w := post(t, fixed(plays(errors.New("too late"), says("Hi")...), Options{}), "/v1/messages", askStream)

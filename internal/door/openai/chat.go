@@ -66,8 +66,8 @@ func (d *door) wholeChat(w http.ResponseWriter, r *http.Request, req *chatReques
 // something to show, so that an error until then still has its own status.
 func (d *door) streamChat(w http.ResponseWriter, r *http.Request, req *chatRequest, c bridge.Chat) {
 	ctx := r.Context()
-	items, stop := d.pump(ctx, c)
-	defer stop()
+	pieces, leave := d.svc.Stream(ctx, c)
+	defer leave()
 	s := &chatStream{
 		door: d, ctx: ctx, w: w, out: wire.NewStream(w, r), withUsage: req.StreamOptions.IncludeUsage, legacy: req.legacy(),
 		live:   live{stop: stopper{stops: req.Stop}},
@@ -79,19 +79,13 @@ func (d *door) streamChat(w http.ResponseWriter, r *http.Request, req *chatReque
 	defer silence.Stop()
 	for {
 		select {
-		case it, open := <-items:
-			done := s.take(it, open)
-			for !done && open && len(items) > 0 {
-				it, open = <-items
-				done = s.take(it, open)
+		case p, open := <-pieces:
+			done := s.take(p, open)
+			for !done && open && len(pieces) > 0 { // sent together
+				p, open = <-pieces
+				done = s.take(p, open)
 			}
-			if s.out.Flush() != nil {
-				return
-			}
-			if done {
-				if s.complete() {
-					rest(ctx, items)
-				}
+			if s.out.Flush() != nil || done {
 				return
 			}
 			if !s.fresh {
@@ -125,16 +119,16 @@ type chatStream struct {
 }
 
 // take puts an event into chunks; it reports whether it was the last one.
-func (s *chatStream) take(it item, open bool) (done bool) {
+func (s *chatStream) take(p bridge.Piece, open bool) (done bool) {
 	switch {
 	case !open:
 		s.fail(s.incomplete())
 		return true
-	case it.err != nil:
-		s.fail(it.err)
+	case p.Err != nil:
+		s.fail(p.Err)
 		return true
 	}
-	text, reasoning := s.next(it.event)
+	text, reasoning := s.next(p.Event)
 	if reasoning != "" {
 		s.begin()
 		s.send(s.chunks.reasoning(reasoning))

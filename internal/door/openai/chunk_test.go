@@ -115,10 +115,10 @@ func (nowhere) Flush()                      {}
 // BenchmarkTextDelta is the hot path: one delta of text to one chunk, sent.
 func BenchmarkTextDelta(b *testing.B) {
 	s := &chatStream{out: wire.NewStream(nowhere{http.Header{}}, httptest.NewRequest(http.MethodPost, "/", nil)), chunks: newChunks("chatcmpl-1", 1, "gpt-5", false)}
-	it := item{event: bridge.TextDelta{Message: "m1", Text: " a few words"}}
+	p := bridge.Piece{Event: bridge.TextDelta{Message: "m1", Text: " a few words"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		s.take(it, true)
+		s.take(p, true)
 		if err := s.out.Flush(); err != nil {
 			b.Fatal(err)
 		}

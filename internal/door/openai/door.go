@@ -32,6 +32,10 @@ type Service interface {
 	// error comes last, and errors before the first event come at once.
 	// Leaving the loop, or the end of ctx, aborts the turn behind it.
 	Answer(ctx context.Context, c bridge.Chat) iter.Seq2[bridge.Event, error]
+	// Stream is the same through a channel, which is closed after the last
+	// piece. leave must be called; it aborts a turn whose answer is not over,
+	// and it is the caller who has to notice the end of ctx.
+	Stream(ctx context.Context, c bridge.Chat) (pieces <-chan bridge.Piece, leave func())
 }
 
 // Options tune the door. The zero value is ready to use.

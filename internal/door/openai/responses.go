@@ -101,27 +101,21 @@ func (a *responseAnswer) whole(ctx context.Context) {
 
 // streamed answers with server-sent events.
 func (a *responseAnswer) streamed(ctx context.Context) {
-	items, stop := a.door.pump(ctx, a.chat)
-	defer stop()
+	pieces, leave := a.door.svc.Stream(ctx, a.chat)
+	defer leave()
 	// The runtime tries a failing provider again for some 15 s by itself. A
 	// sign of life in that time would cost the error its status.
 	silence := time.NewTimer(2 * a.door.opts.KeepAlive)
 	defer silence.Stop()
 	for {
 		select {
-		case it, open := <-items:
-			done := a.take(ctx, it, open)
-			for !done && open && len(items) > 0 {
-				it, open = <-items
-				done = a.take(ctx, it, open)
+		case p, open := <-pieces:
+			done := a.take(ctx, p, open)
+			for !done && open && len(pieces) > 0 { // sent together
+				p, open = <-pieces
+				done = a.take(ctx, p, open)
 			}
-			if a.stream.out.Flush() != nil {
-				return
-			}
-			if done {
-				if a.complete() {
-					rest(ctx, items)
-				}
+			if a.stream.out.Flush() != nil || done {
 				return
 			}
 		case <-silence.C:
@@ -147,16 +141,16 @@ func (a *responseAnswer) alive() error {
 }
 
 // take puts an event into the stream; it reports whether it was the last one.
-func (a *responseAnswer) take(ctx context.Context, it item, open bool) (done bool) {
+func (a *responseAnswer) take(ctx context.Context, p bridge.Piece, open bool) (done bool) {
 	switch {
 	case !open:
 		a.fail(ctx, a.incomplete())
 		return true
-	case it.err != nil:
-		a.fail(ctx, it.err)
+	case p.Err != nil:
+		a.fail(ctx, p.Err)
 		return true
 	}
-	a.next(it.event)
+	a.next(p.Event)
 	if !a.complete() {
 		return false
 	}

@@ -241,14 +241,6 @@ func TestStopSequenceAborts(t *testing.T) {
 	}
 }
 
-func TestPanicInAnswer(t *testing.T) {
-	svc := &script{list: testModels(), answer: func(context.Context, func(bridge.Event, error) bool) { panic("boom") }}
-	w := post(t, fixed(svc), "/v1/chat/completions", helloStream)
-	if w.Code != 500 || strings.Contains(w.Body.String(), "boom") {
-		t.Errorf("got %d %s", w.Code, w.Body)
-	}
-}
-
 func TestTurnsThatEndBadly(t *testing.T) {
 	for _, c := range []struct {
 		events []bridge.Event
