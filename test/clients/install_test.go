@@ -64,7 +64,8 @@ func modules(t *testing.T, folder string) string {
 	}
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress",
-		"--no-update-notifier", "--loglevel=error", "--prefer-offline", "--global=false", "--no-bin-links")
+		"--no-update-notifier", "--loglevel=error", "--prefer-offline", "--global=false", "--no-bin-links",
+		"--fetch-timeout=120000", "--fetch-retries=5") // npm would give a download that stalls five minutes, three times
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = staging, &out, &out, 5*time.Second
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("npm ci for %s: %v\n%s", folder, err, out.Bytes())

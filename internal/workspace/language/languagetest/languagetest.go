@@ -63,7 +63,8 @@ func TypeScript(tb testing.TB) string {
 			}
 		}
 		cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress",
-			"--no-update-notifier", "--loglevel=error", "--prefer-offline", "--global=false")
+			"--no-update-notifier", "--loglevel=error", "--prefer-offline", "--global=false",
+			"--fetch-timeout=120000", "--fetch-retries=5")
 		cmd.Dir = dir
 		return run(cmd)
 	})
