@@ -61,6 +61,13 @@ func startTree(dir string) (*exec.Cmd, []string, *Tree, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	place, err := tree.Place(dir + "-places")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(place, "state"), nil, 0o600)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	path, args, env := tree.Command("/bin/sh")
 	cmd := exec.Command(path, append(args, "-c", program)...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
@@ -140,6 +147,30 @@ func testEnd(t *testing.T, end func(*Tree, context.Context) error) {
 	<-done
 	if files, _ := os.ReadDir(dir); len(files) > 0 {
 		t.Errorf("records left: %v", files)
+	}
+	noPlaces(t, dir)
+}
+
+// noPlaces waits until the directories of all trees are gone.
+func noPlaces(t *testing.T, dir string) {
+	t.Helper()
+	eventually(t, 5*time.Second, "the tree's place is gone", func() bool {
+		left, err := os.ReadDir(dir + "-places")
+		return err == nil && len(left) == 0
+	})
+}
+
+// Only a directory with the name of its tree is removed, whatever a record
+// says.
+func TestForeignPlace(t *testing.T) {
+	dir := t.TempDir()
+	for _, place := range []string{dir, "relative", filepath.Join(dir, "..")} {
+		if err := clearPlace(place, "0123456789abcdef01234567"); err == nil {
+			t.Errorf("%s was taken for a place", place)
+		}
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -223,6 +254,7 @@ func TestBridgeKilled(t *testing.T) {
 		files, err := os.ReadDir(dir)
 		return err == nil && len(files) == 0
 	})
+	noPlaces(t, dir)
 }
 
 func TestReapAfterBridgeAndSupervisorKilled(t *testing.T) {
@@ -248,6 +280,7 @@ func TestReapAfterBridgeAndSupervisorKilled(t *testing.T) {
 	if n, err := Reap(dir); n != 0 || err != nil {
 		t.Errorf("second Reap = %d, %v", n, err)
 	}
+	noPlaces(t, dir)
 }
 
 func TestReapWithoutDirectory(t *testing.T) {

@@ -39,10 +39,10 @@ func run(args []string) (int, error) {
 	bridge := os.Getppid()
 	rec := record{
 		ID: os.Getenv(envTree), Bridge: bridge, BridgeStart: startTime(bridge),
-		Supervisor: os.Getpid(), SupervisorStart: startTime(os.Getpid()), Path: args[0],
+		Supervisor: os.Getpid(), SupervisorStart: startTime(os.Getpid()), Path: args[0], Place: os.Getenv(envPlace),
 	}
 	recordPath := os.Getenv(envRecord)
-	if err := os.Unsetenv(envRecord); err != nil {
+	if err := errors.Join(os.Unsetenv(envRecord), os.Unsetenv(envPlace)); err != nil {
 		return 1, err
 	}
 	// A group of its own: Ctrl-C in the terminal is for the bridge to handle.
@@ -64,7 +64,11 @@ func run(args []string) (int, error) {
 	if err := rec.write(recordPath); err != nil {
 		return 1, err
 	}
-	defer func() { _ = os.Remove(recordPath) }() // Reap removes it if we cannot
+	defer func() {
+		if clearPlace(rec.Place, rec.ID) == nil {
+			_ = os.Remove(recordPath) // Reap removes it if we cannot
+		}
+	}()
 	proc, err := os.StartProcess(path, args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   programAttr(),

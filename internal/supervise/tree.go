@@ -20,6 +20,7 @@ const Verb = "__supervise"
 const (
 	envTree   = "COPILOT_BRIDGE_TREE"   // in every process of a tree
 	envRecord = "COPILOT_BRIDGE_RECORD" // for the supervisor only
+	envPlace  = "COPILOT_BRIDGE_PLACE"  // likewise
 )
 
 // Tree is one supervised program and all that it starts.
@@ -27,6 +28,7 @@ type Tree struct {
 	id     string
 	record string
 	self   string
+	place  string // see Place
 }
 
 // record is what the supervisor leaves on disk while its tree lives. A start
@@ -39,6 +41,7 @@ type record struct {
 	SupervisorStart uint64 `json:"supervisor_start"`
 	Program         int    `json:"program"`
 	Path            string `json:"path"`
+	Place           string `json:"place,omitempty"`
 }
 
 // NewTree prepares a tree whose record lives in dir. self is the executable
@@ -55,6 +58,31 @@ func NewTree(dir, self string) (*Tree, error) {
 	return &Tree{id: id, record: filepath.Join(dir, id+".json"), self: self}, nil
 }
 
+// Place makes a directory in parent that is removed when the tree has ended,
+// by whoever is left: the bridge, the supervisor, or a later bridge.
+func (t *Tree) Place(parent string) (string, error) {
+	at, err := filepath.Abs(filepath.Join(parent, t.id))
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return "", err
+	}
+	t.place = at
+	return at, nil
+}
+
+// clearPlace removes the place of a tree. Nothing else bears the name of its id.
+func clearPlace(place, id string) error {
+	if place == "" {
+		return nil
+	}
+	if filepath.Base(place) != id || !filepath.IsAbs(place) {
+		return fmt.Errorf("%s is not the place of tree %s", place, id)
+	}
+	return os.RemoveAll(place)
+}
+
 // Command returns how to start program under supervision: the path to
 // execute, the arguments that go before the program's own, and what to add to
 // the environment.
@@ -62,6 +90,7 @@ func (t *Tree) Command(program string) (path string, args, env []string) {
 	return t.self, []string{Verb, program}, []string{
 		envTree + "=" + t.id,
 		envRecord + "=" + t.record,
+		envPlace + "=" + t.place,
 	}
 }
 
@@ -102,6 +131,7 @@ func (t *Tree) end(ctx context.Context, atOnce bool) error {
 // Sweep kills whatever is left of the tree at once and forgets it.
 func (t *Tree) Sweep() error {
 	_, err := sweep(t.id)
+	err = errors.Join(err, clearPlace(t.place, t.id))
 	if rmErr := os.Remove(t.record); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
 		err = errors.Join(err, rmErr)
 	}
@@ -132,7 +162,7 @@ func Reap(dir string) (int, error) {
 		}
 		n, err := sweep(rec.ID)
 		killed += n
-		errs = append(errs, err)
+		errs = append(errs, err, clearPlace(rec.Place, rec.ID))
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

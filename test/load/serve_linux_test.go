@@ -133,9 +133,7 @@ func (s *server) end() {
 		}
 	}
 	s.alone()
-	if s.cmd.ProcessState.ExitCode() == 0 {
-		s.forgotten()
-	}
+	s.forgotten()
 	if lines := strings.Count(s.said.String(), "\n"); lines != 1 {
 		s.t.Errorf("it said %q", s.said)
 	}
@@ -144,11 +142,14 @@ func (s *server) end() {
 	}
 }
 
-// forgotten checks that nothing of what callers said is left on the disk.
+// forgotten checks that nothing of what callers said is left on the disk, not
+// even if the server was killed.
 func (s *server) forgotten() {
-	left, err := filepath.Glob(filepath.Join(s.home, "bridge", "copilot", "session-state", "*"))
-	if err != nil || len(left) > 0 {
-		s.t.Errorf("%d sessions are left on the disk (%v): %v", len(left), err, left)
+	for _, place := range []string{"session-state", "chats"} {
+		left, err := filepath.Glob(filepath.Join(s.home, "bridge", "copilot", place, "*"))
+		if err != nil || len(left) > 0 {
+			s.t.Errorf("%d sessions are left on the disk (%v): %v", len(left), err, left)
+		}
 	}
 }
 

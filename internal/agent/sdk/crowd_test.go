@@ -83,10 +83,11 @@ func TestRemoveAfterACrash(t *testing.T) {
 		if o := agenttest.Collect(ctx, s, agenttest.Say("hello")); o.Err != nil {
 			t.Fatal(o.Err)
 		}
-		stored := filepath.Join(home, "session-state", s.ID())
-		if _, err := os.Stat(stored); err != nil {
-			t.Fatal(err)
+		found, err := filepath.Glob(filepath.Join(home, "chats", "*", "session-state", s.ID()))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v %v", found, err)
 		}
+		stored := found[0]
 		if err := syscall.Kill(a.ProgramPID(bridge.ProfileChat), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 type process struct {
 	client *copilot.Client
 	tree   *supervise.Tree
+	home   string       // where it keeps its sessions
 	heard  atomic.Int64 // when a session last said anything, in Unix nanoseconds
 
 	// use guards client: the SDK's is not safe to use while it is stopped, and
@@ -164,10 +166,15 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot keep process records", Cause: err,
 			Remedy: "make sure that the directory " + h.opts.Records + " can be written"}
 	}
+	home, err := h.home(tree)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make the runtime's directory", Cause: err,
+			Remedy: "make sure that " + h.opts.Home + " can be written"}
+	}
 	path, args, env := tree.Command(h.opts.Runtime)
 	opts := copilot.ClientOptions{
 		Connection:      copilot.StdioConnection{Path: path, Args: args},
-		BaseDirectory:   h.opts.Home,
+		BaseDirectory:   home,
 		LogLevel:        runtimeLogLevel(h.opts.LogLevel),
 		Env:             slices.Concat(h.environment(), env),
 		GitHubToken:     h.opts.Token,
@@ -178,11 +185,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 	if h.profile == bridge.ProfileChat {
 		// Away from the user's project: in a repository the runtime starts git
 		// with every turn.
-		opts.Mode, opts.WorkingDirectory = copilot.ModeEmpty, h.opts.Home
-		if err := os.MkdirAll(h.opts.Home, 0o700); err != nil {
-			return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make the runtime's directory", Cause: err,
-				Remedy: "make sure that " + h.opts.Home + " can be written"}
-		}
+		opts.Mode, opts.WorkingDirectory = copilot.ModeEmpty, home
 	}
 	if t := h.opts.Telemetry; t != nil {
 		opts.Telemetry = &copilot.TelemetryConfig{OTLPEndpoint: t.OTLPEndpoint, FilePath: t.FilePath,
@@ -196,7 +199,29 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		return nil, h.explainStart(errors.Join(err, tree.Stop(context.WithoutCancel(ctx))))
 	}
 	h.opts.Logger.Debug("runtime started", "profile", h.profile, "pid", tree.ProgramPID(), "took", time.Since(began))
-	return &process{client: client, tree: tree, sessions: map[*copilot.Session]struct{}{}}, nil
+	return &process{client: client, tree: tree, home: home, sessions: map[*copilot.Session]struct{}{}}, nil
+}
+
+// home is where a new process keeps its state. Chats are nobody's but ours: a
+// place of their own ends with the process, whoever ends it, so that not even
+// a bridge that was killed leaves any behind. The user's login is in the
+// common one, though.
+func (h *host) home(tree *supervise.Tree) (string, error) {
+	if h.profile != bridge.ProfileChat || h.opts.UseLogin {
+		return h.opts.Home, os.MkdirAll(h.opts.Home, 0o700)
+	}
+	logs := filepath.Join(h.opts.Home, "logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return "", err
+	}
+	at, err := tree.Place(filepath.Join(h.opts.Home, "chats"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.Symlink(logs, filepath.Join(at, "logs")); err != nil {
+		h.opts.Logger.Debug("the logs of chats end with them", "error", err) // Windows allows it to some only
+	}
+	return at, nil
 }
 
 // startClient bounds Start by ctx, which the SDK's handshake does not do in

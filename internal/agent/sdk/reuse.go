@@ -105,7 +105,7 @@ func (s *session) Remove(ctx context.Context) error {
 	if s.proc.doom(s.ID()) {
 		return nil
 	}
-	return s.host.erase(s.ID())
+	return s.proc.erase(s.ID())
 }
 
 func (s *session) remove(ctx context.Context) error {
@@ -140,7 +140,7 @@ func (p *process) doom(id string) bool {
 }
 
 // bury removes what is stored of doomed sessions.
-func (h *host) bury(p *process) error {
+func (p *process) bury() error {
 	p.mu.Lock()
 	p.ended = true
 	doomed := p.doomed
@@ -148,16 +148,16 @@ func (h *host) bury(p *process) error {
 	p.mu.Unlock()
 	var errs []error
 	for _, id := range doomed {
-		errs = append(errs, h.erase(id))
+		errs = append(errs, p.erase(id))
 	}
 	return errors.Join(errs...)
 }
 
 // erase removes the directory in which a runtime that has ended has stored a
 // session.
-func (h *host) erase(id string) error {
+func (p *process) erase(id string) error {
 	if id == "" || id != filepath.Base(id) || !filepath.IsLocal(id) {
 		return &bridge.Error{Code: bridge.CodeInternal, Message: "a session has the odd id " + id}
 	}
-	return os.RemoveAll(filepath.Join(h.opts.Home, "session-state", id))
+	return os.RemoveAll(filepath.Join(p.home, "session-state", id))
 }

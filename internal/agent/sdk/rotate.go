@@ -129,5 +129,5 @@ func (h *host) end(ctx context.Context, p *process, how func(context.Context) er
 	err := how(ctx)
 	p.disconnect()
 	p.stop()
-	return errors.Join(err, h.bury(p))
+	return errors.Join(err, p.bury())
 }
