@@ -134,32 +134,6 @@ func parseOne(data []byte) request {
 	return r
 }
 
-// members calls f with each member of an object, in order.
-func members(object []byte, f func(name string, value json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if _, err := dec.Token(); err != nil {
-		return err
-	}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		name, ok := token.(string)
-		if !ok {
-			return fmt.Errorf("%v is no name", token)
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return err
-		}
-		if err := f(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func isID(data json.RawMessage) bool {
 	switch wire.KindOf(data) {
 	case wire.String, wire.Number, wire.Null:

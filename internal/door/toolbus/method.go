@@ -87,7 +87,9 @@ func (m *method) decode(params json.RawMessage) (any, error) {
 		}
 		given[i] = true
 		target := into.Elem().Field(m.fields[i].index)
-		if err := wire.Unmarshal(value, target.Addr().Interface()); err != nil {
+		if s, ok := target.Addr().Interface().(*string); ok && wire.KindOf(value) == wire.String {
+			*s = text(value)
+		} else if err := wire.Unmarshal(value, target.Addr().Interface()); err != nil {
 			return wire.Within(at, err)
 		}
 		if enum := m.fields[i].enum; enum != nil && !slices.Contains(enum, target.String()) {
