@@ -36,22 +36,27 @@ type Patched struct {
 // ApplyPatch applies a unified diff, all of it or none. Each file that it
 // touches must be allowed.
 func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions) (Patched, error) {
-	names, err := patch.Names(diff)
+	parsed, err := patch.Parse(diff, 0)
 	if err != nil {
 		return Patched{}, err
 	}
+	names := parsed.Names()
 	call := bridge.ToolCall{Name: ToolPatch, Args: map[string]any{"paths": list(names), "dryRun": o.DryRun}}
 	if d := w.opts.Guard.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
 		return Patched{}, denied(ToolPatch, d.Reason)
 	}
 	// Nothing else may be touched, and a link could be turned round later.
+	judged := make(map[string]bool, len(names))
+	for _, n := range names {
+		judged[n] = true
+	}
 	check := func(c patch.FileChange) error {
-		if c.Target != "" || !slices.Contains(names, c.Path) || c.OldPath != "" && !slices.Contains(names, c.OldPath) {
+		if c.Target != "" || !judged[c.Path] || c.OldPath != "" && !judged[c.OldPath] {
 			return denied(ToolPatch, "it makes a symbolic link, "+c.Path)
 		}
 		return nil
 	}
-	r, err := patch.Apply(ctx, w.root, diff, patch.Options{Verify: o.Verify, DryRun: o.DryRun, Journal: w.opts.Journal, Check: check})
+	r, err := parsed.Apply(ctx, w.root, patch.Options{Verify: o.Verify, DryRun: o.DryRun, Journal: w.opts.Journal, Check: check})
 	if err != nil {
 		w.opts.Guard.Failed(ctx, call, err.Error())
 		return Patched{}, err

@@ -97,23 +97,44 @@ type Result struct {
 // bounds the wait. Other programs may see the files change one by one, each of
 // them whole.
 func Apply(ctx context.Context, root *os.Root, diff string, opts Options) (Result, error) {
-	limit := opts.MaxBytes
-	if limit <= 0 {
-		limit = DefaultMaxBytes
+	d, err := Parse(diff, opts.MaxBytes)
+	if err != nil {
+		return Result{}, err
 	}
-	budget := &budget{left: limit, limit: limit}
+	return d.Apply(ctx, root, opts)
+}
+
+// Diff is a diff that has been read.
+type Diff struct {
+	size     int
+	sections []*section
+}
+
+// Parse reads a diff; maxBytes is Options.MaxBytes.
+func Parse(diff string, maxBytes int64) (*Diff, error) {
+	budget := newBudget(maxBytes)
 	if err := budget.take(int64(len(diff))); err != nil {
+		return nil, err
+	}
+	sections, err := parse(diff, budget.limit)
+	if err != nil {
+		return nil, err
+	}
+	return &Diff{len(diff), sections}, nil
+}
+
+// Apply is the function Apply for a diff that has been read. It may be called
+// once.
+func (d *Diff) Apply(ctx context.Context, root *os.Root, opts Options) (Result, error) {
+	budget := newBudget(opts.MaxBytes)
+	if err := budget.take(int64(d.size)); err != nil {
 		return Result{}, err
 	}
 	if err := validHashes(opts.Verify); err != nil {
 		return Result{}, err
 	}
-	sections, err := parse(diff, limit)
-	if err != nil {
-		return Result{}, err
-	}
 	if opts.DryRun {
-		p, err := newPlan(ctx, root, sections, opts, budget)
+		p, err := newPlan(ctx, root, d.sections, opts, budget)
 		if err != nil {
 			return Result{}, err
 		}
@@ -124,7 +145,7 @@ func Apply(ctx context.Context, root *os.Root, diff string, opts Options) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	res, err := book.apply(ctx, sections, opts, budget)
+	res, err := book.apply(ctx, d.sections, opts, budget)
 	if closeErr := book.close(); err == nil && closeErr != nil {
 		return res, fmt.Errorf("release the workspace's lock: %w", closeErr)
 	}
@@ -165,6 +186,13 @@ func (b *book) apply(ctx context.Context, sections []*section, opts Options, bud
 
 // budget bounds memory: every byte read or made is taken from it.
 type budget struct{ left, limit int64 }
+
+func newBudget(limit int64) *budget {
+	if limit <= 0 {
+		limit = DefaultMaxBytes
+	}
+	return &budget{left: limit, limit: limit}
+}
 
 func (b *budget) take(n int64) error {
 	b.left -= n
