@@ -3,7 +3,6 @@ package toolbus
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -55,20 +54,6 @@ func parse(message []byte, maxBatch int) (all []request, batch bool) {
 		return whole(codeInvalidRequest, "the batch is empty")
 	}
 	return all, true
-}
-
-// valid says where a message ceases to be JSON.
-func valid(message []byte) error {
-	if json.Valid(message) {
-		return nil
-	}
-	var ignored struct{}
-	err := json.Unmarshal(message, &ignored)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return fmt.Errorf("%w at byte %d", syntax, syntax.Offset)
-	}
-	return errors.New("the message is not JSON")
 }
 
 // parseOne reads one request object. Names count to the letter, which

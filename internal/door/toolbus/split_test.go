@@ -3,9 +3,27 @@ package toolbus
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
+
+// FuzzWellFormed holds the quick look at a message to encoding/json.
+func FuzzWellFormed(f *testing.F) {
+	for _, seed := range []string{
+		``, ` `, `{}`, `[]`, ` [ ] `, `{"a":1,"b":[true,false,null]}`, `{"a"}`, `{"a":}`, `{,}`, `[1,]`, `[1 2]`, `{} {}`, `{"a":1,}`, `{1:2}`, `tru`, `nulls`,
+		`0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e`, `1e+`, `1E-2`, `-1.5e+3 `, `+1`, `"a`, `"\`, `"\u12"`, `"\u12g4"`, `"\uABcd"`, `"\x"`, `"\n\""`,
+		"\"\x01\"", "\"\t\"", "\"\x7f\xff\"", "[\x00]", "\v1", strings.Repeat("[", 20), strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth),
+		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got := wellFormed(data); got != json.Valid(data) {
+			t.Errorf("%.200q: %v", data, got)
+		}
+	})
+}
 
 // FuzzMembers holds the way that objects are taken apart to encoding/json.
 func FuzzMembers(f *testing.F) {
