@@ -34,9 +34,9 @@ func (d desk) List(ctx context.Context, p toolbus.ListParams) (files.Listing, er
 	return d.ws.List(ctx, files.ListOptions{Scope: files.Scope{Glob: p.Glob, Exclude: p.Exclude, Hidden: p.Hidden}, Limit: int(p.Limit)})
 }
 
-func (d desk) Search(ctx context.Context, p toolbus.SearchParams) (search.Result, error) {
+func (d desk) Search(ctx context.Context, p toolbus.SearchParams, take search.Taker) (search.Result, error) {
 	return d.ws.Search(ctx, search.Options{Scope: files.Scope{Glob: p.Glob, Exclude: p.Exclude, Hidden: p.Hidden}, Query: p.Query, Regex: p.Regex,
-		CaseSensitive: p.CaseSensitive, Word: p.Word, Context: int(p.Context), MaxResults: int(p.MaxResults)})
+		CaseSensitive: p.CaseSensitive, Word: p.Word, Context: int(p.Context), MaxResults: int(p.MaxResults)}, take)
 }
 
 func (d desk) Symbols(ctx context.Context, p toolbus.PathParams) (toolbus.Symbols, error) {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
@@ -32,26 +33,41 @@ func (w *Workspace) List(ctx context.Context, o files.ListOptions) (files.Listin
 	return l, err
 }
 
-// Search finds text in the files that may be seen.
-func (w *Workspace) Search(ctx context.Context, o search.Options) (search.Result, error) {
-	o.Dir, o.RG, o.Keep = w.dir, w.opts.Ripgrep, w.opts.Guard.MayRead
-	r, _, err := guarded(ctx, w, ToolSearch, map[string]any{"query": o.Query, "glob": o.Glob, "exclude": o.Exclude},
-		func() (search.Result, error) { return search.Search(ctx, o) },
-		func(r *search.Result) []*string {
-			texts := make([]*string, 0, len(r.Hits))
-			for i := range r.Hits {
-				h := &r.Hits[i]
-				texts = append(texts, &h.Snippet)
-				for k := range h.Before {
-					texts = append(texts, &h.Before[k])
-				}
-				for k := range h.After {
-					texts = append(texts, &h.After[k])
-				}
+// Search finds text in the files that may be seen, and gives take the hits as
+// they are found, with secrets hidden; the result has none. Until it has
+// returned without an error nobody may be told of them.
+func (w *Workspace) Search(ctx context.Context, o search.Options, take search.Taker) (search.Result, error) {
+	call := bridge.ToolCall{Name: ToolSearch, Args: map[string]any{"query": o.Query, "glob": o.Glob, "exclude": o.Exclude}}
+	if d := w.opts.Guard.Before(ctx, call); d.Verdict != bridge.Allow {
+		return search.Result{}, denied(ToolSearch, d.Reason)
+	}
+	view := w.opts.Guard.View(call)
+	defer view.Close()
+	o.Dir, o.RG, o.Keep = w.dir, w.opts.Ripgrep, view.MayRead
+	if o.RG == "" {
+		o.Keep = w.opts.Guard.MayRead // the scanner asks from several goroutines
+	}
+	r, err := search.Find(ctx, o, func(file string, hits []search.Hit) bool {
+		for i := range hits {
+			h := &hits[i]
+			view.Hide(&h.Snippet)
+			for k := range h.Before {
+				view.Hide(&h.Before[k])
 			}
-			return texts
-		})
-	return r, err
+			for k := range h.After {
+				view.Hide(&h.After[k])
+			}
+		}
+		return take(file, hits)
+	})
+	if err != nil {
+		w.opts.Guard.Failed(ctx, call, err.Error())
+		return search.Result{}, err
+	}
+	if err := view.End(ctx); err != nil {
+		return search.Result{}, err
+	}
+	return r, nil
 }
 
 // Symbols lists what a file declares.

@@ -49,6 +49,8 @@ type Guard interface {
 	// MayRead says whether a file may be seen in lists and among hits. It asks
 	// nobody and records nothing.
 	MayRead(path string) bool
+	// View is MayRead and Reveal for results that come in many pieces.
+	View(call bridge.ToolCall) bridge.View
 	// Stream hides secrets in a text that comes in pieces.
 	Stream() bridge.TextMask
 }

@@ -137,13 +137,16 @@ func TestLooking(t *testing.T) {
 	if err != nil || slices.Contains(l.Files, ".env") || !slices.Contains(l.Files, "a.txt") {
 		t.Errorf("%+v, %v", l, err)
 	}
-	hits, err := b.Search(t.Context(), search.Options{Query: "canary", Scope: files.Scope{Hidden: true}})
-	if err != nil || len(hits.Hits) != 0 {
+	var hits []search.Hit
+	take := func(_ string, some []search.Hit) bool { hits = append(hits, some...); return true }
+	if _, err := b.Search(t.Context(), search.Options{Query: "canary", Scope: files.Scope{Hidden: true}}, take); err != nil || len(hits) != 0 {
 		t.Errorf("%+v, %v", hits, err)
 	}
-	hits, err = b.Search(t.Context(), search.Options{Query: "deploy"})
-	if err != nil || len(hits.Hits) != 1 || strings.Contains(hits.Hits[0].Snippet, token) {
+	if _, err := b.Search(t.Context(), search.Options{Query: "deploy"}, take); err != nil || len(hits) != 1 || strings.Contains(hits[0].Snippet, token) {
 		t.Errorf("%+v, %v", hits, err)
+	}
+	if e := b.last(t, workspace.ToolSearch); e.Decision != "allow" || e.Reason != "1 secrets hidden" {
+		t.Errorf("on record is %+v", e)
 	}
 }
 

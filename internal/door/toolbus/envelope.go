@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
 // request is one request object, or what is wrong with it.
@@ -155,18 +154,19 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// resultMessage answers a request. It is put together by hand, so that a large
-// result is neither read nor copied once more.
-func resultMessage(id json.RawMessage, result any) ([]byte, error) {
+// resultMessage answers a request, in pieces that make one message. It is put
+// together by hand, so that a large result is neither read nor copied once
+// more.
+func resultMessage(id json.RawMessage, result any) ([][]byte, error) {
 	head := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
-	if found, ok := result.(search.Result); ok {
-		return append(appendFound(head, found), '}'), nil
+	if f, ok := result.(*found); ok {
+		return f.encoded(head, []byte{'}'}), nil
 	}
 	body, err := encode(result)
 	if err != nil {
 		return nil, err
 	}
-	return append(append(append(make([]byte, 0, len(head)+len(body)+1), head...), body...), '}'), nil
+	return [][]byte{append(append(append(make([]byte, 0, len(head)+len(body)+1), head...), body...), '}')}, nil
 }
 
 func faultMessage(id json.RawMessage, f *fault) []byte {

@@ -192,7 +192,7 @@ func TestOpenQuestionsAreTold(t *testing.T) {
 // stuck is a transport of a client that does not read.
 type stuck struct{}
 
-func (stuck) send(ctx context.Context, _ []byte) error { <-ctx.Done(); return ctx.Err() }
+func (stuck) send(ctx context.Context, _ ...[]byte) error { <-ctx.Done(); return ctx.Err() }
 func (stuck) offer([]byte)                             {}
 func (stuck) notifies() bool                           { return true }
 

@@ -16,7 +16,8 @@ import (
 type Workspace interface {
 	Read(ctx context.Context, p ReadParams) (Content, error)
 	List(ctx context.Context, p ListParams) (files.Listing, error)
-	Search(ctx context.Context, p SearchParams) (search.Result, error)
+	// Search gives take the hits as they are found; its result has none.
+	Search(ctx context.Context, p SearchParams, take search.Taker) (search.Result, error)
 	Symbols(ctx context.Context, p PathParams) (Symbols, error)
 	// ApplyPatch applies all of a diff or nothing. That it does not fit is a
 	// result, not an error.

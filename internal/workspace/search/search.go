@@ -75,10 +75,28 @@ type Result struct {
 	Engine    Engine `json:"engine"`
 }
 
+// Taker takes hits of one file. It is called several times for a file with
+// many, one call after the other, and for files in whatever order they are
+// found. The hits are its own only until it returns. With false it takes no
+// more, and says that not all of these were taken.
+type Taker func(file string, hits []Hit) bool
+
 // Search returns the lines that match, one hit a line. Files whose path holds a
 // line break are passed over, as are binary ones and those that cannot be
 // read. It returns when its child process and goroutines have gone.
 func Search(ctx context.Context, o Options) (Result, error) {
+	all := &gathered{}
+	r, err := Find(ctx, o, all.take)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Hits = all.sorted()
+	return r, nil
+}
+
+// Find is Search for whoever wants the hits as they are found; the result has
+// none.
+func Find(ctx context.Context, o Options, take Taker) (Result, error) {
 	if err := o.complete(); err != nil {
 		return Result{}, err
 	}
@@ -86,7 +104,7 @@ func Search(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	found := &collection{limit: o.MaxResults, context: o.Context}
+	found := &collection{limit: o.MaxResults, context: o.Context, take: take}
 	engine := Ripgrep
 	if o.RG == "" {
 		engine = Scanner
@@ -100,7 +118,7 @@ func Search(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, bridge.AsError(err)
 	}
-	return Result{Hits: found.sorted(), Truncated: found.truncated, Engine: engine}, nil
+	return Result{Truncated: found.truncated, Engine: engine}, nil
 }
 
 func (o *Options) complete() error {
