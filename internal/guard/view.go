@@ -28,11 +28,8 @@ type view struct {
 }
 
 func (v *view) MayRead(path string) bool {
-	res, err := v.places.Resolve(path)
-	if err != nil || !res.Inside {
-		return false
-	}
-	return v.guard.opts.Policy.MayRead("mcp.fs.read", res.Rel)
+	rel, inside := v.places.Inside(path)
+	return inside && v.guard.opts.Policy.MayRead("mcp.fs.read", rel)
 }
 
 func (v *view) Hide(text *string) {

@@ -1,6 +1,7 @@
 package toolbus
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,8 +32,9 @@ type found struct {
 
 // piece is hits of one file, each with a comma before it.
 type piece struct {
-	key  string // files.SortKey of the file
-	json []byte
+	key   string // files.SortKey of the file
+	order int    // among the pieces of a file
+	json  []byte
 }
 
 // Slabs are small at first: most answers are.
@@ -61,7 +63,7 @@ func (f *found) take(file string, hits []search.Hit) bool {
 		}
 	}
 	if len(f.slab) > from {
-		f.pieces = append(f.pieces, piece{f.key, f.slab[from:]})
+		f.pieces = append(f.pieces, piece{f.key, len(f.pieces), f.slab[from:]})
 		f.size += len(f.slab) - from
 	}
 	return fits
@@ -78,7 +80,7 @@ func (f *found) room(hits []search.Hit) int {
 
 // encoded is the whole result, in pieces between a head and a tail.
 func (f *found) encoded(head, tail []byte) [][]byte {
-	slices.SortStableFunc(f.pieces, func(a, b piece) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(f.pieces, func(a, b piece) int { return cmp.Or(strings.Compare(a.key, b.key), a.order-b.order) })
 	out := make([][]byte, 0, len(f.pieces)+2)
 	out = append(out, append(head, `{"hits":[`...))
 	for i, p := range f.pieces {

@@ -193,8 +193,8 @@ func TestOpenQuestionsAreTold(t *testing.T) {
 type stuck struct{}
 
 func (stuck) send(ctx context.Context, _ ...[]byte) error { <-ctx.Done(); return ctx.Err() }
-func (stuck) offer([]byte)                             {}
-func (stuck) notifies() bool                           { return true }
+func (stuck) offer([]byte)                                {}
+func (stuck) notifies() bool                              { return true }
 
 func TestSlowSubscribersHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,3 +12,8 @@ type Lookup struct {
 
 // Lookup returns one, which must be closed.
 func (w *Workspace) Lookup() *Lookup { return &Lookup{w: w} }
+
+func (l *Lookup) resolve(path string) (rel string, ok bool) {
+	res, err := l.w.Resolve(path)
+	return res.Rel, err == nil && res.Inside
+}

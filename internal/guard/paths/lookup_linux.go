@@ -3,6 +3,7 @@ package paths
 import (
 	"io/fs"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,26 +24,46 @@ type openDir struct {
 	fd   int
 }
 
-// Resolve is Workspace.Resolve for a path below the root. What it knows no
-// quick answer to is left to that: whatever is not a plain path of a regular
-// file.
-func (l *Lookup) Resolve(path string) (Resolved, error) {
+// Inside says where a path below the root leads, relative to the root; ok is
+// false if that is outside, or if Resolve gives an error. What there is no
+// quick answer to is left to Resolve: all but regular files with plain names.
+func (l *Lookup) Inside(path string) (rel string, ok bool) {
 	slash := strings.LastIndexByte(path, '/')
-	if slash <= 0 || !fs.ValidPath(path) {
-		return l.w.Resolve(path)
-	}
-	if plain, err := l.w.plain(path); err != nil || plain != path {
-		return l.w.Resolve(path)
+	if slash <= 0 || len(path) > maxLength || l.w.windows || !simple(path[slash+1:]) {
+		return l.resolve(path)
 	}
 	dir, ok := l.enter(path[:slash])
 	if !ok {
-		return l.w.Resolve(path)
+		return l.resolve(path)
 	}
 	var info unix.Stat_t
 	if err := unix.Fstatat(dir, path[slash+1:], &info, unix.AT_SYMLINK_NOFOLLOW); err != nil || info.Mode&unix.S_IFMT != unix.S_IFREG {
-		return l.w.Resolve(path)
+		return l.resolve(path)
 	}
-	return Resolved{Path: path, Abs: l.w.root + "/" + path, Rel: path, Inside: true, Exists: true}, nil
+	return path, true
+}
+
+// simple tells names that mean the same to everybody, whatever directory they
+// are in.
+func simple(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return name != "" && name != "." && name != ".." && !isDevice(name)
+}
+
+// straightforward tells directories whose name says nothing but where they
+// are.
+func (l *Lookup) straightforward(dir string) bool {
+	for i := range len(dir) {
+		if dir[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	plain, err := l.w.plain(dir)
+	return err == nil && plain == dir && dir != "." && fs.ValidPath(dir)
 }
 
 // enter returns a handle of a directory.
@@ -55,6 +76,9 @@ func (l *Lookup) enter(name string) (fd int, ok bool) {
 			l.last = i
 			return d.fd, true
 		}
+	}
+	if !l.straightforward(name) {
+		return 0, false
 	}
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, l.w.root+"/"+name, how)

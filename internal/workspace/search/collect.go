@@ -71,10 +71,13 @@ func (c *collection) match(number int, line string, offset int) {
 			return
 		}
 	}
-	c.hits = append(c.hits, Hit{})
+	if len(c.hits) == cap(c.hits) {
+		c.hits = slices.Grow(c.hits, batch)
+	}
+	c.hits = c.hits[:len(c.hits)+1]
 	h := &c.hits[len(c.hits)-1]
 	h.set(c.file, number, line, offset)
-	h.Before = before
+	h.Before, h.After = before, nil
 	c.count++
 }
 

@@ -81,7 +81,7 @@ func startWith(cmd *exec.Cmd) error {
 // inGit reports whether a path lies in what is called .git, which an ignore
 // file may have brought in by a negation.
 func inGit(file string) bool {
-	return strings.Contains("/"+file+"/", "/.git/")
+	return strings.Contains(file, ".git") && strings.Contains("/"+file+"/", "/.git/")
 }
 
 // arguments are the program's arguments. release removes what they name.
