@@ -2,10 +2,12 @@ package workspace
 
 import (
 	"context"
+	"slices"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
@@ -15,6 +17,15 @@ type Content struct {
 	// Redacted is how many secrets were hidden: Content is then not what the
 	// file holds, though SHA256 is the file's.
 	Redacted int `json:"redacted,omitempty"`
+}
+
+// temporaries are what the workspace's own writing leaves in the tree for a
+// moment. They are hidden files, so nobody meets them who has not asked for
+// those.
+func temporaries(scope *files.Scope) {
+	if scope.Hidden {
+		scope.Exclude = append(slices.Clip(scope.Exclude), patch.StagePattern, temporaryPrefix+"*"+temporarySuffix)
+	}
 }
 
 // Read returns a file or some of its lines.
@@ -28,7 +39,9 @@ func (w *Workspace) Read(ctx context.Context, path string, o files.ReadOptions) 
 // List returns the files of the workspace that may be seen.
 func (w *Workspace) List(ctx context.Context, o files.ListOptions) (files.Listing, error) {
 	o.Keep = w.opts.Guard.MayRead
-	l, _, err := guarded(ctx, w, ToolList, map[string]any{"glob": o.Glob, "exclude": o.Exclude},
+	args := map[string]any{"glob": o.Glob, "exclude": o.Exclude}
+	temporaries(&o.Scope)
+	l, _, err := guarded(ctx, w, ToolList, args,
 		func() (files.Listing, error) { return files.List(ctx, w.root, o) }, nil)
 	return l, err
 }
@@ -41,6 +54,7 @@ func (w *Workspace) Search(ctx context.Context, o search.Options, take search.Ta
 	if d := w.opts.Guard.Before(ctx, call); d.Verdict != bridge.Allow {
 		return search.Result{}, denied(ToolSearch, d.Reason)
 	}
+	temporaries(&o.Scope)
 	view := w.opts.Guard.View(call)
 	defer view.Close()
 	o.Dir, o.RG, o.Keep = w.dir, w.opts.Ripgrep, view.MayRead

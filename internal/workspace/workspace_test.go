@@ -245,3 +245,26 @@ func readText(t *testing.T, dir, name string) string {
 	}
 	return string(b)
 }
+
+// What a patch under way has in the tree is nobody's business.
+func TestTemporariesAreNotShown(t *testing.T) {
+	b := newBench(t, rules, policy.DefaultsServe())
+	for _, name := range []string{".copilot-bridge-patch-abc-0/n1", "sub/.copilot-bridge-patch-abc-1/o2", "sub/.copilot-bridge-ABC.tmp", "sub/.mine"} {
+		at := filepath.Join(b.Dir(), filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte("temporarily\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := b.List(t.Context(), files.ListOptions{Scope: files.Scope{Hidden: true, Glob: []string{"**/.*", "**/.*/**"}}})
+	if err != nil || !slices.Contains(l.Files, "sub/.mine") || strings.Contains(strings.Join(l.Files, " "), ".copilot-bridge-") {
+		t.Errorf("%q, %v", l.Files, err)
+	}
+	var found []string
+	take := func(file string, _ []search.Hit) bool { found = append(found, file); return true }
+	if _, err := b.Search(t.Context(), search.Options{Query: "temporarily", Scope: files.Scope{Hidden: true}}, take); err != nil || !slices.Equal(found, []string{"sub/.mine"}) {
+		t.Errorf("%q, %v", found, err)
+	}
+}
