@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -120,30 +121,37 @@ func (c *collection) merge(file string, hits []Hit, truncated bool) {
 
 // gathered are all hits, to be put in order.
 type gathered struct {
-	files []filed
-	count int
+	pieces []piece
+	slab   []Hit // what pieces are cut from
+	count  int
 }
 
-type filed struct {
-	key  string
-	hits []Hit
+// piece is hits of one file, one of several if it has many.
+type piece struct {
+	key   string // files.SortKey of the file
+	order int
+	hits  []Hit
 }
+
+// slabHits is how many hits are allocated at a time, once there are many.
+const slabHits = 4096
 
 func (g *gathered) take(file string, hits []Hit) bool {
-	if n := len(g.files); n == 0 || g.files[n-1].hits[0].File != file {
-		g.files = append(g.files, filed{key: files.SortKey(file)})
+	if cap(g.slab)-len(g.slab) < len(hits) {
+		g.slab = make([]Hit, 0, max(len(hits), min(g.count, slabHits)))
 	}
-	last := &g.files[len(g.files)-1]
-	last.hits = append(last.hits, hits...)
+	from := len(g.slab)
+	g.slab = append(g.slab, hits...)
+	g.pieces = append(g.pieces, piece{files.SortKey(file), len(g.pieces), g.slab[from:]})
 	g.count += len(hits)
 	return true
 }
 
 func (g *gathered) sorted() []Hit {
-	slices.SortFunc(g.files, func(a, b filed) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(g.pieces, func(a, b piece) int { return cmp.Or(strings.Compare(a.key, b.key), a.order-b.order) })
 	hits := make([]Hit, 0, g.count)
-	for _, f := range g.files {
-		hits = append(hits, f.hits...)
+	for _, p := range g.pieces {
+		hits = append(hits, p.hits...)
 	}
 	return hits
 }

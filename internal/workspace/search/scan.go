@@ -68,7 +68,7 @@ func scan(ctx context.Context, o Options, found *collection) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		found.merge(f.Path, all.files[0].hits, own.truncated)
+		found.merge(f.Path, all.sorted(), own.truncated)
 		if found.done {
 			return fs.SkipAll
 		}
