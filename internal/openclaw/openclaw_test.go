@@ -26,45 +26,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func TestStandardize(t *testing.T) {
-	for _, tt := range []struct{ in, want string }{
-		{`{"a":1}`, `{"a":1}`},
-		{"// c\n{ /* x */ a: 'b', $c_1: [1, 2,], }\n// end", `{"a":"b","$c_1":[1,2]}`},
-		{`{'it\'s': "say \"hi\"\n\x41\u00e9"}`, `{"it's":"say \"hi\"\nAé"}`},
-		{"{a: 'one \\\ntwo'}", `{"a":"one two"}`},
-		{`[+1, -.5, 5., 0xFF, 1e3, Infinity, -Infinity, NaN, true, null]`, `[1,-0.5,5,255,1000,null,null,null,true,null]`},
-		{"\ufeff{}", `{}`},
-		{`"http://x//y /* no */"`, `"http://x//y /* no */"`},
-		{`{a-b: 1}`, `{"a-b":1}`},
-		{``, ``}, {`{`, ``}, {`{a}`, ``}, {`{a:}`, ``}, {`[1 2]`, ``}, {`{} {}`, ``}, {`'x`, ``}, {"'x\n'", ``}, {`/*`, ``}, {`nope`, ``}, {`[,]`, ``}, {`0xZZ`, ``}, {`'\u12'`, ``}, {"\xff", ``},
-		{strings.Repeat("[", 1000), ``},
-	} {
-		got, err := standardize([]byte(tt.in))
-		if string(got) != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%.40q: %q, %v; want %q", tt.in, got, err, tt.want)
-		}
-	}
-}
-
-func FuzzStandardize(f *testing.F) {
-	for _, s := range []string{`{a:'b',/*c*/"d":[1,0x2,],}`, `{"a":{"b":[true,false,null]}}`, `'\u00e9\x41\'`, `[+.5,-Infinity]`, "// x\n{}"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := standardize(data)
-		if err == nil && !json.Valid(out) {
-			t.Fatalf("%q became %q", data, out)
-		}
-		// What is JSON already means the same afterwards.
-		var before, after any
-		if json.Unmarshal(data, &before) == nil && err == nil {
-			if json.Unmarshal(out, &after) != nil {
-				t.Fatalf("%q became %q", data, out)
-			}
-		}
-	})
-}
-
 func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
