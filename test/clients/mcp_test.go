@@ -55,7 +55,7 @@ func TestMCPInspector(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]string{
-		"copilot":  {"copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_read_file"},
+		"copilot":  {"copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_orchestrate", "copilot_read_file"},
 		"openclaw": {"openclaw_memory_read", "openclaw_memory_search", "openclaw_user_prefs"},
 	} {
 		server := append(slices.Clone(pass), binary, "mcp", name)
