@@ -363,5 +363,8 @@ func (p *parser) word() (string, error) {
 	case math.IsInf(f, 0):
 		return "null", nil
 	}
-	return strconv.FormatFloat(f, 'g', -1, 64), nil
+	if a := math.Abs(f); a == 0 || 1e-6 <= a && a < 1e21 {
+		return strconv.FormatFloat(f, 'f', -1, 64), nil
+	}
+	return strconv.FormatFloat(f, 'e', -1, 64), nil
 }

@@ -1,0 +1,377 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
+)
+
+// Register makes the bridge known to OpenClaw. What is so already stays as it
+// is; what is not is brought up to date.
+func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err error) {
+	if err := r.present(); err != nil {
+		return Result{}, err
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	p, rec, err := r.begin(q)
+	if err != nil {
+		return Result{}, err
+	}
+	if q.Target == Plugin {
+		err = p.plugin(q)
+	} else {
+		err = p.server(q)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	var files []string
+	if q.Target == Plugin {
+		if files, err = r.stale(); err != nil {
+			return Result{}, err
+		}
+		for _, name := range files {
+			p.result.Changes = append(p.result.Changes, Change{File: r.directory(), What: name})
+		}
+	}
+	e := &entry{Target: q.Target, Config: r.opts.Places.Config, Method: p.method, Undo: p.undo, Created: p.settings.missing || p.entry != nil && p.entry.Created}
+	if p.entry != nil {
+		e.Persona = p.entry.Persona
+	}
+	missing := q.Target == Plugin && !p.settings.installed(r.directory()) // from the list of paths
+	todo := len(files) > 0 || p.settings.changed() || missing
+	p.result.Outcome = Already
+	if todo {
+		if p.result.Outcome = Registered; p.entry != nil {
+			p.result.Outcome = Updated
+		}
+		if err := r.carryOut(ctx, q, p, len(files) > 0 || missing); err != nil {
+			return Result{}, err
+		}
+	}
+	if !q.DryRun && (todo || p.entry == nil) {
+		rec.put(q.Target, e.Config, e)
+		if err := r.writeRecord(rec); err != nil {
+			return Result{}, err
+		}
+	}
+	if q.Persona {
+		return *p.result, r.persona(q, p, rec, e)
+	}
+	return *p.result, nil
+}
+
+// persona comes last: a registration without it is whole.
+func (r *Registrar) persona(q Request, p *plan, rec *record, e *entry) error {
+	n := len(p.result.Changes)
+	if err := r.addPersona(q, e, p.result); err != nil {
+		return err
+	}
+	if p.result.Outcome == Already && len(p.result.Changes) > n {
+		p.result.Outcome = Updated
+	}
+	if q.DryRun {
+		return nil
+	}
+	rec.put(q.Target, e.Config, e)
+	return r.writeRecord(rec)
+}
+
+// begin reads what there is.
+func (r *Registrar) begin(q Request) (*plan, *record, error) {
+	rec, err := r.readRecord()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := r.readSettings()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &plan{r: r, settings: s, entry: rec.find(q.Target, r.opts.Places.Config)}
+	p.result = &Result{Target: q.Target, DryRun: q.DryRun, Config: r.opts.Places.Config, Changes: []Change{}}
+	var notes []string
+	if p.method, notes, err = r.choose(q, p.entry, s); err != nil {
+		return nil, nil, err
+	}
+	p.result.Method, p.result.Notes = p.method, notes
+	if p.entry != nil {
+		p.undo = slices.Clone(p.entry.Undo)
+	}
+	return p, rec, nil
+}
+
+// carryOut does what is planned. install says whether OpenClaw has to look at
+// the plugin anew.
+func (r *Registrar) carryOut(ctx context.Context, q Request, p *plan, install bool) error {
+	calls := r.calls(q, p, install)
+	for _, call := range calls {
+		p.result.Commands = append(p.result.Commands, shellLine(call))
+	}
+	if q.Target == Plugin && install && p.method == Edit && p.entry != nil {
+		p.result.note("a gateway that runs has the plugin as it was: restart it, or run `openclaw plugins reload " + pluginID + "`")
+	}
+	if q.DryRun {
+		return nil
+	}
+	if p.settings.changed() {
+		if err := r.writable(p.settings); err != nil {
+			return err
+		}
+	}
+	if q.Target == Plugin {
+		if err := r.writePlugin(); err != nil {
+			return err
+		}
+	}
+	if p.method == Command && q.Target == Server {
+		// The command writes the file itself.
+		backup, err := r.backUp(p.settings)
+		if err != nil {
+			return err
+		}
+		p.result.Backup = backup
+		return r.call(ctx, calls[0]...)
+	}
+	before := *p.settings
+	backup, err := r.save(p.settings)
+	if err != nil {
+		return err
+	}
+	p.result.Backup = backup
+	for _, call := range calls {
+		if err := r.call(ctx, call...); err != nil {
+			return errors.Join(err, r.giveBack(&before, p))
+		}
+	}
+	return nil
+}
+
+// calls are those of OpenClaw's command that a registration takes.
+func (r *Registrar) calls(q Request, p *plan, install bool) [][]string {
+	switch {
+	case p.method != Command:
+		return nil
+	case q.Target == Server:
+		return [][]string{{"mcp", "set", serverName, compact(r.definition(q))}}
+	}
+	var calls [][]string
+	if install {
+		calls = append(calls, []string{"plugins", "install", "--link", "--force", "--accept-capabilities", r.directory()})
+	}
+	if _, yes := p.settings.included(pluginEntry); yes {
+		calls = append(calls, []string{"config", "set", strings.Join(join(pluginEntry, "config"), "."), compact(r.pluginConfig(q)), "--strict-json"})
+	}
+	return calls
+}
+
+// giveBack undoes what was written before a command that failed, so that a
+// registration is whole or not there.
+func (r *Registrar) giveBack(before *settings, p *plan) error {
+	now, err := r.readSettings()
+	if err != nil {
+		return err
+	}
+	if slices.Equal(now.before, p.settings.before) && !before.missing {
+		now.doc, err = json5.Parse(before.before)
+		if err != nil {
+			return err
+		}
+	} else {
+		back := &plan{r: r, settings: now, result: &Result{}}
+		if err := back.revert(p.undo); err != nil {
+			return err
+		}
+		if before.missing && strings.TrimSpace(string(now.doc.Bytes())) == "{}" {
+			return errors.Join(now.remove(), r.dropPlugin(p))
+		}
+	}
+	_, err = r.save(now)
+	return errors.Join(err, r.dropPlugin(p))
+}
+
+// dropPlugin deletes the plugin's files, unless they belong to a registration
+// that stands.
+func (r *Registrar) dropPlugin(p *plan) error {
+	if p.entry != nil || p.result.Target != Plugin {
+		return nil
+	}
+	return r.removePlugin()
+}
+
+// Unregister takes out what Register has put in, and nothing else.
+func (r *Registrar) Unregister(ctx context.Context, q Request) (result Result, err error) {
+	if err := r.present(); err != nil {
+		return Result{}, err
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	p, rec, err := r.begin(q)
+	if err != nil {
+		return Result{}, err
+	}
+	if p.entry != nil && p.entry.Method == Command && q.Method != Edit && r.program() != "" {
+		p.method, p.result.Method, p.result.Notes = Command, Command, nil // as it was begun
+	}
+	if q.Target == Plugin {
+		err = r.takeOutPlugin(ctx, q, p)
+	} else {
+		err = r.takeOutServer(ctx, q, p)
+	}
+	if err == nil {
+		err = r.removePersona(q, p.entry, p.result)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.Outcome = Absent
+	if len(p.result.Changes) > 0 || len(p.result.Commands) > 0 {
+		p.result.Outcome = Unregistered
+	}
+	if p.entry != nil && !q.DryRun {
+		p.result.Outcome = Unregistered
+		rec.put(q.Target, r.opts.Places.Config, nil)
+		if err := r.writeRecord(rec); err != nil {
+			return Result{}, err
+		}
+	}
+	return *p.result, nil
+}
+
+// undoing is how to take back what is on record or, without a record, what
+// looks like ours.
+func (p *plan) undoing(path []string, element string) *json5.Undo {
+	if u := p.entry.undoOf(path, element != ""); u != nil {
+		return u
+	}
+	u := &json5.Undo{Path: path}
+	if element != "" {
+		u.Element = []byte(compact(element))
+	}
+	return u
+}
+
+func (r *Registrar) takeOutPlugin(ctx context.Context, q Request, p *plan) error {
+	dir := r.directory()
+	installed := p.settings.installed(dir)
+	if p.method == Command && installed {
+		call := []string{"plugins", "uninstall", "--force", pluginID}
+		p.result.Commands = append(p.result.Commands, shellLine(call))
+		if !q.DryRun {
+			if err := r.uninstall(ctx, p, call); err != nil {
+				return err
+			}
+		}
+	}
+	undo := []*json5.Undo{p.undoing(pluginPaths, dir), p.undoing(pluginAllow, pluginID)}
+	if p.pieces() {
+		for _, u := range p.entry.Undo {
+			if u.Element == nil {
+				undo = append(undo, u)
+			}
+		}
+	} else if _, ours := p.settings.doc.Get(join(pluginEntry, "config", "binary")...); ours || p.entry != nil {
+		undo = append(undo, p.undoing(pluginEntry, ""))
+	}
+	if err := r.takeOut(q, p, undo); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); err != nil {
+		return nil
+	}
+	p.result.Changes = append(p.result.Changes, Change{File: dir, What: "the plugin's files"})
+	if q.DryRun {
+		return nil
+	}
+	return r.removePlugin()
+}
+
+// pieces says whether the plugin's entry was there before us, so that only
+// pieces of it are ours.
+func (p *plan) pieces() bool {
+	return p.entry != nil && p.entry.undoOf(pluginEntry, false) == nil && len(p.entry.Undo) > 0
+}
+
+// uninstall lets OpenClaw take the plugin out. It removes the plugin's whole
+// entry and leaves a mark that it is disabled; if the entry was there before
+// us it is put back, for its pieces to be taken out.
+func (r *Registrar) uninstall(ctx context.Context, p *plan, call []string) error {
+	entry, had := p.settings.doc.Get(pluginEntry...)
+	if err := r.call(ctx, call...); err != nil {
+		return err
+	}
+	now, err := r.readSettings()
+	if err != nil {
+		return err
+	}
+	p.settings = now
+	if had && p.pieces() {
+		_, err = now.doc.Set(entry, pluginEntry...)
+	}
+	return err
+}
+
+func (r *Registrar) takeOutServer(ctx context.Context, q Request, p *plan) error {
+	have, there := p.settings.registeredServer()
+	_, elsewhere := p.settings.included(serverPath)
+	if !there && !(elsewhere && p.entry != nil) {
+		return nil
+	}
+	if p.entry == nil && !have.ours() {
+		p.result.note("OpenClaw's MCP server " + serverName + " is not this program, and was left alone")
+		return nil
+	}
+	u := p.undoing(serverPath, "")
+	if p.method == Command && u.Was == "" {
+		call := []string{"mcp", "unset", serverName}
+		p.result.Commands = append(p.result.Commands, shellLine(call))
+		if q.DryRun {
+			return nil
+		}
+		backup, err := r.backUp(p.settings)
+		if err != nil {
+			return err
+		}
+		p.result.Backup = backup
+		return r.call(ctx, call...)
+	}
+	return r.takeOut(q, p, []*json5.Undo{u})
+}
+
+// takeOut takes changes back and saves. A file that we have made goes if
+// nothing else is in it.
+func (r *Registrar) takeOut(q Request, p *plan, undo []*json5.Undo) error {
+	if p.settings.missing {
+		return nil
+	}
+	for _, u := range undo {
+		if at, yes := p.settings.included(u.Path); yes && p.method == Edit {
+			p.result.note("OpenClaw's configuration takes " + strings.Join(u.Path, ".") + " from other files (" + at + "), which are not edited")
+			return nil
+		}
+	}
+	if err := p.revert(undo); err != nil || q.DryRun || !p.settings.changed() {
+		return err
+	}
+	if err := r.writable(p.settings); err != nil {
+		return err
+	}
+	if p.entry != nil && p.entry.Created && string(p.settings.doc.Bytes()) == fresh {
+		return p.settings.remove()
+	}
+	backup, err := r.save(p.settings)
+	if backup != "" {
+		p.result.Backup = backup
+	}
+	return err
+}
