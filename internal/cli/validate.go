@@ -61,6 +61,7 @@ type validation struct {
 	OK       bool         `json:"ok"`
 	ExitCode int          `json:"exit_code"`
 	Answers  *app.Answers `json:"answers,omitempty"`
+	OpenClaw *openClaw    `json:"openclaw,omitempty"`
 	Checks   []check      `json:"checks"`
 
 	p    *program

@@ -29,6 +29,7 @@ func personaText(t Target) string {
 		"- `copilot_orchestrate` splits a large task into parts and works on several at once."
 	if t == Server {
 		tools = "- `copilot__copilot_code_task` does one task and reports what was changed.\n" +
+			"- `copilot__copilot_orchestrate` splits a large task into parts and works on several at once.\n" +
 			"- `copilot__copilot_read_file`, `copilot__copilot_list_files` and `copilot__copilot_create_file` look at or add single files, without a model."
 	}
 	return `## Coding with Copilot

@@ -77,6 +77,9 @@ func (p *plan) plugin(q Request) error {
 		return err
 	}
 	at := join(pluginEntry, "config")
+	if p.covered(pluginEntry, false) {
+		return p.set(c, at)
+	}
 	if err := p.set(c.Binary, join(at, "binary")); err != nil {
 		return err
 	}

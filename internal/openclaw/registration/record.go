@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -62,7 +63,14 @@ func (r *Registrar) readRecord() (*record, error) {
 	return &rec, nil
 }
 
+// writeRecord keeps the record; one of nothing goes.
 func (r *Registrar) writeRecord(rec *record) error {
+	if len(rec.Entries) == 0 {
+		if err := os.Remove(r.recordPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the record: %w", err)
+		}
+		return nil
+	}
 	data, err := json.MarshalIndent(rec, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the record: %w", err)

@@ -38,8 +38,8 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 		if files, err = r.stale(); err != nil {
 			return Result{}, err
 		}
-		for _, name := range files {
-			p.result.Changes = append(p.result.Changes, Change{File: r.directory(), What: name})
+		if len(files) > 0 {
+			p.result.Changes = append(p.result.Changes, Change{File: r.directory(), What: strings.Join(files, ", ")})
 		}
 	}
 	e := &entry{Target: q.Target, Config: r.opts.Places.Config, Method: p.method, Undo: p.undo, Created: p.settings.missing || p.entry != nil && p.entry.Created}
