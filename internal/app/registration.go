@@ -1,7 +1,6 @@
 package app
 
 import (
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -81,6 +80,3 @@ func HandOn(o Options, here, dir string, secrets SecretsTo) HandedOn {
 	slices.Sort(h.LeftOut)
 	return h
 }
-
-// Names are the variables that are handed on.
-func (h HandedOn) Names() []string { return slices.Sorted(maps.Keys(h.Env)) }
