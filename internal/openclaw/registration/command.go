@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,15 +69,14 @@ func (r *Registrar) call(ctx context.Context, args ...string) error {
 		return fmt.Errorf("run `%s`: %w", line, err)
 	}
 	defer func() { _, _ = out.Close(), os.Remove(out.Name()) }()
-	cmd := exec.Command(r.program(), args...) // ended through its group
-	cmd.Env = append(r.opts.Environ[:len(r.opts.Environ):len(r.opts.Environ)], "NO_COLOR=1")
+	program := r.program()
+	cmd := &exec.Cmd{Path: program, Args: append([]string{program}, args...), Env: append(slices.Clone(r.opts.Environ), "NO_COLOR=1"), Stdout: out, Stderr: out}
 	if r.opts.Token != "" {
 		cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+r.opts.Token)
 	}
 	if r.opts.Port != 0 {
 		cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_PORT="+strconv.Itoa(r.opts.Port))
 	}
-	cmd.Stdout, cmd.Stderr = out, out
 	g, err := group.Start(cmd, nil)
 	if err == nil {
 		select {

@@ -37,10 +37,10 @@ type settings struct {
 func (r *Registrar) readSettings() (*settings, error) {
 	at := r.opts.Places.Config
 	s := &settings{path: at, mode: 0o600}
-	real, err := filepath.EvalSymlinks(at)
+	target, err := filepath.EvalSymlinks(at)
 	switch {
 	case err == nil:
-		s.path = real
+		s.path = target
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, unreadable(at, err)
 	default:

@@ -59,8 +59,8 @@ type persona struct {
 func (r *Registrar) readPersona() (*persona, error) {
 	dir := r.opts.Places.Workspace
 	p := &persona{path: filepath.Join(dir, personaFile), mode: 0o600}
-	if real, err := filepath.EvalSymlinks(p.path); err == nil {
-		p.path = real
+	if target, err := filepath.EvalSymlinks(p.path); err == nil {
+		p.path = target
 	}
 	info, err := os.Stat(p.path)
 	switch {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -144,7 +143,7 @@ func TestBackToTheByte(t *testing.T) {
 				}
 				changed := h.config(t)
 				s, err := h.registrar().State()
-				if err != nil || target == Plugin && !(s.Plugin.Registered && s.Plugin.Enabled && s.Plugin.Current && s.Plugin.Workspace == h.home) ||
+				if err != nil || target == Plugin && (!s.Plugin.Registered || !s.Plugin.Enabled || !s.Plugin.Current || s.Plugin.Workspace != h.home) ||
 					target == Server && (!s.Server.Registered || s.Server.Workspace != h.home) {
 					t.Errorf("%+v, %v\n%s", s, err, changed)
 				}
@@ -412,141 +411,6 @@ func TestSwitchedOff(t *testing.T) {
 		if s, err := h.registrar().State(); err != nil || s.Plugin.Enabled {
 			t.Errorf("%+v, %v", s, err)
 		}
-	}
-}
-
-func TestPersona(t *testing.T) {
-	for name, before := range map[string]string{"none": "(none)", "empty": "", "text": "# Mine\n\nBe kind.\n", "no end": "# Mine", "windows": "# Mine\r\nx\r\n", "blank": "\n\n"} {
-		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, "{}")
-			const file = ".openclaw/workspace/AGENTS.md"
-			if before != "(none)" {
-				h.write(t, file, before)
-			}
-			for _, target := range []Target{Plugin, Server} {
-				h.register(t, Request{Target: target, Workspace: "/w", Persona: true}, Registered)
-				h.register(t, Request{Target: target, Workspace: "/w", Persona: true}, Already)
-				text := h.read(t, file)
-				if before != "(none)" && !strings.HasPrefix(text, before) || strings.Count(text, string(target)+": begin") != 1 {
-					t.Errorf("%q", text)
-				}
-			}
-			both := h.read(t, file)
-			// An older text is replaced where it stands.
-			h.write(t, file, strings.Replace(both, "Coding with Copilot", "An older text", 1))
-			h.register(t, Request{Target: Plugin, Workspace: "/w", Persona: true}, Updated)
-			if h.read(t, file) != both {
-				t.Errorf("%q", h.read(t, file))
-			}
-			if s, err := h.registrar().State(); err != nil || !slices.Equal(s.Persona, []Target{Plugin, Server}) {
-				t.Errorf("%+v, %v", s, err)
-			}
-			h.unregister(t, Request{Target: Server}, Unregistered)
-			h.unregister(t, Request{Target: Plugin}, Unregistered)
-			if got := h.read(t, file); got != before {
-				t.Errorf("%q became %q", before, got)
-			}
-		})
-	}
-	t.Run("others have written", func(t *testing.T) {
-		h := newHouse(t, "{}")
-		h.register(t, Request{Target: Plugin, Persona: true}, Registered)
-		h.write(t, ".openclaw/workspace/AGENTS.md", h.read(t, ".openclaw/workspace/AGENTS.md")+"\nmine\n")
-		h.unregister(t, Request{Target: Plugin}, Unregistered)
-		if got := h.read(t, ".openclaw/workspace/AGENTS.md"); got != "\nmine\n" {
-			t.Errorf("%q", got)
-		}
-	})
-	t.Run("no workspace", func(t *testing.T) {
-		h := newHouse(t, "{}")
-		if err := os.Remove(filepath.Join(h.home, ".openclaw", "workspace")); err != nil {
-			t.Fatal(err)
-		}
-		_, err := h.registrar().Register(t.Context(), Request{Target: Plugin, Persona: true})
-		if bridge.CodeOf(err) != bridge.CodeNotFound || !strings.Contains(bridge.AsError(err).Remedy, "openclaw setup") {
-			t.Errorf("%v", err)
-		}
-		// The rest is registered, and on record.
-		h.unregister(t, Request{Target: Plugin}, Unregistered)
-		if h.config(t) != "{}" {
-			t.Errorf("%s", h.config(t))
-		}
-	})
-	t.Run("marks that do not fit", func(t *testing.T) {
-		h := newHouse(t, "{}")
-		h.write(t, ".openclaw/workspace/AGENTS.md", "<!-- copilot-bridge openclaw: begin -->\nmine")
-		if _, err := h.registrar().Register(t.Context(), Request{Target: Plugin, Persona: true}); bridge.CodeOf(err) != bridge.CodeConflict {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-// command puts a program called openclaw on the PATH.
-func (h *house) command(t *testing.T, script string) {
-	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("it needs a shell script")
-	}
-	dir := filepath.Join(h.home, "bin")
-	h.write(t, "bin/openclaw", "#!/bin/sh\n"+script)
-	if err := os.Chmod(filepath.Join(dir, "openclaw"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	h.env = append(h.env, "PATH="+dir+":/usr/bin:/bin")
-}
-
-func TestCommandFails(t *testing.T) {
-	for name, tt := range map[string]struct{ script, says, remedy string }{
-		"error":   {"echo 'config is odd, token=abcdefgh12345678ZYX' >&2; exit 3", "config is odd", "--method edit"},
-		"too old": {"printf '\\033[31merror: unknown option --accept-capabilities\\033[0m\\n'; exit 1", "error: unknown option", "too old"},
-		"locked":  {"echo 'gateway: unauthorized: AUTH_TOKEN_MISMATCH'; exit 1", "unauthorized", "OPENCLAW_GATEWAY_TOKEN"},
-		"chatty":  {"for i in $(seq 100); do echo line $i; done; exit 1", "(88 lines more)\nline 89\n", "--method edit"},
-	} {
-		for _, target := range []Target{Plugin, Server} {
-			t.Run(name+" "+string(target), func(t *testing.T) {
-				config := "{\n  \"gateway\": {}\n}\n"
-				h := newHouse(t, config)
-				h.command(t, tt.script)
-				_, err := h.registrar().Register(t.Context(), Request{Target: target, Workspace: "/w"})
-				e := bridge.AsError(err)
-				if bridge.CodeOf(err) != bridge.CodeUnavailable || !strings.Contains(err.Error(), tt.says) || !strings.Contains(e.Remedy, tt.remedy) || strings.Contains(err.Error(), "abcdefgh1234") || strings.Contains(err.Error(), "\x1b") {
-					t.Errorf("%v → %s", err, e.Remedy)
-				}
-				if h.config(t) != config || h.read(t, ".copilot-bridge/openclaw-plugin/index.js") != "(none)" || h.read(t, ".copilot-bridge/openclaw-registration.json") != "(none)" {
-					t.Errorf("something is left: %s", h.config(t))
-				}
-			})
-		}
-	}
-}
-
-func TestChoice(t *testing.T) {
-	h := newHouse(t, "{}")
-	h.command(t, "echo \"$@\" >> \"$HOME/calls\"; env | grep OPENCLAW_ >> \"$HOME/calls\"; exit 0")
-	h.opts.Token, h.opts.Port = "gateway-token-1234", 4711
-	r := h.register(t, Request{Target: Server, Method: Auto, Workspace: "/w", DryRun: true}, Registered)
-	if r.Method != Command || len(r.Commands) != 1 || !strings.HasPrefix(r.Commands[0], `openclaw mcp set copilot '{"command":`) || h.read(t, "calls") != "(none)" {
-		t.Errorf("%+v", r)
-	}
-	h.register(t, Request{Target: Server, Method: Auto, Workspace: "/w"}, Registered)
-	if calls := h.read(t, "calls"); !strings.HasPrefix(calls, "mcp set copilot {") || !strings.Contains(calls, "OPENCLAW_GATEWAY_TOKEN=gateway-token-1234\n") || !strings.Contains(calls, "OPENCLAW_GATEWAY_PORT=4711\n") {
-		t.Errorf("%s", calls)
-	}
-	// Comments and secrets are not for the command.
-	h = newHouse(t, "{} // mine")
-	h.command(t, "exit 1")
-	if r := h.register(t, Request{Target: Plugin, Method: Auto}, Registered); r.Method != Edit || len(r.Notes) != 1 {
-		t.Errorf("%+v", r)
-	}
-	h = newHouse(t, "{}")
-	h.command(t, "exit 1")
-	secret := Request{Target: Server, Method: Auto, Workspace: "/w", Env: map[string]string{"K": "s"}, Secrets: true}
-	if r := h.register(t, secret, Registered); r.Method != Edit || len(r.Commands) != 0 {
-		t.Errorf("%+v", r)
-	}
-	secret.Method = Command
-	if _, err := h.registrar().Register(t.Context(), secret); bridge.CodeOf(err) != bridge.CodeInvalid {
-		t.Errorf("%v", err)
 	}
 }
 

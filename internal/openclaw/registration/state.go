@@ -59,7 +59,7 @@ func (r *Registrar) State() (State, error) {
 		allowed := s.list(pluginAllow)
 		on, set := s.doc.Get("plugins", "enabled")
 		out.Plugin = PluginState{Registered: true, Directory: dir, Current: len(stale) == 0, Binary: e.Config.Binary, Workspace: e.Config.Workspace, Missing: missing(e.Config.Binary),
-			Enabled: e.Enabled && !(set && string(on) == "false") && !slices.Contains(s.list(pluginDeny), pluginID) &&
+			Enabled: e.Enabled && (!set || string(on) != "false") && !slices.Contains(s.list(pluginDeny), pluginID) &&
 				(len(allowed) == 0 || slices.Contains(allowed, pluginID))}
 	}
 	if d, there := s.registeredServer(); there {
