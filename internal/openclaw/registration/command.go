@@ -68,6 +68,9 @@ func (r *Registrar) call(ctx context.Context, args ...string) error {
 	if err != nil {
 		return fmt.Errorf("run `%s`: %w", line, err)
 	}
+	if runtime.GOOS != "windows" { // there a file that is open stays
+		_ = os.Remove(out.Name())
+	}
 	defer func() { _, _ = out.Close(), os.Remove(out.Name()) }()
 	program := r.program()
 	cmd := &exec.Cmd{Path: program, Args: append([]string{program}, args...), Env: append(slices.Clone(r.opts.Environ), "NO_COLOR=1"), Stdout: out, Stderr: out}

@@ -78,3 +78,32 @@ func TestChoice(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Who changes the method gets the other one, and is told what remains.
+func TestMethodsChange(t *testing.T) {
+	h := newHouse(t, "{}")
+	h.command(t, "echo \"$@\" >> \"$HOME/calls\"; exit 0")
+	h.register(t, Request{Target: Plugin, Method: Edit}, Registered)
+	h.register(t, Request{Target: Plugin, Method: Auto}, Already) // as it was begun
+	if h.read(t, "calls") != "(none)" {
+		t.Error("the command was called")
+	}
+	h.register(t, Request{Target: Plugin, Method: Command}, Updated)
+	if calls := h.read(t, "calls"); !strings.HasPrefix(calls, "plugins install --link --force --accept-capabilities ") {
+		t.Errorf("%s", calls)
+	}
+	if r := h.unregister(t, Request{Target: Plugin, Method: Edit}, Unregistered); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "plugins uninstall") || h.config(t) != "{}" {
+		t.Errorf("%+v, %s", r, h.config(t))
+	}
+}
+
+// A bridge that was killed before it changed anything has left a record.
+func TestKilledBetween(t *testing.T) {
+	h := newHouse(t, "{} // mine")
+	h.register(t, Request{Target: Plugin, Persona: true}, Registered)
+	h.write(t, ".openclaw/openclaw.json", "{} // mine")
+	h.unregister(t, Request{Target: Plugin}, Unregistered)
+	if h.config(t) != "{} // mine" || h.read(t, ".openclaw/workspace/AGENTS.md") != "(none)" || h.read(t, ".copilot-bridge/openclaw-registration.json") != "(none)" {
+		t.Errorf("%s", h.config(t))
+	}
+}

@@ -156,8 +156,9 @@ func (p *persona) write(text string, remove bool) error {
 	return nil
 }
 
-// addPersona tells OpenClaw's agent about the tools.
-func (r *Registrar) addPersona(q Request, e *entry, result *Result) error {
+// addPersona tells OpenClaw's agent about the tools. keep puts the entry on
+// record.
+func (r *Registrar) addPersona(q Request, e *entry, result *Result, keep func() error) error {
 	if info, err := os.Stat(r.opts.Places.Workspace); err != nil || !info.IsDir() {
 		return &bridge.Error{Code: bridge.CodeNotFound, Message: "OpenClaw's workspace " + r.opts.Places.Workspace + " is not there yet",
 			Remedy: "let OpenClaw make it first (`openclaw setup`), because it does not fill one that somebody else has begun; then register again with --persona"}
@@ -179,6 +180,9 @@ func (r *Registrar) addPersona(q Request, e *entry, result *Result) error {
 	result.Changes = append(result.Changes, Change{File: p.path, What: "the persona", Lines: r.lines(p.before, text)})
 	if q.DryRun {
 		return nil
+	}
+	if err := keep(); err != nil {
+		return err
 	}
 	return p.write(text, false)
 }

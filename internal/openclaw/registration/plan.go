@@ -90,7 +90,8 @@ func (p *plan) revert(all []*json5.Undo) error {
 // choose decides how the configuration is changed.
 func (r *Registrar) choose(q Request, e *entry, s *settings) (Method, []string, error) {
 	program := r.program()
-	secret := q.Secrets && q.Target == Server // it would stand on a command line
+	_, elsewhere := s.included(pluginEntry)
+	secret := q.Secrets && (q.Target == Server || elsewhere) // it would stand on a command line
 	switch {
 	case q.Method == Edit:
 		return Edit, nil, nil

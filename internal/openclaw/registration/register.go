@@ -41,24 +41,27 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 			p.result.Changes = append(p.result.Changes, Change{File: r.directory(), What: strings.Join(files, ", ")})
 		}
 	}
-	e := &entry{Target: q.Target, Config: r.opts.Places.Config, Method: p.method, Undo: p.undo, Created: p.settings.missing || p.entry != nil && p.entry.Created}
-	if p.entry != nil {
-		e.Persona = p.entry.Persona
-	}
+	e := p.record()
 	missing := q.Target == Plugin && !p.settings.installed(r.directory()) // from the list of paths
-	todo := len(files) > 0 || p.settings.changed() || missing
+	other := p.entry != nil && p.entry.Method == Edit && p.method == Command
+	install := len(files) > 0 || missing || other
 	p.result.Outcome = Already
-	if todo {
+	if install || p.settings.changed() {
 		if p.result.Outcome = Registered; p.entry != nil {
 			p.result.Outcome = Updated
 		}
-		if err := r.carryOut(ctx, q, p, len(files) > 0 || missing); err != nil {
+	}
+	if !q.DryRun && (p.result.Outcome != Already || p.entry == nil) {
+		// On record first: if we are killed, what was done is known.
+		if err := r.keep(rec, q.Target, e); err != nil {
 			return Result{}, err
 		}
 	}
-	if !q.DryRun && (todo || p.entry == nil) {
-		rec.put(q.Target, e.Config, e)
-		if err := r.writeRecord(rec); err != nil {
+	if p.result.Outcome != Already {
+		if err := r.carryOut(ctx, q, p, install); err != nil {
+			if !q.DryRun {
+				err = errors.Join(err, r.keep(rec, q.Target, p.entry))
+			}
 			return Result{}, err
 		}
 	}
@@ -68,20 +71,34 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 	return *p.result, nil
 }
 
+// record is what will be on record.
+func (p *plan) record() *entry {
+	e := &entry{Target: p.result.Target, Config: p.result.Config, Method: p.method, Undo: p.undo, Created: p.settings.missing}
+	if old := p.entry; old != nil {
+		e.Persona, e.Created = old.Persona, e.Created || old.Created
+		if old.Method == Command { // OpenClaw has it in its own books
+			e.Method = Command
+		}
+	}
+	return e
+}
+
+// keep puts an entry on record; nil takes it off.
+func (r *Registrar) keep(rec *record, target Target, e *entry) error {
+	rec.put(target, r.opts.Places.Config, e)
+	return r.writeRecord(rec)
+}
+
 // persona comes last: a registration without it is whole.
 func (r *Registrar) persona(q Request, p *plan, rec *record, e *entry) error {
 	n := len(p.result.Changes)
-	if err := r.addPersona(q, e, p.result); err != nil {
+	if err := r.addPersona(q, e, p.result, func() error { return r.keep(rec, q.Target, e) }); err != nil {
 		return err
 	}
 	if p.result.Outcome == Already && len(p.result.Changes) > n {
 		p.result.Outcome = Updated
 	}
-	if q.DryRun {
-		return nil
-	}
-	rec.put(q.Target, e.Config, e)
-	return r.writeRecord(rec)
+	return nil
 }
 
 // begin reads what there is.

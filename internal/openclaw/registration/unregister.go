@@ -44,8 +44,7 @@ func (r *Registrar) Unregister(ctx context.Context, q Request) (result Result, e
 	}
 	if p.entry != nil && !q.DryRun {
 		p.result.Outcome = Unregistered
-		rec.put(q.Target, r.opts.Places.Config, nil)
-		if err := r.writeRecord(rec); err != nil {
+		if err := r.keep(rec, q.Target, nil); err != nil {
 			return Result{}, err
 		}
 	}
@@ -67,8 +66,10 @@ func (p *plan) undoing(path []string, element string) *json5.Undo {
 
 func (r *Registrar) takeOutPlugin(ctx context.Context, q Request, p *plan) error {
 	dir := r.directory()
-	installed := p.settings.installed(dir)
-	if p.method == Command && installed {
+	if p.entry != nil && p.entry.Method == Command && p.method == Edit {
+		p.result.note("OpenClaw still has the plugin in its list of what was installed; `openclaw plugins uninstall --force " + pluginID + "` takes it out there")
+	}
+	if p.method == Command && p.settings.installed(dir) {
 		call := []string{"plugins", "uninstall", "--force", pluginID}
 		p.result.Commands = append(p.result.Commands, shellLine(call))
 		if !q.DryRun {
