@@ -60,24 +60,29 @@ function settle(promise, signal) {
   });
 }
 
-// OpenClaw may evaluate a plugin more than once in a process; those of one
-// configuration share one child.
+// OpenClaw registers and evaluates a plugin more than once in a process: to
+// run it and to look at it, each time from another copy of its files. Those of
+// one configuration share one child. Their classes differ, so nothing private
+// of another is touched here.
 const all = (globalThis[Symbol.for("copilot-bridge.openclaw-plugin")] ??= new Map());
 
 export class Bridge {
   static shared(config, version, logger) {
     const key = JSON.stringify([config, version]);
-    if (!all.has(key)) all.set(key, new Bridge(config, version, logger));
-    return all.get(key);
+    if (!all.has(key)) all.set(key, new Bridge(config, version, logger, () => all.delete(key)));
+    return all.get(key).use();
   }
 
   #child; // a promise of one that has answered, or undefined
   #failures = 0; // in a row: starts that failed, children that died
+  #users = 0; // registrations that have not been released
+  #forget;
 
-  constructor(config, version, logger) {
+  constructor(config, version, logger, forget) {
     this.config = config;
     this.version = version;
     this.logger = logger;
+    this.#forget = forget;
   }
 
   // call calls a tool. It never throws: whatever goes wrong is a result.
@@ -92,6 +97,19 @@ export class Bridge {
       if (error instanceof Fault) return error.result();
       return new Fault(`copilot-bridge: ${error?.message ?? error}`).result();
     }
+  }
+
+  // use is for a registration, which releases it again.
+  use() {
+    this.#users++;
+    return this;
+  }
+
+  // release is for a registration that is over; the last one ends the child.
+  async release() {
+    if (--this.#users > 0) return;
+    this.#forget();
+    await this.close();
   }
 
   // close ends the child. A later call would start another.
@@ -123,7 +141,7 @@ export class Bridge {
     }
     const promise = this.#child;
     child.gone.then(() => {
-      if (this.#child !== promise) return; // it was closed
+      if (!promise || this.#child !== promise) return; // it was closed
       this.#child = undefined;
       this.#failures++;
     });

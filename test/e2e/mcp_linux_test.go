@@ -184,7 +184,7 @@ func TestMCPWithoutCopilot(t *testing.T) {
 	b.env = append(b.env, "COPILOT_CLI_PATH="+filepath.Join(b.home, "none"))
 	c := b.connect(t, nil, "copilot")
 	list, err := c.ListTools(t.Context(), nil)
-	if err != nil || len(list.Tools) != 4 {
+	if err != nil || len(list.Tools) != 5 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	if p := b.with(t, ""); len(p) != 1 {

@@ -55,6 +55,9 @@ func (s *steps) add(ev bridge.Event) bool {
 	case bridge.ModelFailed:
 		s.step("the model failed, trying again: " + clip(approval.Visible(e.Error.Error()), 200))
 	case bridge.Notice:
+		if e.Level == "info" {
+			return false // mostly what a tool has done, which has a step
+		}
 		s.step(approval.Visible(e.Level) + ": " + clip(approval.Visible(e.Text), 300))
 	default:
 		return false
