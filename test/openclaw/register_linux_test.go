@@ -29,8 +29,8 @@ func newSettler(t *testing.T, config any) *settler {
 	return s
 }
 
-// outcome is what register and unregister say with --json.
-type outcome struct {
+// told is what register and unregister say with --json.
+type told struct {
 	Outcome, Method, Backup string
 	Commands, Notes         []string
 }
@@ -56,9 +56,9 @@ func (s *settler) bridge(t *testing.T, with bool, into any, args ...string) {
 	}
 }
 
-func (s *settler) expect(t *testing.T, with bool, want, method string, args ...string) outcome {
+func (s *settler) expect(t *testing.T, with bool, want, method string, args ...string) told {
 	t.Helper()
-	var o outcome
+	var o told
 	s.bridge(t, with, &o, args...)
 	if o.Outcome != want || o.Method != method {
 		t.Fatalf("%q: %+v; want %s by %s", args, o, want, method)
@@ -146,7 +146,9 @@ var serverTools = []string{"copilot_code_task", "copilot_create_file", "copilot_
 // TestRegisterByCommand lets OpenClaw's own command do it, with its gateway
 // running. Its configuration is one that OpenClaw has written itself.
 func TestRegisterByCommand(t *testing.T) {
-	s := newSettler(t, map[string]any{"gateway": map[string]any{"mode": "local"}})
+	s := newSettler(t, map[string]any{"gateway": map[string]any{"mode": "local"},
+		// OpenClaw refuses to write less than half of what there was.
+		"env": map[string]any{"vars": map[string]any{"MUCH": strings.Repeat("more ", 400)}}})
 	s.Run(t, "config", "set", "logging.file", filepath.Join(s.Home, "openclaw.log"))
 	g := s.Start(t)
 	before := s.config(t)

@@ -107,3 +107,19 @@ func TestKilledBetween(t *testing.T) {
 		t.Errorf("%s", h.config(t))
 	}
 }
+
+// OpenClaw's command does not write much less than there was.
+func TestLittleIsLeft(t *testing.T) {
+	for rest, want := range map[int]Method{10: Edit, 10_000: Command} {
+		h := newHouse(t, `{"gateway": {"x": "`+strings.Repeat("x", rest)+`"}}`)
+		before := h.config(t)
+		h.register(t, Request{Target: Server, Method: Edit, Workspace: "/w"}, Registered)
+		h.command(t, "exit 0")
+		if err := os.Remove(filepath.Join(h.opts.Home, "openclaw-registration.json")); err != nil {
+			t.Fatal(err)
+		}
+		if r := h.unregister(t, Request{Target: Server, Method: Command}, Unregistered); r.Method != want || want == Edit && h.config(t) != before {
+			t.Errorf("%+v, %s", r, h.config(t))
+		}
+	}
+}

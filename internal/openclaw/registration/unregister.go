@@ -137,7 +137,10 @@ func (r *Registrar) takeOutServer(ctx context.Context, q Request, p *plan) error
 		return nil
 	}
 	u := p.undoing(serverPath, "")
-	if p.method == Command && u.Was == "" {
+	if p.method == Command && (u.Was != "" || p.halves(u)) {
+		p.method, p.result.Method = Edit, Edit
+	}
+	if p.method == Command {
 		call := []string{"mcp", "unset", serverName}
 		p.result.Commands = append(p.result.Commands, shellLine(call))
 		if q.DryRun {
@@ -151,6 +154,14 @@ func (r *Registrar) takeOutServer(ctx context.Context, q Request, p *plan) error
 		return r.call(ctx, call...)
 	}
 	return r.takeOut(q, p, []*json5.Undo{u})
+}
+
+// halves says whether little of the configuration would be left. OpenClaw's
+// command refuses to write less than half of what there was, and leaves a file
+// with what it has refused.
+func (p *plan) halves(u *json5.Undo) bool {
+	d, err := json5.Parse(p.settings.before)
+	return err == nil && d.Revert(u) == nil && len(d.Bytes()) < len(p.settings.before)*6/10
 }
 
 // takeOut takes changes back and saves. A file that we have made goes if
