@@ -122,7 +122,7 @@ export class Bridge {
   #ready() {
     this.#child ??= this.#start().catch((error) => {
       this.#child = undefined;
-      this.#failures++;
+      if (!error.missing) this.#failures++; // what is not there costs nothing to look for
       throw error;
     });
     return this.#child;
@@ -175,10 +175,12 @@ class Child {
 
   #unstarted(error) {
     if (error.code !== "ENOENT") return new Fault(`copilot-bridge cannot be started: ${error.message}`);
-    return new Fault(
+    const fault = new Fault(
       `copilot-bridge was not found (${this.binary})`,
       "install copilot-bridge and run `copilot-bridge register openclaw`, or set plugins.entries.copilot-bridge.config.binary to its path",
     );
+    fault.missing = true;
+    return fault;
   }
 
   #ended(code, signal) {

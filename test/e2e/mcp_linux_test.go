@@ -623,6 +623,16 @@ func TestMCPHTTP(t *testing.T) {
 	if task.Text != "Over HTTP." {
 		t.Errorf("%+v", task)
 	}
+	for who, want := range map[*mcp.ClientSession]bool{c: false, person: true} {
+		var large largeResult
+		mcpCall(t, who, "copilot_orchestrate", map[string]any{"task": "create large.txt saying yes"}, &large)
+		if _, err := os.Stat(filepath.Join(b.dir, "large.txt")); large.Success != want || (err == nil) != want || want && len(large.Tasks) != 1 {
+			t.Errorf("%v: %+v", err, large)
+		}
+		if err := os.RemoveAll(filepath.Join(b.dir, "large.txt")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := errors.Join(c.Close(), person.Close()); err != nil {
 		t.Error(err)
 	}

@@ -40,7 +40,7 @@ func TestOpenClawDocs(t *testing.T) {
 		for line := range strings.Lines(block[1]) {
 			line = strings.TrimSpace(line)
 			if !strings.HasPrefix(line, "copilot-bridge ") {
-				if !strings.HasPrefix(line, "export ") {
+				if !strings.HasPrefix(line, "export ") && !strings.HasPrefix(line, "openclaw ") {
 					t.Errorf("nobody has tried %q", line)
 				}
 				continue

@@ -23,7 +23,7 @@ func TestDocsNameWhatOpenClawHas(t *testing.T) {
 		t.Errorf("the document does not name version %s", openclawtest.Version)
 	}
 	flags := map[string][]string{} // by command
-	for _, m := range regexp.MustCompile("`openclaw ([a-z][^`…]*)`").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?m)(?:^|`)openclaw ([a-z][^`…\n]*)(?:`|$)").FindAllStringSubmatch(string(text), -1) {
 		var name []string
 		words := strings.Fields(m[1])
 		for len(words) > 0 && len(name) < 2 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {
