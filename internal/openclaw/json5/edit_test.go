@@ -3,7 +3,6 @@ package json5
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -289,7 +288,7 @@ func place(v any, path []string, value any, list bool) any {
 }
 
 func TestSetAndRevertAnything(t *testing.T) {
-	for seed := range uint64(20_000) {
+	for seed := range uint64(10_000) {
 		w := &writer{Rand: rand.New(rand.NewPCG(seed, 7))}
 		w.value(0)
 		text := w.b.String()
@@ -298,12 +297,7 @@ func TestSetAndRevertAnything(t *testing.T) {
 			path[i] = w.pick("a", "b", "c", "d", "$x", "é", "new", "$include")
 		}
 		values := []any{1, "s", []string{"x", "y"}, map[string]any{"k": map[string]any{"l": []int{1}}}, map[string]any{}, nil}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			checkChange(t, []byte(text), path, values[w.IntN(len(values))], w.IntN(3) == 0)
-		})
-		if t.Failed() {
-			return
-		}
+		checkChange(t, []byte(text), path, values[w.IntN(len(values))], w.IntN(3) == 0)
 	}
 }
 
