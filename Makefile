@@ -35,7 +35,7 @@ race:
 
 ## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
 test-openclaw:
-	COPILOT_BRIDGE_TEST_OPENCLAW=1 $(GO) test -count=1 -timeout 30m ./test/openclaw/...
+	COPILOT_BRIDGE_TEST_OPENCLAW=1 $(GO) test -count=1 -timeout 60m ./test/openclaw/...
 
 ## lint: golangci-lint, built from the pinned module
 lint:

@@ -63,10 +63,8 @@ func (r *Registrar) readSettings() (*settings, error) {
 		return nil, unreadable(at, err)
 	}
 	s.doc, err = json5.Parse(s.before)
-	if err == nil {
-		if _, isObject := s.doc.Get(); !isObject || !bytes.HasPrefix(s.doc.JSON(), []byte("{")) {
-			err = errors.New("it is not an object")
-		}
+	if err == nil && !bytes.HasPrefix(s.doc.JSON(), []byte("{")) {
+		err = errors.New("it is not an object")
 	}
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "OpenClaw's configuration " + at + " is broken", Cause: err,

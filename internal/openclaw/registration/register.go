@@ -60,7 +60,7 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 	if p.result.Outcome != Already {
 		if err := r.carryOut(ctx, q, p, install); err != nil {
 			if !q.DryRun {
-				err = errors.Join(err, r.keep(rec, q.Target, p.entry))
+				err = errors.Join(err, r.keep(rec, q.Target, p.entry), r.dropPlugin(p))
 			}
 			return Result{}, err
 		}
@@ -202,15 +202,19 @@ func (r *Registrar) giveBack(before *settings, p *plan) error {
 		}
 	} else {
 		back := &plan{r: r, settings: now, result: &Result{}}
-		if err := back.revert(p.undo); err != nil {
+		added := p.undo
+		if p.entry != nil {
+			added = added[len(p.entry.Undo):] // the rest belongs to what stands
+		}
+		if err := back.revert(added); err != nil {
 			return err
 		}
 		if before.missing && strings.TrimSpace(string(now.doc.Bytes())) == "{}" {
-			return errors.Join(now.remove(), r.dropPlugin(p))
+			return now.remove()
 		}
 	}
 	_, err = r.save(now)
-	return errors.Join(err, r.dropPlugin(p))
+	return err
 }
 
 // dropPlugin deletes the plugin's files, unless they belong to a registration

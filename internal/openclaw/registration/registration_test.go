@@ -402,6 +402,39 @@ func TestPluginIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
+// A list of what is allowed is not touched unless we have added to it: an empty
+// one would allow everything.
+func TestAllowedBySomebodyElse(t *testing.T) {
+	config := `{plugins: {allow: ["copilot-bridge"]}}`
+	h := newHouse(t, config)
+	for _, lost := range []bool{false, true} {
+		h.register(t, Request{Target: Plugin}, Registered)
+		if lost {
+			if err := os.Remove(filepath.Join(h.opts.Home, "openclaw-registration.json")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.unregister(t, Request{Target: Plugin}, Unregistered)
+		if h.config(t) != config {
+			t.Errorf("%s", h.config(t))
+		}
+	}
+}
+
+// Where OpenClaw has gone, what is ours goes all the same.
+func TestUnregisterWithoutOpenClaw(t *testing.T) {
+	h := newHouse(t, "{}")
+	h.register(t, Request{Target: Plugin}, Registered)
+	if err := os.RemoveAll(filepath.Join(h.home, ".openclaw")); err != nil {
+		t.Fatal(err)
+	}
+	h.unregister(t, Request{Target: Plugin}, Unregistered)
+	if h.read(t, ".copilot-bridge/openclaw-plugin/index.js") != "(none)" || h.config(t) != "(none)" {
+		t.Error("something is left")
+	}
+	h.unregister(t, Request{Target: Plugin}, Absent)
+}
+
 func TestSwitchedOff(t *testing.T) {
 	for config, note := range map[string]string{`{plugins: {enabled: false}}`: "plugins.enabled", `{plugins: {deny: ["copilot-bridge"]}}`: "plugins.deny"} {
 		h := newHouse(t, config)

@@ -10,11 +10,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
-// Unregister takes out what Register has put in, and nothing else.
+// Unregister takes out what Register has put in, and nothing else. It works
+// where OpenClaw itself has gone meanwhile, too.
 func (r *Registrar) Unregister(ctx context.Context, q Request) (result Result, err error) {
-	if err := r.present(); err != nil {
-		return Result{}, err
-	}
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Result{}, err
@@ -78,7 +76,10 @@ func (r *Registrar) takeOutPlugin(ctx context.Context, q Request, p *plan) error
 			}
 		}
 	}
-	undo := []*json5.Undo{p.undoing(pluginPaths, dir), p.undoing(pluginAllow, pluginID)}
+	undo := []*json5.Undo{p.undoing(pluginPaths, dir)}
+	if u := p.entry.undoOf(pluginAllow, true); u != nil { // what is allowed by somebody else stays so
+		undo = append(undo, u)
+	}
 	if p.pieces() {
 		for _, u := range p.entry.Undo {
 			if u.Element == nil {
