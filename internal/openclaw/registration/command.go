@@ -109,11 +109,11 @@ func (r *Registrar) failed(line string, out *os.File, err error) error {
 	if skipped := len(lines) - shownLines; skipped > 0 {
 		lines = append([]string{fmt.Sprintf("(%d lines more)", skipped)}, lines[skipped:]...)
 	}
-	e := &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("`%s` failed (%s):\n%s", line, err, strings.Join(lines, "\n")),
+	e := &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("`%s` failed (%s):\n%s", line, err, strings.Join(lines, "\n")),
 		Remedy: "do what it says, or let the configuration be edited instead with --method edit"}
 	switch lower := strings.ToLower(said); {
 	case strings.Contains(lower, "unknown option") || strings.Contains(lower, "unknown command") || strings.Contains(lower, "unknown argument"):
-		e.Remedy = "this OpenClaw is too old for it: update it (`openclaw update`), or use --method edit"
+		e.Code, e.Remedy = bridge.CodeUnsupported, "this OpenClaw is too old for it: update it (`openclaw update`), or use --method edit"
 	case strings.Contains(lower, "unauthorized") || strings.Contains(lower, "token_mismatch") || strings.Contains(lower, "token mismatch"):
 		e.Remedy = "its gateway runs and wants its token: set OPENCLAW_GATEWAY_TOKEN"
 	}

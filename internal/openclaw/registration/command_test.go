@@ -38,7 +38,7 @@ func TestCommandFails(t *testing.T) {
 				h.command(t, tt.script)
 				_, err := h.registrar().Register(t.Context(), Request{Target: target, Workspace: "/w"})
 				e := bridge.AsError(err)
-				if bridge.CodeOf(err) != bridge.CodeUnavailable || !strings.Contains(err.Error(), tt.says) || !strings.Contains(e.Remedy, tt.remedy) || strings.Contains(err.Error(), "abcdefgh1234") || strings.Contains(err.Error(), "\x1b") {
+				if code := bridge.CodeOf(err); code != bridge.CodeConflict && code != bridge.CodeUnsupported || !strings.Contains(err.Error(), tt.says) || !strings.Contains(e.Remedy, tt.remedy) || strings.Contains(err.Error(), "abcdefgh1234") || strings.Contains(err.Error(), "\x1b") {
 					t.Errorf("%v → %s", err, e.Remedy)
 				}
 				if h.config(t) != config || h.read(t, ".copilot-bridge/openclaw-plugin/index.js") != "(none)" || h.read(t, ".copilot-bridge/openclaw-registration.json") != "(none)" {

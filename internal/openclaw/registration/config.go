@@ -91,7 +91,7 @@ func (s *settings) text() []byte {
 
 // writable refuses where somebody does not want the file to be changed.
 func (r *Registrar) writable(s *settings) error {
-	refused := &bridge.Error{Code: bridge.CodeDenied, Message: "OpenClaw's configuration " + s.path + " is read-only",
+	refused := &bridge.Error{Code: bridge.CodeConflict, Message: "OpenClaw's configuration " + s.path + " is read-only",
 		Remedy: "make it writable, or add the lines that --dry-run shows where you keep it"}
 	for _, name := range []string{"OPENCLAW_NIX_MODE", "OPENCLAW_CONFIG_READONLY"} {
 		if v := r.env(name); v == "1" || v == "true" {
@@ -117,7 +117,7 @@ func (r *Registrar) save(s *settings) (backup string, err error) {
 		return "", err
 	}
 	if err := durable.WriteFile(s.path, s.doc.Bytes(), s.mode); err != nil {
-		return "", &bridge.Error{Code: bridge.CodeDenied, Message: "OpenClaw's configuration cannot be written", Cause: err,
+		return "", &bridge.Error{Code: bridge.CodeConflict, Message: "OpenClaw's configuration cannot be written", Cause: err,
 			Remedy: "make " + filepath.Dir(s.path) + " writable for you"}
 	}
 	s.before, s.missing = s.doc.Bytes(), false

@@ -151,7 +151,7 @@ func (p *persona) write(text string, remove bool) error {
 		return nil
 	}
 	if err := durable.WriteFile(p.path, []byte(text), p.mode); err != nil {
-		return &bridge.Error{Code: bridge.CodeDenied, Message: "OpenClaw's " + personaFile + " cannot be written", Cause: err, Remedy: "make it writable, or leave --persona out"}
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "OpenClaw's " + personaFile + " cannot be written", Cause: err, Remedy: "make it writable, or leave --persona out"}
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (r *Registrar) writePlugin() error {
 			err = os.Remove(path)
 		}
 		if err != nil {
-			return &bridge.Error{Code: bridge.CodeDenied, Message: "the plugin cannot be written", Cause: err, Remedy: "make " + dir + " writable"}
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "the plugin cannot be written", Cause: err, Remedy: "make " + dir + " writable"}
 		}
 	}
 	return nil

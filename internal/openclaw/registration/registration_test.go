@@ -267,7 +267,7 @@ func TestRefusals(t *testing.T) {
 		"all included": {config: `{$include: ["./a.json5"]}`, target: Server, code: bridge.CodeUnsupported, says: "$include"},
 		"foreign":      {config: `{mcp: {servers: {copilot: {command: "npx", args: ["x"]}}}}`, target: Server, code: bridge.CodeConflict, says: "not this program"},
 		"no command":   {config: `{}`, method: Command, code: bridge.CodeNotFound, says: "PATH"},
-		"nix":          {config: `{}`, set: func(_ *testing.T, h *house) { h.env = append(h.env, "OPENCLAW_NIX_MODE=1") }, code: bridge.CodeDenied, says: "OPENCLAW_NIX_MODE"},
+		"nix":          {config: `{}`, set: func(_ *testing.T, h *house) { h.env = append(h.env, "OPENCLAW_NIX_MODE=1") }, code: bridge.CodeConflict, says: "OPENCLAW_NIX_MODE"},
 		"newer record": {config: `{}`, set: func(t *testing.T, h *house) {
 			h.write(t, ".copilot-bridge/openclaw-registration.json", `{"version":2}`)
 		}, code: bridge.CodeConflict, says: "version 2"},
@@ -276,7 +276,7 @@ func TestRefusals(t *testing.T) {
 			if err := os.Chmod(filepath.Join(h.home, ".openclaw", "openclaw.json"), 0o400); err != nil {
 				t.Fatal(err)
 			}
-		}, code: bridge.CodeDenied, says: "read-only"},
+		}, code: bridge.CodeConflict, says: "read-only"},
 		"dangling link": {set: func(t *testing.T, h *house) {
 			if err := os.Symlink("nowhere", filepath.Join(h.home, ".openclaw", "openclaw.json")); err != nil {
 				t.Fatal(err)
