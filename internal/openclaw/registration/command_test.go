@@ -123,3 +123,15 @@ func TestLittleIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// What comes from other files is left to the command.
+func TestIncludedByCommand(t *testing.T) {
+	config := `{"plugins": {"$include": "./p.json"}}`
+	h := newHouse(t, config)
+	h.command(t, "echo \"$1 $2 $3\" >> \"$HOME/calls\"; exit 0")
+	h.register(t, Request{Target: Plugin, Method: Auto}, Registered)
+	h.unregister(t, Request{Target: Plugin}, Unregistered)
+	if calls, want := h.read(t, "calls"), "plugins install --link\nconfig set plugins.entries.copilot-bridge.config\nplugins uninstall --force\nconfig unset plugins.entries.copilot-bridge\n"; calls != want || h.config(t) != config {
+		t.Errorf("%s\n%s", calls, h.config(t))
+	}
+}

@@ -67,11 +67,18 @@ func (r *Registrar) takeOutPlugin(ctx context.Context, q Request, p *plan) error
 	if p.entry != nil && p.entry.Method == Command && p.method == Edit {
 		p.result.note("OpenClaw still has the plugin in its list of what was installed; `openclaw plugins uninstall --force " + pluginID + "` takes it out there")
 	}
-	if p.method == Command && p.settings.installed(dir) {
-		call := []string{"plugins", "uninstall", "--force", pluginID}
-		p.result.Commands = append(p.result.Commands, shellLine(call))
+	_, elsewhere := p.settings.included(pluginEntry)
+	elsewhere = elsewhere && p.entry != nil
+	if p.method == Command && (p.settings.installed(dir) || elsewhere) {
+		calls := [][]string{{"plugins", "uninstall", "--force", pluginID}}
+		if elsewhere { // the mark that it leaves is in a file that we do not edit
+			calls = append(calls, []string{"config", "unset", strings.Join(pluginEntry, ".")})
+		}
+		for _, call := range calls {
+			p.result.Commands = append(p.result.Commands, shellLine(call))
+		}
 		if !q.DryRun {
-			if err := r.uninstall(ctx, p, call); err != nil {
+			if err := r.uninstall(ctx, p, calls); err != nil {
 				return err
 			}
 		}
@@ -111,10 +118,12 @@ func (p *plan) pieces() bool {
 // uninstall lets OpenClaw take the plugin out. It removes the plugin's whole
 // entry and leaves a mark that it is disabled; if the entry was there before
 // us it is put back, for its pieces to be taken out.
-func (r *Registrar) uninstall(ctx context.Context, p *plan, call []string) error {
+func (r *Registrar) uninstall(ctx context.Context, p *plan, calls [][]string) error {
 	entry, had := p.settings.doc.Get(pluginEntry...)
-	if err := r.call(ctx, call...); err != nil {
-		return err
+	for _, call := range calls {
+		if err := r.call(ctx, call...); err != nil {
+			return err
+		}
 	}
 	now, err := r.readSettings()
 	if err != nil {
