@@ -208,7 +208,16 @@ func taskResult(r engine.Result) mcp.TaskResult {
 	out := mcp.TaskResult{Text: r.Text, Files: r.Files, ToolCalls: []mcp.ToolUse{}, Session: r.Session, Reason: string(r.Reason), DurationMs: r.Duration.Milliseconds(), Notice: r.Notice,
 		Usage: mcp.Usage{Model: r.Usage.Model, InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}}
 	for _, u := range r.Tools {
-		out.ToolCalls = append(out.ToolCalls, mcp.ToolUse{Name: u.Name, Arguments: u.Args, OK: u.OK, Error: u.Error, DurationMs: u.Duration.Milliseconds()})
+		out.ToolCalls = append(out.ToolCalls, mcp.ToolUse{Name: u.Name, Arguments: object(u.Args), OK: u.OK, Error: u.Error, DurationMs: u.Duration.Milliseconds()})
 	}
 	return out
+}
+
+// object is a tool's arguments, which are one but for odd tools.
+func object(args any) map[string]any {
+	m, ok := args.(map[string]any)
+	if !ok && args != nil {
+		m = map[string]any{"input": args}
+	}
+	return m
 }

@@ -106,17 +106,7 @@ func (s *Server) codeTask(ctx context.Context, req *sdk.CallToolRequest, c Copil
 	}
 	defer leave()
 	p.say("starting Copilot")
-	r, err := c.CodeTask(ctx, Task{Prompt: in.Prompt, Dir: dir, Model: in.Model, TimeoutMs: in.Timeout, Depth: in.Depth, Asker: s.asker(ctx, req), Watch: p.event})
-	if err != nil {
-		return TaskResult{}, err
-	}
-	if r.Files == nil { // null is no list
-		r.Files = []string{}
-	}
-	if r.ToolCalls == nil {
-		r.ToolCalls = []ToolUse{}
-	}
-	return r, nil
+	return c.CodeTask(ctx, Task{Prompt: in.Prompt, Dir: dir, Model: in.Model, TimeoutMs: in.Timeout, Depth: in.Depth, Asker: s.asker(ctx, req), Watch: p.event})
 }
 
 // summary is a result for those who read text.

@@ -101,11 +101,11 @@ type TaskResult struct {
 
 // ToolUse is one tool call of a task.
 type ToolUse struct {
-	Name       string `json:"name"`
-	Arguments  any    `json:"arguments,omitempty"`
-	OK         bool   `json:"ok"`
-	Error      string `json:"error,omitempty"`
-	DurationMs int64  `json:"durationMs"`
+	Name       string         `json:"name"`
+	Arguments  map[string]any `json:"arguments,omitempty" jsonschema:"as the tool got them; what is no object is under input"`
+	OK         bool           `json:"ok"`
+	Error      string         `json:"error,omitempty"`
+	DurationMs int64          `json:"durationMs"`
 }
 
 // Usage counts tokens.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 	"testing"
 
@@ -12,7 +13,12 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(fixtureVariable) != "" {
+		os.Exit(serveFixtures())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fake is both services, as the test wants them.
 type fake struct {

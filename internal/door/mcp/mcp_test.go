@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -488,4 +490,28 @@ func FuzzMessages(f *testing.F) {
 		// Whatever comes, the server ends with its input.
 		_ = NewMemory(m, Options{}).Serve(t.Context(), strings.NewReader(hello+line+"\n"), io.Discard)
 	})
+}
+
+// What the schemas promise holds: no list is null, at any depth.
+func TestListsAreLists(t *testing.T) {
+	f := &fake{task: func(context.Context, Task) (TaskResult, error) { return TaskResult{}, nil },
+		search: func(context.Context, string, int) (Hits, error) { return Hits{}, nil }}
+	var task struct{ ToolCalls, FilesChanged json.RawMessage }
+	structured(t, call(t, connect(t, NewCopilot(f, Options{}), nil), ToolCodeTask, map[string]any{"prompt": "x"}), &task)
+	var hits struct{ Hits json.RawMessage }
+	structured(t, call(t, connect(t, NewMemory(f, Options{}), nil), ToolMemorySearch, map[string]any{"query": "x"}), &hits)
+	for _, list := range []json.RawMessage{task.ToolCalls, task.FilesChanged, hits.Hits} {
+		if string(list) != "[]" {
+			t.Errorf("%s", list)
+		}
+	}
+	type inner struct {
+		Names []string
+		Raw   json.RawMessage
+	}
+	deep := struct{ Inner []inner }{[]inner{{}}}
+	fillLists(reflect.ValueOf(&deep).Elem())
+	if deep.Inner[0].Names == nil || deep.Inner[0].Raw != nil {
+		t.Errorf("%#v", deep)
+	}
 }

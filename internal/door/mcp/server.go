@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -132,15 +133,12 @@ type tool struct {
 
 // add adds a tool. depth reads the depth from its arguments.
 func add[In, Out any](s *Server, t tool, depth func(In) int, do func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, Out, error)) {
-	schema, err := jsonschema.For[In](nil)
-	if err != nil {
-		panic(err) // a mistake in the types, which every test finds
-	}
+	schema, returns := schemaOf[In](), schemaOf[Out]()
 	schema.Properties["_depth"].Minimum = jsonschema.Ptr(0.0)
 	for name, limit := range t.limits {
 		limit(schema.Properties[name])
 	}
-	sdk.AddTool(s.mcp, &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: schema,
+	sdk.AddTool(s.mcp, &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: schema, OutputSchema: returns,
 		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: t.readOnly, IdempotentHint: t.readOnly,
 			DestructiveHint: &t.destructive, OpenWorldHint: &t.openWorld}},
 		func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, Out, error) {
@@ -152,6 +150,7 @@ func add[In, Out any](s *Server, t tool, depth func(In) int, do func(context.Con
 			defer leave()
 			res, out, err := do(ctx, req, in)
 			if err == nil {
+				fillLists(reflect.ValueOf(&out).Elem())
 				return res, out, nil
 			}
 			if ctx.Err() != nil {
