@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-openclaw lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -32,6 +32,10 @@ test:
 ## race: the same under the race detector
 race:
 	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+
+## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
+test-openclaw:
+	COPILOT_BRIDGE_TEST_OPENCLAW=1 $(GO) test -count=1 -timeout 30m ./test/openclaw/...
 
 ## lint: golangci-lint, built from the pinned module
 lint:

@@ -82,6 +82,8 @@ var allowed = map[string][]string{
 	"test/bench":                               {},
 	"test/load":                                {},
 	"test/clients":                             {},
+	"test/openclaw":                            {},
+	"test/openclaw/openclawtest":               {"internal/durable"},
 }
 
 type listed struct {
