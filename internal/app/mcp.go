@@ -50,6 +50,9 @@ func unguarded(err error) error {
 	return &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before the tools"}
 }
 
+// PluginTools are the tools of OpenClaw's plugin, as it registers them.
+func PluginTools() ([]byte, error) { return mcp.PluginTools() }
+
 // Stdio serves one client on two streams until it hangs up or ctx ends.
 func (m *MCP) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(m.server.Serve(ctx, in, out), m.end(ctx))

@@ -180,7 +180,7 @@ func TestMCPInspector(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			copilot, openclaw := tt.server("copilot"), tt.server("openclaw")
-			b.lists(t, copilot, "copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_read_file")
+			b.lists(t, copilot, "copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_orchestrate", "copilot_read_file")
 			b.lists(t, openclaw, "openclaw_memory_read", "openclaw_memory_search", "openclaw_user_prefs")
 			name := tt.name + ".txt"
 			if out := b.call(t, copilot, "copilot_create_file", "path="+name, "content=hi"); out["path"] != name {

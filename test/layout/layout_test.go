@@ -77,6 +77,7 @@ var allowed = map[string][]string{
 	"internal/workspace/task":                  {"internal/bridge", "internal/workspace/task/group"},
 	"internal/workspace/task/group":            {"internal/supervise"},
 	"internal/bridge":                          {},
+	"extensions/openclaw":                      {},
 	"test/layout":                              {},
 	"test/e2e":                                 {},
 	"test/bench":                               {},

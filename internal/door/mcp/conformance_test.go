@@ -33,7 +33,7 @@ type fixtureOutput struct {
 // fixtures is a server with the suite's tools. Each goes through what the
 // bridge's own tools go through: add, coded errors, progress, questions.
 func fixtures() *Server {
-	s := newServer("copilot-bridge-conformance", "Conformance", "Tools of the conformance suite.", Options{Consent: true})
+	s := newServer("copilot-bridge-conformance", "Conformance", "Tools of the conformance suite.", Options{Consent: true}, nil)
 	tool := func(name string, do func(context.Context, *sdk.CallToolRequest, fixtureInput) (string, error)) {
 		add(s, tool{name: name, title: name, about: name, limits: map[string]func(*jsonschema.Schema){}},
 			func(in fixtureInput) int { return in.Depth },

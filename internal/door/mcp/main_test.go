@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 type fake struct {
 	read   func(ctx context.Context, path string) (File, error)
 	task   func(ctx context.Context, t Task) (TaskResult, error)
+	large  func(ctx context.Context, t LargeTask) (LargeResult, error)
 	search func(ctx context.Context, query string, limit int) (Hits, error)
 }
 
@@ -50,6 +51,10 @@ func (*fake) Place(dir string) (string, error) {
 }
 
 func (f *fake) CodeTask(ctx context.Context, t Task) (TaskResult, error) { return f.task(ctx, t) }
+
+func (f *fake) Orchestrate(ctx context.Context, t LargeTask) (LargeResult, error) {
+	return f.large(ctx, t)
+}
 
 func (f *fake) Search(ctx context.Context, query string, limit int) (Hits, error) {
 	return f.search(ctx, query, limit)

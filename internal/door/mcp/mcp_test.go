@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +24,8 @@ func TestTools(t *testing.T) {
 		server *Server
 		want   map[string]bool // by name: only reads
 	}{
-		{NewCopilot(&fake{}, Options{Version: "1"}), map[string]bool{ToolReadFile: true, ToolCreateFile: false, ToolListFiles: true, ToolCodeTask: false}},
+		{NewCopilot(&fake{}, Options{Version: "1"}), map[string]bool{ToolReadFile: true, ToolCreateFile: false, ToolListFiles: true, ToolCodeTask: false, ToolOrchestrate: false}},
+		{NewPlugin(&fake{}, Options{Version: "1"}), map[string]bool{ToolCode: false, ToolCodeVerbose: false, ToolOrchestrate: false}},
 		{NewMemory(&fake{}, Options{Version: "1"}), map[string]bool{ToolMemorySearch: true, ToolMemoryRead: true, ToolUserPrefs: true}},
 	} {
 		c := connect(t, tt.server, nil)
@@ -100,7 +100,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Every tool of both servers refuses at the bound.
+// Every tool of every server refuses at the bound.
 func TestDepth(t *testing.T) {
 	deep := &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
 	o := Options{Enter: func(depth int) error {
@@ -111,11 +111,13 @@ func TestDepth(t *testing.T) {
 	}}
 	f := &fake{
 		task:   func(_ context.Context, t Task) (TaskResult, error) { return TaskResult{Text: fmt.Sprint(t.Depth)}, nil },
+		large:  func(context.Context, LargeTask) (LargeResult, error) { return LargeResult{}, nil },
 		search: func(context.Context, string, int) (Hits, error) { return Hits{Hits: []Hit{}}, nil },
 	}
 	args := map[string]map[string]any{ToolReadFile: {"path": "x"}, ToolCreateFile: {"path": "x", "content": ""}, ToolListFiles: {}, ToolCodeTask: {"prompt": "x"},
+		ToolOrchestrate: {"task": "x"}, ToolCode: {"task": "x"}, ToolCodeVerbose: {"task": "x"},
 		ToolMemorySearch: {"query": "x"}, ToolMemoryRead: {}, ToolUserPrefs: {}}
-	for _, s := range []*Server{NewCopilot(f, o), NewMemory(f, o)} {
+	for _, s := range []*Server{NewCopilot(f, o), NewMemory(f, o), NewPlugin(f, o)} {
 		c := connect(t, s, nil)
 		for tool, err := range c.Tools(t.Context(), nil) {
 			if err != nil {
@@ -165,7 +167,7 @@ func TestCodeTask(t *testing.T) {
 	if out.Text != "do|/w/sub|m" || out.Session != "s1" || len(out.ToolCalls) != 2 || out.Usage.InputTokens != 5 {
 		t.Errorf("%+v", out)
 	}
-	if s := text(r); !strings.Contains(s, "do|/w/sub|m") || !strings.Contains(s, "Files changed: a.txt") || !strings.Contains(s, "bash (failed: denied)") {
+	if s := text(r); !strings.Contains(s, "do|/w/sub|m") || !strings.Contains(s, "Files changed: `a.txt`") || !strings.Contains(s, "2. `bash` (0.0 s), failed: denied") {
 		t.Errorf("%s", s)
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
@@ -510,8 +512,7 @@ func TestListsAreLists(t *testing.T) {
 		Raw   json.RawMessage
 	}
 	deep := struct{ Inner []inner }{[]inner{{}}}
-	fillLists(reflect.ValueOf(&deep).Elem())
-	if deep.Inner[0].Names == nil || deep.Inner[0].Raw != nil {
+	if deep = withLists(deep); deep.Inner[0].Names == nil || deep.Inner[0].Raw != nil {
 		t.Errorf("%#v", deep)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemaOf is the schema of a type, in words that every client understands:
+// shapeOf is the schema of a type, in words that every client understands:
 // a list is a list, and never null. Some clients map schemas to dialects that
 // know one type a value.
-func schemaOf[T any]() *jsonschema.Schema {
+func shapeOf[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
 		panic(err) // a mistake in the types, which every test finds
@@ -32,7 +32,12 @@ func plain(s *jsonschema.Schema) {
 	}
 }
 
-// fillLists makes empty lists of those that are nil, as the schema promises.
+// withLists makes empty lists of those that are nil, as the schema promises.
+func withLists[T any](v T) T {
+	fillLists(reflect.ValueOf(&v).Elem())
+	return v
+}
+
 func fillLists(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Slice:
