@@ -58,7 +58,7 @@ func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door str
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
 	}
-	server := serve(c, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter, Consent: c.consent(), MaxWaiting: o.Config.Engine.QueueLimit})
+	server := serve(c, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter, Depth: b.callerDepth, Consent: c.consent(), MaxWaiting: o.Config.Engine.QueueLimit})
 	return &MCP{bridge: b, serving: serving, name: name, server: server, close: c.close}, nil
 }
 

@@ -203,8 +203,12 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// gatewayAt is a gateway that answers each method with a text.
-func gatewayAt(t *testing.T, answers map[string]string) (host string, port int) {
+// never is the answer that does not come.
+const never = "never"
+
+// gatewayAt is a gateway that answers each method with a text. What it does
+// not answer it tells.
+func gatewayAt(t *testing.T, answers map[string]string, unanswered ...chan<- string) (host string, port int) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
@@ -224,6 +228,9 @@ func gatewayAt(t *testing.T, answers map[string]string) (host string, port int) 
 			}
 			answer, ok := answers[f.Method]
 			switch {
+			case answer == never:
+				unanswered[0] <- f.Method
+				continue
 			case f.ID == "connect":
 				answer = `true,"payload":{"type":"hello-ok","server":{"version":"2026.9"},"policy":{"tickIntervalMs":30000}}`
 			case !ok:
@@ -289,6 +296,40 @@ func TestFilesInstead(t *testing.T) {
 				t.Errorf("%+v, %v", doc, err)
 			}
 		})
+	}
+}
+
+// A gateway that is too slow is waited for once, not with every question; what
+// it answers at once is asked of it all the same.
+func TestSlowGateway(t *testing.T) {
+	home := t.TempDir()
+	put(t, home, map[string]string{".openclaw/workspace/MEMORY.md": "a canary in the files\n"})
+	asked := make(chan string, 10)
+	host, port := gatewayAt(t, map[string]string{"agents.list": `{"defaultId":"main"}`, "memory.search": never,
+		"agents.files.get": `{"file":{"name":"MEMORY.md","content":"gateway"}}`}, asked)
+	searched := func(patience, rest time.Duration) *Memory {
+		m := memoryOf(t, home, func(o *Options) { o.Offline, o.Host, o.Port, o.Patience, o.Rest = false, host, port, patience, rest })
+		if _, err := m.Gateway(t.Context()); err != nil { // connected, so that only the answer is slow
+			t.Fatal(err)
+		}
+		for range 3 {
+			if found, err := m.Search(t.Context(), "canary", 5); err != nil || found.Source != FromFiles || len(found.Hits) != 1 {
+				t.Errorf("%+v, %v", found, err)
+			}
+		}
+		return m
+	}
+	m := searched(2*time.Second, time.Hour)
+	if doc, err := m.Read(t.Context(), ""); err != nil || doc.Source != FromGateway {
+		t.Errorf("%+v, %v", doc, err)
+	}
+	<-asked
+	if n := len(asked); n != 0 {
+		t.Errorf("asked %d times more", n)
+	}
+	searched(50*time.Millisecond, time.Nanosecond)
+	for range 3 { // each time, once it has rested
+		<-asked
 	}
 }
 

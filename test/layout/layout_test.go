@@ -84,6 +84,7 @@ var allowed = map[string][]string{
 	"test/load":                                {},
 	"test/clients":                             {},
 	"test/openclaw":                            {},
+	"test/openclaw/gateway":                    {},
 	"test/openclaw/openclawtest":               {"internal/durable"},
 }
 

@@ -46,6 +46,9 @@ type Options struct {
 	Logger  *slog.Logger
 	// Enter says whether a call at this depth may go on.
 	Enter func(depth int) error
+	// Depth says how deep a call is by what can be seen of its caller. It is
+	// asked before something is started.
+	Depth func() int
 	// Consent lets clients consent to what needs approval. Without it nobody
 	// is asked.
 	Consent bool

@@ -100,6 +100,45 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// What is seen of the caller counts like what the call says, for tools that
+// start something.
+func TestDepthThatIsSeen(t *testing.T) {
+	seen := 0
+	o := Options{Depth: func() int { return seen }, Enter: func(depth int) error {
+		if depth >= 3 {
+			return &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
+		}
+		return nil
+	}}
+	f := &fake{task: func(_ context.Context, t Task) (TaskResult, error) { return TaskResult{Text: fmt.Sprint(t.Depth)}, nil },
+		large: func(_ context.Context, t LargeTask) (LargeResult, error) {
+			return LargeResult{Summary: fmt.Sprint(t.Depth)}, nil
+		}}
+	c := connect(t, NewCopilot(f, o), nil)
+	for _, tt := range []struct {
+		seen, said int
+		want       string
+	}{{0, 0, "0"}, {2, 0, "2"}, {1, 2, "2"}, {3, 0, ""}} {
+		seen = tt.seen
+		for tool, key := range map[string]string{ToolCodeTask: "prompt", ToolOrchestrate: "task"} {
+			r := call(t, c, tool, map[string]any{key: "x", "_depth": tt.said})
+			var out struct{ Text, Summary string }
+			if tt.want == "" {
+				if code(r) != "denied" {
+					t.Errorf("%s: %s", tool, text(r))
+				}
+				continue
+			}
+			if structured(t, r, &out); out.Text+out.Summary != tt.want {
+				t.Errorf("%s at %d, said to be at %d: %+v", tool, tt.seen, tt.said, out)
+			}
+		}
+	}
+	if seen = 3; code(call(t, c, ToolReadFile, map[string]any{"path": "x"})) != "" {
+		t.Error("what starts nothing is refused")
+	}
+}
+
 // Every tool of every server refuses at the bound.
 func TestDepth(t *testing.T) {
 	deep := &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
@@ -193,15 +232,20 @@ func TestCodeTask(t *testing.T) {
 // others do not wait.
 func TestLanes(t *testing.T) {
 	l := &lanes{most: 3}
-	first, err := l.enter(t.Context(), "a", func(int) { t.Error("the first waits") })
+	first, err := l.enter(t.Context(), lane{dir: "a"}, func(int) { t.Error("the first waits") })
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := l.enter(t.Context(), "b", func(int) { t.Error("another directory waits") })
+	other, err := l.enter(t.Context(), lane{dir: "b"}, func(int) { t.Error("another directory waits") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := l.enter(t.Context(), lane{dir: "a", depth: 1}, func(int) { t.Error("what the first waits for waits for it") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	other()
+	deeper()
 	var mu sync.Mutex
 	var order []string
 	var going sync.WaitGroup
@@ -214,7 +258,7 @@ func TestLanes(t *testing.T) {
 		}
 		going.Go(func() {
 			once := sync.OnceFunc(func() { queued <- struct{}{} })
-			leave, err := l.enter(c, "a", func(ahead int) {
+			leave, err := l.enter(c, lane{dir: "a"}, func(ahead int) {
 				mu.Lock()
 				order = append(order, fmt.Sprintf("%d behind %d", i, ahead))
 				mu.Unlock()
@@ -237,14 +281,14 @@ func TestLanes(t *testing.T) {
 		})
 		<-queued
 	}
-	if _, err := l.enter(t.Context(), "a", func(int) {}); bridge.CodeOf(err) != bridge.CodeBusy {
+	if _, err := l.enter(t.Context(), lane{dir: "a"}, func(int) {}); bridge.CodeOf(err) != bridge.CodeBusy {
 		t.Errorf("%v", err)
 	}
 	cancel()
 	deadline := time.Now().Add(10 * time.Second)
 	for { // the one that gave up has left
 		l.mu.Lock()
-		n := len(l.queue["a"])
+		n := len(l.queue[lane{dir: "a"}])
 		l.mu.Unlock()
 		if n == 3 {
 			break

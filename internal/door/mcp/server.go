@@ -43,6 +43,9 @@ func newServer(name, title, instructions string, opts Options, experimental map[
 	if opts.Enter == nil {
 		opts.Enter = func(int) error { return nil }
 	}
+	if opts.Depth == nil {
+		opts.Depth = func() int { return 0 }
+	}
 	if opts.MaxWaiting <= 0 {
 		opts.MaxWaiting = 32
 	}
