@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,11 +99,17 @@ func (v *validation) openclaw(ctx context.Context, cfg *config.Config) {
 	switch e := bridge.AsError(found.Gateway); {
 	case e == nil:
 		v.ok("openclaw", "gateway %s answers; %s", found.Version, memory)
-	case e.Code == bridge.CodeUnauthenticated:
-		v.warn("openclaw", e.Error()+"; "+memory, e.Remedy)
-	default:
+	case nobodyThere(found.Gateway):
 		v.ok("openclaw", "its gateway does not run; %s", memory)
+	default:
+		v.warn("openclaw", e.Error()+"; "+memory, e.Remedy)
 	}
+}
+
+// nobodyThere says whether nobody listens at an address.
+func nobodyThere(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // runtime checks the runtime itself, and says whether it can be used.
