@@ -14,6 +14,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -47,7 +48,7 @@ func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door str
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace cannot be used", Cause: err, Remedy: "name an existing directory"}
 	}
-	c := &coder{base: b, root: root, door: door, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1)}
+	c := &coder{base: b, root: root, door: door, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1), seats: durable.NewSeats(o.Config.Path("servers"), maxServers)}
 	gate, err := b.Gate(Guarding{Workspace: root, Door: door, Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()})
 	g, ok := gate.(workspace.Guard)
 	if err != nil || !ok {
@@ -62,6 +63,11 @@ func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door str
 	return &MCP{bridge: b, serving: serving, name: name, server: server, close: c.close}, nil
 }
 
+// maxServers is how many servers may have Copilot at work at the same time.
+// Where the depth of a call cannot be seen, a loop through other programs,
+// whose rounds wait for each other, ends there.
+const maxServers = 16
+
 // coder does what Copilot's tools promise.
 type coder struct {
 	base    *Bridge // not started
@@ -70,7 +76,8 @@ type coder struct {
 	serving MCPServing
 	ws      *workspace.Workspace
 
-	starting chan struct{} // held by whoever starts a runtime
+	starting chan struct{}  // held by whoever starts a runtime
+	seats    *durable.Seats // of the servers on this machine
 	mu       sync.Mutex
 	started  map[int]*Bridge // by depth, which their processes inherit
 }
@@ -160,7 +167,24 @@ func (c *coder) Place(dir string) (string, error) {
 	return at, nil
 }
 
-// bridgeAt starts a bridge for tasks at a depth, or returns the one that was.
+// begin starts a bridge for a task at a depth, or returns the one that was.
+// The caller calls end when the task is done.
+func (c *coder) begin(ctx context.Context, depth int) (b *Bridge, end func(), err error) {
+	leave, ok, err := c.seats.Take()
+	if err == nil && !ok {
+		err = &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("%d servers have Copilot at work on this machine already", maxServers),
+			Remedy: "try again later; if an agent calls itself through others, end that"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if b, err = c.bridgeAt(ctx, depth); err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return b, leave, nil
+}
+
 func (c *coder) bridgeAt(ctx context.Context, depth int) (*Bridge, error) {
 	select {
 	case c.starting <- struct{}{}:
@@ -188,10 +212,11 @@ func (c *coder) bridgeAt(ctx context.Context, depth int) (*Bridge, error) {
 }
 
 func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error) {
-	b, err := c.bridgeAt(ctx, t.Depth)
+	b, end, err := c.begin(ctx, t.Depth)
 	if err != nil {
 		return mcp.TaskResult{}, err
 	}
+	defer end()
 	spec := b.Spec(bridge.ProfileAgent, t.Dir)
 	if t.Model != "" && b.Answers.Kind != AnswersRehearsal {
 		spec.Model = t.Model

@@ -14,10 +14,11 @@ import (
 // Orchestrate does a task in parts, as the command of that name does. The
 // configuration's bound on turns at a time holds for it too.
 func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResult, error) {
-	b, err := c.bridgeAt(ctx, t.Depth)
+	b, end, err := c.begin(ctx, t.Depth)
 	if err != nil {
 		return mcp.LargeResult{}, err
 	}
+	defer end()
 	out := mcp.LargeResult{Notice: b.Answers.Notice}
 	opts := b.Orchestration(Orchestrating{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, orchestrate.Options{
 		Task: t.Task, Concurrency: min(t.Concurrency, b.opts.Config.Engine.MaxConcurrent), Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,

@@ -18,8 +18,13 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
 )
 
-// delegate is the bridge's tool, as OpenClaw's agent calls it.
-const delegate = "copilot__copilot_code_task"
+// delegate is the bridge's tool, as OpenClaw's agent knows it. Its model calls
+// tools of MCP servers through another, which is also what tells its requests
+// from those of Copilot's.
+const (
+	delegate = "copilot__copilot_code_task"
+	through  = "tool_call"
+)
 
 var round = regexp.MustCompile(`ROUND (\d+)`)
 
@@ -38,8 +43,8 @@ func looping(r rehearsal.Request) (rehearsal.Reply, bool) {
 		return rehearsal.Reply{rehearsal.Text("Nothing to do.")}, true
 	case result != "":
 		return rehearsal.Reply{rehearsal.Text("I was told: " + result)}, true
-	case slices.Contains(r.ToolNames(), delegate):
-		return rehearsal.Reply{rehearsal.ToolCall(delegate, map[string]any{"prompt": "ROUND " + strconv.Itoa(n)})}, true
+	case slices.Contains(r.ToolNames(), through):
+		return rehearsal.Reply{rehearsal.ToolCall(through, map[string]any{"id": delegate, "args": map[string]any{"prompt": "ROUND " + strconv.Itoa(n)}})}, true
 	case slices.Contains(r.ToolNames(), "bash"):
 		return rehearsal.Reply{rehearsal.ToolCall("bash", map[string]any{"command": "sh again.sh " + strconv.Itoa(n+1), "description": "go on", "initial_wait": 1500})}, true
 	}
@@ -116,13 +121,22 @@ func TestLoop(t *testing.T) {
 		t.Errorf("Copilot was at the depths %q, %v", depths, err)
 	}
 	const loop = "[denied] copilot-bridge was called from within itself 3 times; that is a loop"
-	told := 0
+	var copilots, told []string
 	for _, r := range model.Requests() {
-		if slices.Contains(r.ToolNames(), delegate) && strings.HasPrefix(lastResult(r), loop) {
-			told++
+		said := ""
+		for _, m := range r.Messages {
+			if found := round.FindString(m.Content); m.Role == "user" && found != "" {
+				said = found
+			}
+		}
+		switch {
+		case slices.Contains(r.ToolNames(), "bash") && lastResult(r) == "":
+			copilots = append(copilots, said)
+		case slices.Contains(r.ToolNames(), through) && strings.Contains(lastResult(r), loop) && said == "ROUND 4":
+			told = append(told, said)
 		}
 	}
-	if told != 1 || !strings.Contains(stdout.String(), "that is a loop") {
-		t.Errorf("the model was told %d times; in the end:\n%s", told, &stdout)
+	if !slices.Equal(copilots, []string{"ROUND 1", "ROUND 2", "ROUND 3"}) || len(told) != 1 || !strings.Contains(stdout.String(), "that is a loop") {
+		t.Errorf("Copilot was asked to go %q, and OpenClaw's model told of the loop in %q; in the end:\n%s", copilots, told, &stdout)
 	}
 }
