@@ -136,7 +136,7 @@ func TestLoop(t *testing.T) {
 			told = append(told, said)
 		}
 	}
-	if !slices.Equal(copilots, []string{"ROUND 1", "ROUND 2", "ROUND 3"}) || len(told) != 1 || !strings.Contains(stdout.String(), "that is a loop") {
+	if !slices.Equal(copilots, []string{"ROUND 1", "ROUND 2", "ROUND 3"}) || len(told) != 1 {
 		t.Errorf("Copilot was asked to go %q, and OpenClaw's model told of the loop in %q; in the end:\n%s", copilots, told, &stdout)
 	}
 }
