@@ -60,24 +60,29 @@ function settle(promise, signal) {
   });
 }
 
-// OpenClaw may evaluate a plugin more than once in a process; those of one
-// configuration share one child.
+// OpenClaw registers and evaluates a plugin more than once in a process: to
+// run it and to look at it, each time from another copy of its files. Those of
+// one configuration share one child. Their classes differ, so nothing private
+// of another is touched here.
 const all = (globalThis[Symbol.for("copilot-bridge.openclaw-plugin")] ??= new Map());
 
 export class Bridge {
   static shared(config, version, logger) {
     const key = JSON.stringify([config, version]);
-    if (!all.has(key)) all.set(key, new Bridge(config, version, logger));
-    return all.get(key);
+    if (!all.has(key)) all.set(key, new Bridge(config, version, logger, () => all.delete(key)));
+    return all.get(key).use();
   }
 
   #child; // a promise of one that has answered, or undefined
   #failures = 0; // in a row: starts that failed, children that died
+  #users = 0; // registrations that have not been released
+  #forget;
 
-  constructor(config, version, logger) {
+  constructor(config, version, logger, forget) {
     this.config = config;
     this.version = version;
     this.logger = logger;
+    this.#forget = forget;
   }
 
   // call calls a tool. It never throws: whatever goes wrong is a result.
@@ -94,6 +99,19 @@ export class Bridge {
     }
   }
 
+  // use is for a registration, which releases it again.
+  use() {
+    this.#users++;
+    return this;
+  }
+
+  // release is for a registration that is over; the last one ends the child.
+  async release() {
+    if (--this.#users > 0) return;
+    this.#forget();
+    await this.close();
+  }
+
   // close ends the child. A later call would start another.
   async close() {
     const child = this.#child;
@@ -104,7 +122,7 @@ export class Bridge {
   #ready() {
     this.#child ??= this.#start().catch((error) => {
       this.#child = undefined;
-      this.#failures++;
+      if (!error.missing) this.#failures++; // what is not there costs nothing to look for
       throw error;
     });
     return this.#child;
@@ -123,7 +141,7 @@ export class Bridge {
     }
     const promise = this.#child;
     child.gone.then(() => {
-      if (this.#child !== promise) return; // it was closed
+      if (!promise || this.#child !== promise) return; // it was closed
       this.#child = undefined;
       this.#failures++;
     });
@@ -157,10 +175,12 @@ class Child {
 
   #unstarted(error) {
     if (error.code !== "ENOENT") return new Fault(`copilot-bridge cannot be started: ${error.message}`);
-    return new Fault(
+    const fault = new Fault(
       `copilot-bridge was not found (${this.binary})`,
       "install copilot-bridge and run `copilot-bridge register openclaw`, or set plugins.entries.copilot-bridge.config.binary to its path",
     );
+    fault.missing = true;
+    return fault;
   }
 
   #ended(code, signal) {

@@ -22,6 +22,6 @@ export default {
       });
     }
     api.on?.("gateway_stop", () => bridge.close());
-    api.lifecycle?.onDispose?.(() => bridge.close());
+    api.lifecycle?.onDispose?.(() => bridge.release());
   },
 };

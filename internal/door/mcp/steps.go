@@ -37,13 +37,13 @@ func (s *steps) add(ev bridge.Event) bool {
 		s.open[e.Call.ID] = s.step("`" + approval.Visible(e.Call.Name) + "`" + about(e.Call.Args) + " …")
 	case bridge.ToolFinished:
 		i, begun := s.open[e.CallID]
+		call := s.calls[e.CallID]
+		delete(s.open, e.CallID)
+		delete(s.calls, e.CallID)
 		if !begun || i < 0 {
 			return false
 		}
-		call := s.calls[e.CallID]
 		s.lines[i] = toolText(call.Name, about(call.Args), e.OK, e.Error, e.Duration)
-		delete(s.open, e.CallID)
-		delete(s.calls, e.CallID)
 	case bridge.PermissionAsked:
 		return false // the tool call that it is about has a step
 	case bridge.MessageDone:
@@ -55,6 +55,9 @@ func (s *steps) add(ev bridge.Event) bool {
 	case bridge.ModelFailed:
 		s.step("the model failed, trying again: " + clip(approval.Visible(e.Error.Error()), 200))
 	case bridge.Notice:
+		if e.Level == "info" {
+			return false // mostly what a tool has done, which has a step
+		}
 		s.step(approval.Visible(e.Level) + ": " + clip(approval.Visible(e.Text), 300))
 	default:
 		return false

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -115,9 +116,20 @@ func (u *User) Start(tb testing.TB) *Gateway {
 // StartAt is Start on this port with this token, for a gateway that comes back.
 func (u *User) StartAt(tb testing.TB, port int, token string) *Gateway {
 	tb.Helper()
-	g := u.Launch(tb, port, token)
-	g.Ready(tb)
-	return g
+	for attempt := 1; ; attempt++ {
+		g := u.Launch(tb, port, token)
+		err := g.ready(tb.Context())
+		if err == nil {
+			return g
+		}
+		// On a busy machine OpenClaw's own migrations run out of time. It then
+		// ends with this code, and wants to be started again.
+		const again = 78
+		if g.cmd.ProcessState == nil || g.cmd.ProcessState.ExitCode() != again || attempt == 3 {
+			tb.Fatal(err)
+		}
+		tb.Logf("the gateway is started again: its migrations ran out of time")
+	}
 }
 
 // Launch is StartAt that does not wait.
@@ -132,15 +144,23 @@ func (u *User) Launch(tb testing.TB, port int, token string) *Gateway {
 	g.cmd = u.Command(context.Background(), "gateway", "run", "--port", strconv.Itoa(port), "--bind", "loopback", "--auth", "token",
 		"--allow-unconfigured", "--tailscale", "off")
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
-	// A group of its own, so that a signal for the tests is none for it.
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := g.cmd.Start(); err != nil {
-		tb.Fatalf("start the gateway: %v", err)
-	}
+	// A group of its own, so that a signal for the tests is none for it; but
+	// it ends with them. That follows the thread which has started it, so that
+	// thread is kept.
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started := make(chan error)
 	go func() {
 		defer close(g.done)
-		_ = g.cmd.Wait() // how it ended is in its state
+		runtime.LockOSThread()
+		err := g.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = g.cmd.Wait() // how it ended is in its state
+		}
 	}()
+	if err := <-started; err != nil {
+		tb.Fatalf("start the gateway: %v", err)
+	}
 	tb.Cleanup(func() {
 		g.Stop(tb)
 		if tb.Failed() {
@@ -167,20 +187,26 @@ func freePort(tb testing.TB) int {
 // Ready waits until the gateway says that it is.
 func (g *Gateway) Ready(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), readyIn)
+	if err := g.ready(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (g *Gateway) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyIn)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if code, _, err := g.Do(ctx, http.MethodGet, "/readyz", nil); err == nil && code == http.StatusOK {
-			return
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-g.done:
-			tb.Fatalf("the gateway ended with %v:\n%s", g.cmd.ProcessState, g.log)
+			return fmt.Errorf("the gateway ended with %v:\n%s", g.cmd.ProcessState, g.log)
 		case <-ctx.Done():
-			tb.Fatalf("the gateway was not ready in %s:\n%s", readyIn, g.log)
+			return fmt.Errorf("the gateway was not ready in %s:\n%s", readyIn, g.log)
 		}
 	}
 }
