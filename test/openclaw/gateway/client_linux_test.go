@@ -19,7 +19,7 @@ import (
 )
 
 // patience is long because machines that run tests are busy.
-const patience = 4 * time.Minute
+const patience = 8 * time.Minute
 
 // house is a user with some memory, and a gateway that runs.
 type house struct {
