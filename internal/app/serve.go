@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/anthropic"
@@ -61,17 +62,22 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 		unknown, kind = "default", "openai" // it plays whatever part it is given
 	}
 	s := &Server{bridge: b, prompts: map[string]*guard.Guard{}}
-	s.chat = chat.New(b.Engine, chat.Options{
+	chats := chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
-		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
+		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: b.historyTurns(), Aliases: c.Facade.Aliases, UnknownModel: unknown,
 		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm, Widen: b.widen,
-		AgentSpec: func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
+	}
+	if b.opts.Window != nil {
+		chats.NoAgents = vscode.NoAgent
+	} else {
+		chats.AgentSpec = func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
 			gate, err := b.serveGate(o, "http", o.Asker, tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
 			spec.Gate = gate
 			return spec, err
-		},
-	})
+		}
+	}
+	s.chat = chat.New(b.Engine, chats)
 	// Nobody can ask before there is an address.
 	status := func(ctx context.Context) toolbus.Status {
 		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
@@ -81,6 +87,11 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	}
 	if err := s.listen(ctx, o, hub); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
+	}
+	if w := b.opts.Window; w != nil {
+		w.mu.Lock()
+		w.server = s
+		w.mu.Unlock()
 	}
 	return s, nil
 }
@@ -109,13 +120,22 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 		},
 		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
+	names := [2]string{"serve", "rpc"}
+	if w := b.opts.Window; w != nil {
+		names = [2]string{w.portName(), w.portName() + "-rpc"}
+		opts.Ports.Name = names[0]
+		for pattern, door := range opts.Doors {
+			opts.Doors[pattern] = w.counted(door)
+		}
+		rpc = w.counted(rpc)
+	}
 	if o.RPCPort == nil {
 		opts.Doors["GET /rpc"], opts.Doors["POST /rpc"] = rpc, rpc
 	}
 	if s.front, err = front.Listen(ctx, opts); err != nil || o.RPCPort == nil {
 		return err
 	}
-	opts.Port, opts.Ports = *o.RPCPort, &front.Ports{File: c.Path("state.json"), Name: "rpc"}
+	opts.Port, opts.Ports = *o.RPCPort, &front.Ports{File: c.Path("state.json"), Name: names[1]}
 	opts.Doors = map[string]http.Handler{"GET /rpc": rpc, "POST /rpc": rpc}
 	if s.rpc, err = front.Listen(ctx, opts); err != nil {
 		return errors.Join(err, s.front.Close())
@@ -155,6 +175,9 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 			s.bridge.opts.Logger.Warn("Copilot is not available yet", "error", err)
 		}
 		ready()
+		if w := s.bridge.opts.Window; w != nil {
+			w.announce(ctx, s)
+		}
 		if err := s.bridge.warm(ctx); err != nil && ctx.Err() == nil {
 			s.bridge.opts.Logger.Warn("warming up", "error", err)
 		}
@@ -172,12 +195,17 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 
 // warm lets the chat runtime run a turn on a model of our own, which costs
 // nothing, so that the first caller does not pay for it.
-func (b *Bridge) warm(ctx context.Context) error { return b.onOwnModel(ctx, b.Engine.Warm) }
+func (b *Bridge) warm(ctx context.Context) error {
+	if b.opts.Window != nil {
+		return nil // there is no runtime
+	}
+	return b.onOwnModel(ctx, b.Engine.Warm)
+}
 
 // widen gives the chat profile a second runtime, which is warmed up too. One
 // core has no use for it.
 func (b *Bridge) widen(ctx context.Context) error {
-	if runtime.GOMAXPROCS(0) < 2 {
+	if runtime.GOMAXPROCS(0) < 2 || b.opts.Window != nil {
 		return nil
 	}
 	return b.onOwnModel(ctx, b.Engine.Widen)
@@ -259,8 +287,11 @@ func (s *Server) prompt(ctx context.Context, door, text string) (string, error) 
 	return g.Prompt(ctx, text)
 }
 
-// health asks the runtime itself.
+// health asks the runtime itself, or knows from the last request to an editor.
 func (s *Server) health(ctx context.Context) front.Health {
+	if w := s.bridge.opts.Window; w != nil {
+		return w.health(s.bridge.Answers.Detail)
+	}
 	h := front.Health{OK: true, Copilot: front.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answers.Detail}}
 	status, err := s.bridge.Engine.Status(ctx)
 	switch {

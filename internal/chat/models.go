@@ -208,6 +208,9 @@ func (s *Service) unknown(name string, models []bridge.Model) error {
 		message = fmt.Sprintf("there is no model %q", name)
 	}
 	remedy := "use one of these, or give the name a meaning with an alias (facade.aliases)"
+	if strings.HasPrefix(name, agentPrefix) && s.opts.AgentSpec == nil && s.opts.NoAgents != "" {
+		remedy = s.opts.NoAgents
+	}
 	if s.opts.AgentSpec != nil {
 		remedy += `; with "agent/" before it a model works in the served workspace`
 	}
