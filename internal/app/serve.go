@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
 // Serving says what a server offers.
@@ -50,12 +52,18 @@ type Server struct {
 // runtime is started meanwhile; it is warm soon after Serve has begun.
 func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	c := b.opts.Config
-	// A policy that cannot be read, or a log that cannot be written, should
-	// stop the start and not the first caller.
 	hub := &toolbus.Hub{}
-	deskGate, err := b.busGate(o, hub)
-	if err != nil {
-		return nil, err
+	if w := b.opts.Window; w != nil {
+		// Every client has the token there, so consent is the person's alone.
+		hub = nil
+		var err error
+		if o.Asker, err = b.person(w); err != nil {
+			return nil, err
+		}
+		if o.ReadWrite && !w.Trusted() {
+			b.opts.Logger.Warn("the window is not trusted, so nothing is written")
+			o.ReadWrite = false
+		}
 	}
 	unknown, kind := c.Facade.UnknownModel, string(c.BYOK.Provider)
 	if b.Answers.Kind == AnswersRehearsal {
@@ -82,8 +90,13 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	status := func(ctx context.Context) toolbus.Status {
 		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
 	}
-	if s.desk, err = b.openDesk(ctx, o, deskGate, status); err != nil {
-		return nil, errors.Join(err, s.chat.Close(ctx))
+	s.desk = b.openDesk(o, func(dir string) (bridge.Gate, error) {
+		one := o
+		one.Workspace = dir
+		return b.busGate(one, hub)
+	}, status)
+	if err := s.lay(ctx, o); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
 	}
 	if err := s.listen(ctx, o, hub); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -94,6 +107,20 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 		w.mu.Unlock()
 	}
 	return s, nil
+}
+
+// lay puts the served directory, or a window's folders, on the desk. A policy
+// that cannot be read, or a log that cannot be written, should stop the start
+// and not the first caller.
+func (s *Server) lay(ctx context.Context, o Serving) error {
+	if w := s.bridge.opts.Window; w != nil {
+		if _, _, err := s.bridge.guard.shared(s.bridge.opts.Config); err != nil {
+			return err
+		}
+		w.lay(ctx, s.desk.ws)
+		return nil
+	}
+	return s.desk.ws.Set(ctx, []workspace.Folder{{Name: filepath.Base(o.Workspace), Dir: o.Workspace}})
 }
 
 // listen binds one address for everything, or a second one for the tool bus.
@@ -153,7 +180,7 @@ func (s *Server) URL() string { return s.front.URL() }
 
 // ReadOnly says whether nothing may be written in the workspace without
 // somebody's consent.
-func (s *Server) ReadOnly() bool { return s.desk.readOnly }
+func (s *Server) ReadOnly() bool { return s.desk.ReadOnly() }
 
 // RPC is where the tool bus is reached.
 func (s *Server) RPC() string {
@@ -241,13 +268,14 @@ func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (bridge.Gate, error) {
 		d = policy.DefaultsRun()
 	}
 	who := busAsker{}
-	if b.opts.Config.Serve.Token != "" {
+	if b.opts.Config.Serve.Token != "" && hub != nil {
 		who.hub = hub
 	}
 	if _, nobody := o.Asker.(approval.Nobody); !nobody && o.Asker != nil {
 		who.terminal = o.Asker
 	}
-	d.ReadOnlyAsks = who.hub != nil || who.terminal != nil
+	// In a window read-only is the user's own setting.
+	d.ReadOnlyAsks = (who.hub != nil || who.terminal != nil) && b.opts.Window == nil
 	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d})
 }
 

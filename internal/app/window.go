@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
 // stateEvery is the shortest time between two notes to the extension about the
@@ -39,9 +42,12 @@ type Window struct {
 	ended sync.Once
 	err   error // of the connection, once it has ended
 
+	documents *documents
+
 	requests atomic.Int64
 	news     chan struct{} // of one: the state may have changed
 	look     chan struct{} // of one: models or consent have changed
+	moved    chan struct{} // of one: the folders have changed
 
 	mu      sync.Mutex
 	agent   *vscode.Agent // nil before Start
@@ -52,8 +58,9 @@ type Window struct {
 // OpenWindow takes up the connection to the extension. The caller must call
 // Close.
 func OpenWindow(ctx context.Context, in io.Reader, out io.Writer, version string, log *slog.Logger) (*Window, error) {
-	w := &Window{log: log, ran: make(chan error, 1), news: make(chan struct{}, 1), look: make(chan struct{}, 1)}
+	w := &Window{log: log, ran: make(chan error, 1), news: make(chan struct{}, 1), look: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
 	w.conn = editor.New(in, out, w, log)
+	w.documents = &documents{conn: w.conn}
 	go func() { w.ran <- w.conn.Run(context.WithoutCancel(ctx)) }()
 	hello, err := w.conn.Hello(ctx, version)
 	if err != nil {
@@ -134,6 +141,36 @@ func (w *Window) Folders(folders []editor.Folder) {
 	w.mu.Lock()
 	w.folders = folders
 	w.mu.Unlock()
+	poke(w.moved)
+}
+
+// Trusted says whether the user trusts what is open in the window.
+func (w *Window) Trusted() bool { return w.hello.Trusted }
+
+// Open names the directories that are open, if the window itself has not.
+func (w *Window) Open(dirs []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.folders) > 0 {
+		return
+	}
+	for _, d := range dirs {
+		w.folders = append(w.folders, editor.Folder{Name: filepath.Base(d), Path: d})
+	}
+}
+
+// lay puts the folders of the window on a desk. One that cannot be opened is
+// said to whoever uses it.
+func (w *Window) lay(ctx context.Context, on *workspace.Folders) {
+	w.mu.Lock()
+	var folders []workspace.Folder
+	for _, f := range w.folders {
+		folders = append(folders, workspace.Folder{Name: f.Name, Dir: filepath.Clean(f.Path)})
+	}
+	w.mu.Unlock()
+	if err := on.Set(ctx, folders); err != nil {
+		w.log.Warn("a folder cannot be worked in", "error", err)
+	}
 }
 
 // ModelsChanged hears that models or consent have changed.
@@ -161,7 +198,7 @@ func (w *Window) Status(context.Context) (editor.Status, error) {
 	if s == nil {
 		return editor.Status{}, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the bridge is starting"}
 	}
-	return editor.Status{Ready: s.windowReady(), State: w.state(), Policy: []string{}}, nil
+	return editor.Status{Ready: s.windowReady(), State: w.state(), Policy: s.desk.policy()}, nil
 }
 
 func (w *Window) state() editor.State {
@@ -216,6 +253,9 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 				}
 			}
 			continue
+		case <-w.moved:
+			w.lay(ctx, s.desk.ws)
+			continue
 		case <-w.news:
 		}
 		if now := w.state(); now != last {
@@ -245,4 +285,14 @@ func (w *Window) portName() string {
 		_, _ = io.WriteString(h, f.Path+"\x00") // a hash never fails
 	}
 	return "vscode-" + hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// person is whoever sits at the window.
+func (b *Bridge) person(w *Window) (approval.Asker, error) {
+	redactor, _, err := b.guard.shared(b.opts.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &dialog{conn: w.conn, turn: make(chan struct{}, 1), most: b.opts.Config.Engine.ApprovalTimeout,
+		clean: func(s string) string { clean, _ := redactor.String(s); return clean }}, nil
 }

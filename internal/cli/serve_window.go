@@ -8,7 +8,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // hostVSCode is the one editor that can be a host.
@@ -37,6 +36,15 @@ func (p *program) serveWindow(cmd *cobra.Command, o *serveOptions, cfg *config.C
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	var dirs []string
+	for _, d := range o.workspaces {
+		dir, err := p.directory(d)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, dir)
+	}
+	w.Open(dirs)
 	ctx, leave := w.Attend(ctx)
 	defer leave()
 	b, err := p.startWith(ctx, app.Options{Config: cfg, Window: w})
@@ -48,13 +56,7 @@ func (p *program) serveWindow(cmd *cobra.Command, o *serveOptions, cfg *config.C
 			p.log.Warn("the end was not clean", "error", err)
 		}
 	}()
-	serving := app.Serving{ReadWrite: o.readWrite, Asker: approval.Nobody{}}
-	if len(o.workspaces) == 0 {
-		o.workspaces = []string{""}
-	}
-	if serving.Workspace, err = p.directory(o.workspaces[0]); err != nil {
-		return err
-	}
+	serving := app.Serving{ReadWrite: o.readWrite}
 	if o.rpcPort >= 0 {
 		serving.RPCPort = &o.rpcPort
 	}

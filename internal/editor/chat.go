@@ -19,7 +19,7 @@ const maxUnread = 64 << 20
 // Leaving the loop, or the end of ctx, cancels the request in the editor.
 func (c *Conn) Chat(ctx context.Context, r ChatRequest, idle time.Duration) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
-		in := newParts()
+		in := newParts(c.unread)
 		p := c.expect(in)
 		defer c.forget(p)
 		if err := c.send(ctx, methodChat, p.id, chatParams{bound(idle), r}); err != nil {
@@ -74,6 +74,7 @@ func (c *Conn) Chat(ctx context.Context, r ChatRequest, idle time.Duration) iter
 // parts is what has come of an answer and was not read yet.
 type parts struct {
 	ready chan struct{} // of one: there is something to take
+	most  int           // bytes that may wait
 
 	mu    sync.Mutex
 	items []Part
@@ -82,11 +83,11 @@ type parts struct {
 	full  bool
 }
 
-func newParts() *parts { return &parts{ready: make(chan struct{}, 1)} }
+func newParts(most int) *parts { return &parts{ready: make(chan struct{}, 1), most: most} }
 
 func (p *parts) put(part Part, size int) {
 	p.mu.Lock()
-	if p.size += size; p.size > maxUnread {
+	if p.size += size; p.size > p.most {
 		p.full = true
 	} else {
 		p.items = append(p.items, part)
@@ -113,7 +114,7 @@ func (p *parts) take() (items []Part, last *frame, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.full {
-		return nil, nil, &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("the answer is read too slowly: more than %d MiB wait", maxUnread>>20)}
+		return nil, nil, &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("the answer is read too slowly: more than %d bytes wait", p.most)}
 	}
 	items, p.items, p.size = p.items, nil, 0
 	return items, p.last, nil

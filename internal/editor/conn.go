@@ -41,6 +41,7 @@ type Conn struct {
 	w       io.Writer
 	handler Handler
 	log     *slog.Logger
+	unread  int // see maxUnread
 
 	out    chan []byte
 	ended  chan struct{} // closed by fail: nothing new comes or goes
@@ -62,7 +63,7 @@ func New(r io.Reader, w io.Writer, h Handler, log *slog.Logger) *Conn {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Conn{r: r, w: w, handler: h, log: log, out: make(chan []byte, 64), ended: make(chan struct{}), silent: make(chan struct{}),
+	return &Conn{r: r, w: w, handler: h, log: log, unread: maxUnread, out: make(chan []byte, 64), ended: make(chan struct{}), silent: make(chan struct{}),
 		slots: make(chan struct{}, maxServed), waiting: map[string]*pending{}, serving: map[string]context.CancelCauseFunc{}}
 }
 

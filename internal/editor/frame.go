@@ -23,7 +23,7 @@ type frame struct {
 }
 
 var (
-	errTooLong = fmt.Errorf("a line is longer than %d MiB", maxLine>>20)
+	errTooLong = fmt.Errorf("a line is longer than it may be (%d MiB)", maxLine>>20)
 	errNotJSON = errors.New("a line is not a JSON object")
 	errNotRPC  = errors.New("a line is JSON, but not a JSON-RPC 2.0 message")
 )

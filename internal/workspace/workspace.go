@@ -66,6 +66,8 @@ type Options struct {
 	// no secrets.
 	Env   []string
 	Trees group.Trees
+	// Editor is a running editor in which files may be open, or nil.
+	Editor Editor
 }
 
 // Workspace is a directory. Its methods may be called concurrently.

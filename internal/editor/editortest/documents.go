@@ -161,7 +161,7 @@ func (x *Extension) apply(e editor.Edit) (any, *editor.Fault) {
 		case editor.ChangeCreate:
 			after[f.Path] = f.Text
 		case editor.ChangeText:
-			made := edited(text, f.Edits)
+			made := Edited(text, f.Edits)
 			after[f.Path] = &made
 		case editor.ChangeDelete:
 			after[f.Path] = nil
@@ -169,7 +169,7 @@ func (x *Extension) apply(e editor.Edit) (any, *editor.Fault) {
 			if _, taken := x.live(f.To); taken {
 				conflicts = append(conflicts, conflict{f.To, "exists"})
 			}
-			made := edited(text, f.Edits)
+			made := Edited(text, f.Edits)
 			after[f.Path], after[f.To], before[f.To] = nil, &made, nil
 		}
 	}
@@ -189,9 +189,9 @@ func (x *Extension) apply(e editor.Edit) (any, *editor.Fault) {
 	return map[string]any{"applied": true, "conflicts": conflicts, "files": files}, nil
 }
 
-// edited applies edits, which may not overlap, from the end on. Positions count
+// Edited applies edits, which may not overlap, from the end on. Positions count
 // UTF-16 units.
-func edited(text string, edits []editor.TextEdit) string {
+func Edited(text string, edits []editor.TextEdit) string {
 	units := utf16.Encode([]rune(text))
 	starts := []int{0}
 	for i, u := range units {

@@ -29,7 +29,7 @@ func (p *plan) contents(out *outcome, src source) (fits bool, err error) {
 		data = src.out.data
 		out.perm = withExec(src.out.perm, s.newMode)
 	case src.info != nil:
-		if data, err = p.disk.read(s.old, src.info, p.budget); err != nil {
+		if data, err = p.read(s.old, src.info); err != nil {
 			return false, err
 		}
 		if !p.verify(s.old, data) {
@@ -121,7 +121,7 @@ func (p *plan) verifyRest() error {
 		case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
 			p.conflict(name, "this is not a file")
 		default:
-			data, err := p.disk.read(name, info, p.budget)
+			data, err := p.read(name, info)
 			var changed *changedError
 			switch {
 			case asChanged(err, &changed):

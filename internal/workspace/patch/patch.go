@@ -31,6 +31,13 @@ type Options struct {
 	// returned as it is. SHA256 is not known yet. It is called from the
 	// goroutine that called Apply.
 	Check func(FileChange) error
+	// Under, if set, is a directory of the diff: only files below it count, by
+	// names relative to it, in all of these options and in the result.
+	Under string
+	// Live are the contents of files, by path, that count in place of those on
+	// disk: what an editor has not saved. They are for Preview; to write over
+	// them is not Apply's.
+	Live map[string]string
 	// MaxBytes bounds the sum of the sizes of the diff, the files it reads and
 	// the files it makes; 0 means DefaultMaxBytes.
 	MaxBytes int64
@@ -38,6 +45,8 @@ type Options struct {
 	// power cut interrupts undoable. Without it both hold for the death of the
 	// process only, which is what git apply gives too.
 	Sync bool
+
+	originals map[string]original // what was read is kept here; see Preview
 }
 
 // Status says what a diff does to a file.
@@ -109,6 +118,9 @@ func Apply(ctx context.Context, root *os.Root, diff string, opts Options) (Resul
 		return Result{}, err
 	}
 	sections, err := parse(diff, limit)
+	if err == nil {
+		sections, err = under(sections, opts.Under)
+	}
 	if err != nil {
 		return Result{}, err
 	}

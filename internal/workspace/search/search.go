@@ -20,9 +20,12 @@ import (
 )
 
 const (
-	defaultMaxResults = 200
-	maxContext        = 100
-	maxQueryBytes     = 16 << 10
+	// DefaultMaxResults is how many hits there are unless somebody asks for
+	// more.
+	DefaultMaxResults = 200
+
+	maxContext    = 100
+	maxQueryBytes = 16 << 10
 	// maxSnippet is how much of a line is shown.
 	maxSnippet = 1000
 )
@@ -40,6 +43,10 @@ type Options struct {
 	Context     int   // lines to show before and after each hit, at most 100
 	MaxResults  int   // 0 means 200
 	MaxFileSize int64 // larger files are passed over; 0 means no limit, and 64 MiB for the scanner
+
+	// Live are texts that count in place of the files of their paths: what an
+	// editor has not saved. They are searched by the scanner.
+	Live map[string]string
 
 	// RG is the path of ripgrep, such as FindRipgrep returns. Without it the
 	// scanner is used.
@@ -82,16 +89,25 @@ func Search(ctx context.Context, o Options) (Result, error) {
 	if err := o.complete(); err != nil {
 		return Result{}, err
 	}
+	found := &collection{limit: o.MaxResults, context: o.Context}
+	if len(o.Live) > 0 {
+		if err := o.scanLive(ctx, found); err != nil {
+			return Result{}, err
+		}
+	}
 	filter, err := files.NewFilter(o.Scope)
 	if err != nil {
 		return Result{}, err
 	}
-	found := &collection{limit: o.MaxResults, context: o.Context}
 	engine := Ripgrep
 	if o.RG == "" {
 		engine = Scanner
+	}
+	switch {
+	case found.done:
+	case o.RG == "":
 		err = scan(ctx, o, found)
-	} else {
+	default:
 		err = ripgrep(ctx, o, filter, found)
 	}
 	if ctx.Err() != nil && !found.done {
@@ -124,7 +140,7 @@ func (o *Options) complete() error {
 		return &bridge.Error{Code: bridge.CodeInternal, Cause: errors.New("search without a directory")}
 	}
 	if o.MaxResults == 0 {
-		o.MaxResults = defaultMaxResults
+		o.MaxResults = DefaultMaxResults
 	}
 	return nil
 }
