@@ -15,6 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/anthropic"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/openai"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
@@ -43,6 +44,7 @@ type Server struct {
 	rpc    *front.Server // for the tool bus alone, or nil
 	chat   *chat.Service
 	desk   *desk
+	tools  *mcp.Server // the tool bus in a window over MCP, or nil
 
 	mu      sync.Mutex
 	prompts map[string]*guard.Guard // by door
@@ -155,6 +157,11 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 			opts.Doors[pattern] = w.counted(door)
 		}
 		rpc = w.counted(rpc)
+		if s.tools, err = s.busTools(); err != nil {
+			return err
+		}
+		tools := w.counted(s.tools.Handler())
+		opts.Doors["POST /mcp"], opts.Doors["GET /mcp"], opts.Doors["DELETE /mcp"] = tools, tools, tools
 	}
 	if o.RPCPort == nil {
 		opts.Doors["GET /rpc"], opts.Doors["POST /rpc"] = rpc, rpc
@@ -172,6 +179,9 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 
 // close ends what the doors stand on.
 func (s *Server) close(ctx context.Context) error {
+	if s.tools != nil {
+		s.tools.Close()
+	}
 	return errors.Join(s.desk.ws.Close(ctx), s.chat.Close(ctx))
 }
 
@@ -212,6 +222,10 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 	var rpcErr error
 	if s.rpc != nil {
 		wg.Go(func() { rpcErr = s.rpc.Serve(ctx) })
+	}
+	if s.tools != nil {
+		// Calls end first: the front waits for their answers.
+		defer context.AfterFunc(ctx, s.tools.Close)()
 	}
 	err := s.front.Serve(ctx)
 	wg.Wait()

@@ -213,6 +213,16 @@ func (s *Server) windowReady() editor.Ready {
 	return editor.Ready{URL: s.URL(), RPC: s.RPC(), MCP: s.URL() + "/mcp", ReadOnly: s.ReadOnly(), PID: os.Getpid()}
 }
 
+// opened is what other programs are told.
+func (w *Window) opened(s *Server) OpenedWindow {
+	r := s.windowReady()
+	out := OpenedWindow{PID: r.PID, Editor: w.hello.Editor, URL: r.URL, RPC: r.RPC, MCP: r.MCP, Folders: []string{}, Token: string(s.bridge.opts.Config.Serve.Token)}
+	for _, f := range s.desk.ws.List() {
+		out.Folders = append(out.Folders, f.Dir)
+	}
+	return out
+}
+
 // health is what the last request to the editor's models says.
 func (w *Window) health(answers string) front.Health {
 	st := w.state()
@@ -231,7 +241,7 @@ func (w *Window) counted(h http.Handler) http.Handler {
 	})
 }
 
-// Announce tells the extension that requests are answered and then, until ctx
+// announce tells the extension that requests are answered and then, until ctx
 // ends, what changes.
 func (w *Window) announce(ctx context.Context, s *Server) {
 	tell := func(err error) {
@@ -239,9 +249,30 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 			w.log.Warn("the editor could not be told", "error", err)
 		}
 	}
+	entry, err := enroll(ctx, s.bridge.opts.Config)
+	if err != nil {
+		w.log.Warn("programs on this machine will not find this window", "error", err)
+	} else {
+		defer func() {
+			if err := entry.leave(); err != nil {
+				w.log.Warn("the entry of this window was not removed", "error", err)
+			}
+		}()
+	}
+	list := func() {
+		if entry == nil {
+			return
+		}
+		if err := entry.write(w.opened(s)); err != nil {
+			w.log.Warn("programs on this machine will not find this window", "error", err)
+		}
+	}
+	list()
 	tell(w.conn.Ready(ctx, s.windowReady()))
 	poke(w.look) // whether there are models is known without asking one
-	last := editor.State{}
+	last, quiet := editor.State{}, time.NewTimer(0)
+	defer quiet.Stop()
+	news := w.news
 	for {
 		select {
 		case <-ctx.Done():
@@ -252,26 +283,19 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 					w.log.Info("Copilot's models are not to be had", "error", err)
 				}
 			}
-			continue
 		case <-w.moved:
 			w.lay(ctx, s.desk.ws)
-			continue
-		case <-w.news:
+			list()
+		case <-quiet.C:
+			news = w.news
+		case <-news:
+			if now := w.state(); now != last {
+				last = now
+				tell(w.conn.State(ctx, now))
+				news = nil // until the quiet is over
+				quiet.Reset(stateEvery)
+			}
 		}
-		if now := w.state(); now != last {
-			last = now
-			tell(w.conn.State(ctx, now))
-			pause(ctx, stateEvery)
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"unicode/utf16"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
@@ -41,6 +42,18 @@ func (x *Extension) Type(path, text string) {
 	x.docs[path] = &document{text, version}
 }
 
+// Save saves a document.
+func (x *Extension) Save(path string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if d := x.docs[path]; d != nil {
+		text := d.text
+		if fault := x.save(path, &text); fault != nil {
+			panic(fault.Message) // a test's own directory
+		}
+	}
+}
+
 // Dirty says whether a document is not saved.
 func (x *Extension) Dirty(path string) bool {
 	x.mu.Lock()
@@ -60,8 +73,11 @@ func (x *Extension) live(path string) (string, bool) {
 	if d := x.docs[path]; d != nil {
 		return d.text, true
 	}
-	return readDisk(path)
+	text, ok := readDisk(path)
+	return strings.TrimPrefix(text, bom), ok // an editor keeps the mark to itself
 }
+
+const bom = "\ufeff"
 
 func sum(text string) string {
 	s := sha256.Sum256([]byte(text))
@@ -126,7 +142,11 @@ func (x *Extension) save(path string, text *string) *editor.Fault {
 	if text == nil {
 		err = os.Remove(path)
 	} else if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-		err = os.WriteFile(path, []byte(*text), 0o600)
+		content := *text
+		if old, _ := readDisk(path); strings.HasPrefix(old, bom) {
+			content = bom + content
+		}
+		err = os.WriteFile(path, []byte(content), 0o600)
 	}
 	if err != nil {
 		return Fault(editor.KindInternal, err.Error())

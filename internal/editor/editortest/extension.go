@@ -34,6 +34,8 @@ type Extension struct {
 	// Providers format, organise and list symbols by kind of file, see
 	// documents.go; without one there is no provider.
 	Providers map[string]Provider
+	// Untrusted says that the user does not trust what is open.
+	Untrusted bool
 	// Mute are methods that are never answered.
 	Mute []string
 
@@ -282,7 +284,7 @@ func (x *Extension) answer(ctx context.Context, m wire) (any, *editor.Fault) {
 		if p == 0 {
 			p = editor.Protocol
 		}
-		return editor.Hello{Protocol: p, Editor: "Test", Version: "1", Folders: x.Folders, Trusted: true}, nil
+		return editor.Hello{Protocol: p, Editor: "Test", Version: "1", Folders: x.Folders, Trusted: !x.Untrusted}, nil
 	case "lm.models":
 		x.mu.Lock()
 		defer x.mu.Unlock()
