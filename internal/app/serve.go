@@ -67,7 +67,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 			o.ReadWrite = false
 		}
 	}
-	unknown, kind := c.Facade.UnknownModel, string(c.BYOK.Provider)
+	unknown, kind := b.unknownModel(), string(c.BYOK.Provider)
 	if b.Answers.Kind == AnswersRehearsal {
 		unknown, kind = "default", "openai" // it plays whatever part it is given
 	}
@@ -288,8 +288,10 @@ func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (bridge.Gate, error) {
 	if _, nobody := o.Asker.(approval.Nobody); !nobody && o.Asker != nil {
 		who.terminal = o.Asker
 	}
-	// In a window read-only is the user's own setting.
-	d.ReadOnlyAsks = (who.hub != nil || who.terminal != nil) && b.opts.Window == nil
+	d.ReadOnlyAsks = who.hub != nil || who.terminal != nil
+	if w := b.opts.Window; w != nil && !w.Trusted() {
+		d.ReadOnlyAsks = false // whose code it is, is what nobody has looked at yet
+	}
 	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d})
 }
 

@@ -123,6 +123,16 @@ func (b *Bridge) historyTurns() int {
 	return c.Facade.HistoryTurns
 }
 
+// unknownModel is what a model's name that nobody knows leads to. Clients of a
+// window know no more than that Copilot is there, so any name will do.
+func (b *Bridge) unknownModel() string {
+	c := b.opts.Config
+	if b.opts.Window != nil && c.Origin("facade.unknown_model").Source == config.SourceDefault {
+		return "default"
+	}
+	return c.Facade.UnknownModel
+}
+
 // changed notes that there may be something to tell.
 func (w *Window) changed() { poke(w.news) }
 

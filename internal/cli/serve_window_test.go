@@ -150,6 +150,9 @@ func TestServeInWindowChats(t *testing.T) {
 	if code != http.StatusOK || !strings.Contains(body, `"hello"`) {
 		t.Errorf("%d %s", code, body)
 	}
+	if code, body := w.post("/v1/chat/completions", say("gpt-4o-copilot", "text hello")); code != http.StatusOK {
+		t.Errorf("a name that nobody knows: %d %s", code, body)
+	}
 	code, body = w.post("/v1/chat/completions", say("agent/gpt-5", "text hello"))
 	if code != http.StatusNotFound || !strings.Contains(body, "beside VS Code") {
 		t.Errorf("an agent: %d %s", code, body)
@@ -410,31 +413,38 @@ func TestWindowPatchesTheOpenDocument(t *testing.T) {
 	}
 }
 
-// Read-only is a refusal, and so is what a policy file denies.
+// Read-only is a question to the person at the window, and a policy error if
+// they do not agree; what a policy file denies, or a window that is not
+// trusted, is refused without one.
 func TestWindowPolicy(t *testing.T) {
-	denied := func(w *inWindow, path string) {
+	denied := func(w *inWindow, path string, asked int) {
 		t.Helper()
 		if _, f := w.rpc("mcp.edit.applyPatch", object{"unifiedDiff": diffOf(path, "one", "1")}); f == nil || f.Data.Code != "denied" {
 			t.Errorf("%s: %v", path, f)
 		}
-		if len(w.Calls("editor.applyEdit"))+len(w.Calls("ui.confirm")) > 0 {
-			t.Error("the editor was asked")
+		if len(w.Calls("editor.applyEdit")) > 0 || len(w.Calls("ui.confirm")) != asked {
+			t.Errorf("%s: asked %d times", path, len(w.Calls("ui.confirm")))
 		}
 	}
 	dir := tree(t, map[string]string{"a.txt": "one\n", "src/a.ts": "one\n"})
-	denied(startWindow(t, models(), []string{dir}), "a.txt")
+	denied(startWindow(t, models(), []string{dir}), "a.txt", 1)
+	agrees := models()
+	agrees.Confirm = func(context.Context, editor.Question) string { return "once" }
+	if r := result[patched](startWindow(t, agrees, []string{dir}), "mcp.edit.applyPatch", object{"unifiedDiff": diffOf("src/a.ts", "one", "one")}); !r.OK {
+		t.Errorf("%+v", r)
+	}
 	if err := os.WriteFile(filepath.Join(dir, ".agent-policy.yaml"), []byte("writes: {deny: ['src/**']}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := startWindow(t, models(), []string{dir}, "--read-write")
-	denied(w, "src/a.ts")
+	denied(w, "src/a.ts", 0)
 	var s editor.Status
 	if err := w.Ask(t, "bridge.status", &s); err != nil || len(s.Policy) != 1 || !strings.Contains(s.Policy[0], ".agent-policy.yaml") || s.URL != w.ready.URL {
 		t.Errorf("%+v, %v", s, err)
 	}
 	untrusted := models()
 	untrusted.Untrusted = true
-	denied(startWindow(t, untrusted, []string{tree(t, map[string]string{"a.txt": "one\n"})}, "--read-write"), "a.txt")
+	denied(startWindow(t, untrusted, []string{tree(t, map[string]string{"a.txt": "one\n"})}, "--read-write"), "a.txt", 0)
 }
 
 // What a policy asks about is put to the person at the window.
@@ -781,6 +791,11 @@ func TestWindowIsFound(t *testing.T) {
 	other.Dir = t.TempDir()
 	if code := other.rpc("bridge.status", "--window", fmt.Sprint(os.Getpid()), "--json"); code != 0 || strings.Contains(other.out.String(), windowToken) {
 		t.Errorf("%d: %s%s", code, other.out, other.err)
+	}
+	other.out, other.err = &buffer{}, &buffer{}
+	other.Stdout, other.Stderr = other.out, other.err
+	if other.run("validate", "--json"); !strings.Contains(other.out.String(), "a window answers at "+w.ready.URL) {
+		t.Errorf("validate says %s%s", other.out, other.err)
 	}
 	if code := other.rpc("bridge.status", "--window", "1"); code == 0 {
 		t.Errorf("a window that there is not: %s", other.out)

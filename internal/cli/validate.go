@@ -164,6 +164,7 @@ func (v *validation) run(ctx context.Context, o *validateOptions) {
 	v.leftovers(cfg)
 	v.modules()
 	v.openclaw(ctx, cfg)
+	v.vscode(ctx, cfg)
 	if !v.transport(ctx, cfg) {
 		return
 	}
