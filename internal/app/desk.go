@@ -27,21 +27,23 @@ type desk struct {
 	engine search.Engine
 	status func(context.Context) toolbus.Status
 
-	mu       sync.Mutex
-	readOnly map[string]bool // by directory
-	policies map[string][]string
+	mu        sync.Mutex
+	readWrite bool            // as was asked for, where there is no directory
+	readOnly  map[string]bool // by directory
+	policies  map[string][]string
 }
 
 // ReadOnly says whether nothing may be written without consent, anywhere.
 func (d *desk) ReadOnly() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, f := range d.ws.List() {
+	folders := d.ws.List()
+	for _, f := range folders {
 		if ro, known := d.readOnly[f.Dir]; known && !ro {
 			return false
 		}
 	}
-	return true
+	return len(folders) > 0 || !d.readWrite
 }
 
 func (d *desk) Read(ctx context.Context, p toolbus.ReadParams) (toolbus.Content, error) {
@@ -122,7 +124,7 @@ func (b *Bridge) openDesk(o Serving, gate func(dir string) (bridge.Gate, error),
 	}
 	rg := search.FindRipgrep(beside, exec.LookPath)
 	c := b.opts.Config
-	d := &desk{engine: search.Scanner, status: status, readOnly: map[string]bool{}, policies: map[string][]string{}}
+	d := &desk{engine: search.Scanner, status: status, readWrite: o.ReadWrite, readOnly: map[string]bool{}, policies: map[string][]string{}}
 	if rg != "" {
 		d.engine = search.Ripgrep
 	}

@@ -288,6 +288,7 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 		case <-ctx.Done():
 			return
 		case <-w.look:
+			s.chat.Refresh()
 			if a := w.way(); a != nil {
 				if err := a.Look(ctx); err != nil && ctx.Err() == nil {
 					w.log.Info("Copilot's models are not to be had", "error", err)

@@ -84,6 +84,13 @@ func (c *catalog) known(id string) (bridge.Model, bool) {
 	return m, ok
 }
 
+// Refresh has the list of models asked for anew when it is next needed.
+func (s *Service) Refresh() {
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	s.catalog.until = time.Time{}
+}
+
 // Models is the list that clients see: every model as chat, and as agent if
 // agents are served.
 func (s *Service) Models(ctx context.Context) ([]bridge.ChatModel, error) {

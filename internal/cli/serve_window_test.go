@@ -505,7 +505,7 @@ func TestWindowTimesOutAsking(t *testing.T) {
 func TestWindowFormatsAndOutlines(t *testing.T) {
 	dir := tree(t, map[string]string{"a.ts": "b  a\n", "n.xyz": "x\n"})
 	x := models()
-	x.Providers = map[string]editortest.Provider{".ts": {Format: func(s string) string { return strings.ReplaceAll(s, "  ", " ") }, Organize: strings.ToUpper,
+	x.Providers = map[string]editortest.Provider{".json": {Format: strings.ToUpper}, ".ts": {Format: func(s string) string { return strings.ReplaceAll(s, "  ", " ") }, Organize: strings.ToUpper,
 		Symbols: []editor.Symbol{{Name: "f", Kind: 12, Start: editor.Position{Line: 0, Character: 2}, End: editor.Position{Line: 0, Character: 3},
 			SelectionStart: editor.Position{Line: 0, Character: 2}, SelectionEnd: editor.Position{Line: 0, Character: 3}}}}}
 	w := startWindow(t, x, []string{dir}, "--read-write")
@@ -534,6 +534,10 @@ func TestWindowFormatsAndOutlines(t *testing.T) {
 		if _, f := w.rpc(method, object{"path": "n.xyz"}); f == nil || f.Data.Code != "unsupported" || !strings.Contains(f.Error(), "language server") {
 			t.Errorf("%s: %v", method, f)
 		}
+	}
+	one := result[patched](w, "mcp.edit.applyPatch", object{"unifiedDiff": "--- /dev/null\n+++ b/a.json\n@@ -0,0 +1 @@\n+x\n", "format": true, "organizeImports": true})
+	if !one.OK || len(one.Tidied) != 1 || onDisk(t, dir, "a.json") != "X\n" {
+		t.Errorf("%+v", one)
 	}
 	r := result[patched](w, "mcp.edit.applyPatch", object{"unifiedDiff": "--- a/a.ts\n+++ b/a.ts\n@@ -1 +1 @@\n-😀f\n+x  y\n", "format": true})
 	if !r.OK || len(r.Tidied) != 1 || onDisk(t, dir, "a.ts") != "x y\n" || r.Files[0].SHA256 != sha("x y\n") {
@@ -688,9 +692,12 @@ func TestWindowHealth(t *testing.T) {
 	if code, body := w.get("/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", code, body)
 	}
-	w.SetModels(models...)
+	w.SetModels(append(models, editor.Model{ID: "brand-new"})...)
 	w.Notify("lm.changed", object{})
 	state(editor.CopilotOK)
+	if code, body := w.get("/v1/models"); code != http.StatusOK || !strings.Contains(body, "brand-new") {
+		t.Errorf("%d %s", code, body)
+	}
 	w.Await(t, "bridge.state", func(p json.RawMessage) bool {
 		var s editor.State
 		return json.Unmarshal(p, &s) == nil && s.Requests == 1

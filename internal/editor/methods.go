@@ -13,6 +13,8 @@ import (
 const (
 	quick = 10 * time.Second
 	slow  = 30 * time.Second
+	// perFile is what one more file adds to an edit.
+	perFile = 200 * time.Millisecond
 )
 
 func bound(d time.Duration) bounded { return bounded{TimeoutMs: d.Milliseconds()} }
@@ -54,7 +56,8 @@ func (c *Conn) Documents(ctx context.Context, known map[string]int64) ([]Documen
 // That it does not fit is a result, not an error.
 func (c *Conn) ApplyEdit(ctx context.Context, e Edit) (Applied, error) {
 	var r Applied
-	err := c.call(ctx, methodApply, applyParams{bound(slow), e}, slow, &r)
+	within := slow + time.Duration(len(e.Files))*perFile
+	err := c.call(ctx, methodApply, applyParams{bound(within), e}, within, &r)
 	return r, err
 }
 

@@ -131,7 +131,8 @@ func unmarked(before, after *string) (b, a *string, ok bool) {
 	return &x, &y, had == has
 }
 
-// tidyInEditor has the editor's own formatters do it.
+// tidyInEditor has the editor's own formatters do it. Of two things that are
+// wanted one is enough: few languages have imports.
 func (w *Workspace) tidyInEditor(ctx context.Context, name string, o PatchOptions) (sum string, changed bool, err error) {
 	at, err := w.at(name)
 	if err != nil {
@@ -144,13 +145,18 @@ func (w *Workspace) tidyInEditor(ctx context.Context, name string, o PatchOption
 		if !step.wanted {
 			continue
 		}
-		s, did, err := step.do(ctx, at)
-		if err != nil {
-			return sum, changed, err
+		s, did, failed := step.do(ctx, at)
+		switch {
+		case bridge.CodeOf(failed) == bridge.CodeUnsupported && sum == "":
+			err = failed // unless the other one can
+		case bridge.CodeOf(failed) == bridge.CodeUnsupported:
+		case failed != nil:
+			return sum, changed, failed
+		default:
+			sum, changed, err = s, changed || did, nil
 		}
-		sum, changed = s, changed || did
 	}
-	return sum, changed, nil
+	return sum, changed, err
 }
 
 // rewriteInEditor replaces a text through the editor; not done means that the
