@@ -127,8 +127,8 @@ func windowAt(windows []OpenedWindow, dir string) (best OpenedWindow, ok bool) {
 	longest := -1
 	for _, w := range windows {
 		for _, f := range w.Folders {
-			for _, at := range []string{f, real(f)} {
-				for _, d := range []string{dir, real(dir)} {
+			for _, at := range []string{f, plainPath(f)} {
+				for _, d := range []string{dir, plainPath(dir)} {
 					if rel, err := filepath.Rel(at, d); err == nil && filepath.IsLocal(rel) && len(at) > longest {
 						best, ok, longest = w, true, len(at)
 					}
@@ -139,8 +139,8 @@ func windowAt(windows []OpenedWindow, dir string) (best OpenedWindow, ok bool) {
 	return best, ok
 }
 
-// real is a path without links, if it can be told.
-func real(path string) string {
+// plainPath is a path without links, if it can be told.
+func plainPath(path string) string {
 	if r, err := filepath.EvalSymlinks(path); err == nil {
 		return r
 	}

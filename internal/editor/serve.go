@@ -75,8 +75,8 @@ func (c *Conn) hear(f *frame) error {
 		c.handler.ModelsChanged()
 	case methodCancel:
 		var p cancelParams
-		if json.Unmarshal(f.Params, &p) != nil {
-			return nil
+		if err := json.Unmarshal(f.Params, &p); err != nil {
+			return fmt.Errorf("the editor's %s is not understood: %w", f.Method, err)
 		}
 		c.mu.Lock()
 		cancel := c.serving[string(p.ID)]

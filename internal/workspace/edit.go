@@ -75,11 +75,12 @@ func (p *part) edit() (changes []Change, why string) {
 			return nil, m.Path + " changes places with another file"
 		}
 		c := Change{Path: p.ws.abs(m.Path), Before: before, After: after}
-		switch {
-		case m.Status == patch.StatusRenamed:
+		switch m.Status {
+		case patch.StatusRenamed:
 			c.Path, c.To = p.ws.abs(m.OldPath), p.ws.abs(m.Path)
-		case m.Status == patch.StatusCopied:
+		case patch.StatusCopied:
 			c.Before = nil
+		default:
 		}
 		changes = append(changes, c)
 	}

@@ -51,8 +51,8 @@ func (w *Workspace) unsaved(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	roots := []string{w.dir}
-	if real, err := filepath.EvalSymlinks(w.dir); err == nil && real != w.dir {
-		roots = append(roots, real)
+	if plain, err := filepath.EvalSymlinks(w.dir); err == nil && plain != w.dir {
+		roots = append(roots, plain)
 	}
 	out := map[string]string{}
 	for name, text := range all {
@@ -77,9 +77,9 @@ func (w *Workspace) live(ctx context.Context, name string) (text string, ok bool
 	// Through a link it has another name.
 	root, err := filepath.EvalSymlinks(w.dir)
 	if err == nil {
-		var real, rel string
-		if real, err = filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(name))); err == nil {
-			if rel, err = filepath.Rel(root, real); err == nil {
+		var plain, rel string
+		if plain, err = filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(name))); err == nil {
+			if rel, err = filepath.Rel(root, plain); err == nil {
 				text, ok = all[filepath.ToSlash(rel)]
 			}
 		}

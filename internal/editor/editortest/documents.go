@@ -164,11 +164,12 @@ func (x *Extension) apply(e editor.Edit) (any, *editor.Fault) {
 	before, after := undo{}, map[string]*string{}
 	for _, f := range e.Files {
 		text, ok := x.live(f.Path)
-		if after[f.Path] != nil {
+		switch {
+		case after[f.Path] != nil:
 			text, ok = *after[f.Path], true // by an earlier entry of this edit
-		} else if ok {
+		case ok:
 			before[f.Path] = &text
-		} else {
+		default:
 			before[f.Path] = nil
 		}
 		switch {
