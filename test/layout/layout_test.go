@@ -85,6 +85,7 @@ var allowed = map[string][]string{
 	"test/bench":                               {},
 	"test/load":                                {},
 	"test/clients":                             {},
+	"test/vscode":                              {},
 }
 
 type listed struct {
