@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -32,6 +32,10 @@ test:
 ## race: the same under the race detector
 race:
 	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+
+## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
+test-openclaw:
+	COPILOT_BRIDGE_TEST_OPENCLAW=1 $(GO) test -count=1 -timeout 60m ./test/openclaw/...
 
 ## lint: golangci-lint, built from the pinned module
 lint:
@@ -70,6 +74,15 @@ cross:
 	GOOS=windows GOARCH=amd64 $(GO) vet $(PACKAGES)
 	GOOS=darwin GOARCH=arm64 $(GO) build -o build/cross/darwin-arm64/copilot-bridge ./cmd/copilot-bridge
 	GOOS=windows GOARCH=amd64 $(GO) build -o build/cross/windows-amd64/copilot-bridge.exe ./cmd/copilot-bridge
+
+## vsix: the VS Code extension for each platform (or TARGETS="linux-x64 …"), into build/vsix
+vsix:
+	cd extensions/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && \
+	  BRIDGE_VERSION='$(VERSION)' node package.mjs $(TARGETS)
+
+## test-vscode: the extension in a real VS Code with a real browser; installs both (minutes, once)
+test-vscode:
+	COPILOT_BRIDGE_TEST_VSCODE=1 $(GO) test -count=1 -timeout 60m ./test/vscode
 
 clean:
 	rm -rf bin build

@@ -26,6 +26,7 @@ const (
 	AnswersRehearsal AnswersKind = "rehearsal" // the built-in model
 	AnswersAgent     AnswersKind = "agent"     // another ACP agent, with models of its own
 	AnswersRunner    AnswersKind = "runner"    // the user's own runner
+	AnswersEditor    AnswersKind = "editor"    // the models of the editor that has started us
 )
 
 // Answers says who answers, and why.

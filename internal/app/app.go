@@ -38,6 +38,9 @@ type Options struct {
 	Demo bool
 	// FindOnly installs nothing: what is not there does not work.
 	FindOnly bool
+	// Window is the editor's window in which the bridge runs: its models are
+	// the way to Copilot then. Nil elsewhere.
+	Window *Window
 }
 
 // Bridge is a running engine and what belongs to it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -29,13 +30,26 @@ import (
 // guard: the runtime's workspace RPCs mean a directory of the session's own,
 // not the project.
 func CopilotMCP(ctx context.Context, o Options, serving MCPServing) (*MCP, error) {
+	return coderMCP(ctx, o, serving, "copilot", "mcp", mcp.NewCopilot)
+}
+
+// PluginMCP serves OpenClaw's plugin. Where no workspace is named it is that
+// of OpenClaw's agent.
+func PluginMCP(ctx context.Context, o Options, serving MCPServing) (*MCP, error) {
+	if serving.Workspace == "" {
+		serving.Workspace = places(o).Workspace
+	}
+	return coderMCP(ctx, o, serving, "plugin", "openclaw", mcp.NewPlugin)
+}
+
+func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door string, serve func(mcp.Copilot, mcp.Options) *mcp.Server) (*MCP, error) {
 	b := prepareMCP(o)
 	root, err := filepath.EvalSymlinks(serving.Workspace)
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace cannot be used", Cause: err, Remedy: "name an existing directory"}
 	}
-	c := &coder{base: b, root: root, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1)}
-	gate, err := b.Gate(Guarding{Workspace: root, Door: "mcp", Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()})
+	c := &coder{base: b, root: root, door: door, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1), seats: durable.NewSeats(o.Config.Path("servers"), maxServers)}
+	gate, err := b.Gate(Guarding{Workspace: root, Door: door, Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()})
 	g, ok := gate.(workspace.Guard)
 	if err != nil || !ok {
 		return nil, errors.Join(unguarded(err), b.Close(ctx))
@@ -45,18 +59,25 @@ func CopilotMCP(ctx context.Context, o Options, serving MCPServing) (*MCP, error
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
 	}
-	server := mcp.NewCopilot(c, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter, Consent: c.consent(), MaxWaiting: o.Config.Engine.QueueLimit})
-	return &MCP{bridge: b, serving: serving, name: "copilot", server: server, close: c.close}, nil
+	server := serve(c, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter, Depth: b.callerDepth, Consent: c.consent(), MaxWaiting: o.Config.Engine.QueueLimit})
+	return &MCP{bridge: b, serving: serving, name: name, server: server, close: c.close}, nil
 }
+
+// maxServers is how many servers may have Copilot at work at the same time.
+// Where the depth of a call cannot be seen, a loop through other programs,
+// whose rounds wait for each other, ends there.
+const maxServers = 16
 
 // coder does what Copilot's tools promise.
 type coder struct {
 	base    *Bridge // not started
 	root    string
+	door    string // its name on record
 	serving MCPServing
 	ws      *workspace.Workspace
 
-	starting chan struct{} // held by whoever starts a runtime
+	starting chan struct{}  // held by whoever starts a runtime
+	seats    *durable.Seats // of the servers on this machine
 	mu       sync.Mutex
 	started  map[int]*Bridge // by depth, which their processes inherit
 }
@@ -146,7 +167,24 @@ func (c *coder) Place(dir string) (string, error) {
 	return at, nil
 }
 
-// bridgeAt starts a bridge for tasks at a depth, or returns the one that was.
+// begin starts a bridge for a task at a depth, or returns the one that was.
+// The caller calls end when the task is done.
+func (c *coder) begin(ctx context.Context, depth int) (b *Bridge, end func(), err error) {
+	leave, ok, err := c.seats.Take()
+	if err == nil && !ok {
+		err = &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("%d servers have Copilot at work on this machine already", maxServers),
+			Remedy: "try again later; if an agent calls itself through others, end that"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if b, err = c.bridgeAt(ctx, depth); err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return b, leave, nil
+}
+
 func (c *coder) bridgeAt(ctx context.Context, depth int) (*Bridge, error) {
 	select {
 	case c.starting <- struct{}{}:
@@ -174,15 +212,16 @@ func (c *coder) bridgeAt(ctx context.Context, depth int) (*Bridge, error) {
 }
 
 func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error) {
-	b, err := c.bridgeAt(ctx, t.Depth)
+	b, end, err := c.begin(ctx, t.Depth)
 	if err != nil {
 		return mcp.TaskResult{}, err
 	}
+	defer end()
 	spec := b.Spec(bridge.ProfileAgent, t.Dir)
 	if t.Model != "" && b.Answers.Kind != AnswersRehearsal {
 		spec.Model = t.Model
 	}
-	if spec.Gate, err = b.Gate(Guarding{Workspace: t.Dir, Door: "mcp", Asker: t.Asker, Defaults: c.defaults()}); err != nil {
+	if spec.Gate, err = b.Gate(Guarding{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}); err != nil {
 		return mcp.TaskResult{}, err
 	}
 	if t.TimeoutMs > 0 {
@@ -191,7 +230,7 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the task took longer than %s", limit), Remedy: "give it more time, or less to do"})
 		defer cancel()
 	}
-	r, err := b.Engine.RunTask(ctx, engine.Task{Prompt: bridge.Prompt{Text: t.Prompt}, Request: engine.Request{Spec: spec, Door: "mcp", Keep: true}}, t.Watch)
+	r, err := b.Engine.RunTask(ctx, engine.Task{Prompt: bridge.Prompt{Text: t.Prompt}, Request: engine.Request{Spec: spec, Door: c.door, Keep: true}}, t.Watch)
 	if err == nil && r.Reason == bridge.EndAborted {
 		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the task was aborted"}
 	}
@@ -206,9 +245,18 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 
 func taskResult(r engine.Result) mcp.TaskResult {
 	out := mcp.TaskResult{Text: r.Text, Files: r.Files, ToolCalls: []mcp.ToolUse{}, Session: r.Session, Reason: string(r.Reason), DurationMs: r.Duration.Milliseconds(), Notice: r.Notice,
-		Usage: mcp.Usage{Model: r.Usage.Model, InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}}
+		Usage: usage(r.Usage)}
 	for _, u := range r.Tools {
-		out.ToolCalls = append(out.ToolCalls, mcp.ToolUse{Name: u.Name, Arguments: u.Args, OK: u.OK, Error: u.Error, DurationMs: u.Duration.Milliseconds()})
+		out.ToolCalls = append(out.ToolCalls, mcp.ToolUse{Name: u.Name, Arguments: object(u.Args), OK: u.OK, Denied: u.Denied, Error: u.Error, DurationMs: u.Duration.Milliseconds()})
 	}
 	return out
+}
+
+// object is a tool's arguments, which are one but for odd tools.
+func object(args any) map[string]any {
+	m, ok := args.(map[string]any)
+	if !ok && args != nil {
+		m = map[string]any{"input": args}
+	}
+	return m
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
 // MCPServing says what an MCP server offers, and where.
@@ -43,12 +45,33 @@ func prepareMCP(o Options) *Bridge { return &Bridge{opts: o, depth: guard.DepthO
 // say, or as the environment of this process does.
 func (b *Bridge) enter(depth int) error { return guard.CheckDepth(max(depth, b.depth)) }
 
+// callerDepth is how deep a call to this process is by what the system shows of
+// those who may have made it. OpenClaw's gateway starts its servers with an
+// environment of its own, so that the depth of whoever has called the gateway
+// is not in ours.
+func (b *Bridge) callerDepth() int {
+	depth := b.depth
+	for _, v := range supervise.Callers(guard.DepthVariable, readsMemory) {
+		depth = max(depth, guard.DepthOf([]string{guard.DepthVariable + "=" + v}))
+	}
+	return depth
+}
+
+// readsMemory recognizes the memory servers of sessions, which are connected to
+// the gateway and call no agent.
+func readsMemory(args []string) bool {
+	return len(args) > 2 && slices.Equal(args[1:3], []string{"mcp", "openclaw"})
+}
+
 func unguarded(err error) error {
 	if err != nil {
 		return err
 	}
 	return &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before the tools"}
 }
+
+// PluginTools are the tools of OpenClaw's plugin, as it registers them.
+func PluginTools() ([]byte, error) { return mcp.PluginTools() }
 
 // Stdio serves one client on two streams until it hangs up or ctx ends.
 func (m *MCP) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw"
+	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/registration"
 )
 
 // memoryName is what sessions call the server with OpenClaw's memory.
@@ -37,19 +38,26 @@ func places(o Options) openclaw.Places {
 
 // FoundOpenClaw is what there is of OpenClaw on this machine.
 type FoundOpenClaw struct {
-	Present   bool
-	Workspace string
-	Problem   error  // with its configuration
-	Version   string // of the gateway
-	Gateway   error  // why it did not answer
+	Present    bool
+	Config     string
+	Workspace  string
+	Problem    error              // with its configuration
+	Version    string             // of the gateway
+	Gateway    error              // why it did not answer
+	Registered registration.State // what it knows of the bridge
 }
 
-// FindOpenClaw looks for OpenClaw and asks its gateway who it is.
+// FindOpenClaw looks for OpenClaw, asks its gateway who it is, and sees what is
+// registered there.
 func FindOpenClaw(ctx context.Context, o Options) FoundOpenClaw {
 	at := places(o)
-	out := FoundOpenClaw{Present: at.Present, Workspace: at.Workspace, Problem: at.Problem}
+	out := FoundOpenClaw{Present: at.Present, Config: at.Config, Workspace: at.Workspace, Problem: at.Problem}
 	if !at.Present {
 		return out
+	}
+	var err error
+	if out.Registered, err = Registrar(o, nil).State(); err != nil && out.Problem == nil {
+		out.Problem = err
 	}
 	m := OpenClaw(o)
 	defer m.Close()

@@ -20,6 +20,8 @@ type Orchestrating struct {
 	Workspace string
 	Door      string
 	Asker     approval.Asker
+	// Defaults decide where no rule speaks.
+	Defaults policy.Defaults
 }
 
 // Orchestration fills in what a run of orchestrate needs of the bridge: where
@@ -39,7 +41,7 @@ func RoomFor(c *config.Config, turns int) {
 
 func (b *Bridge) opener(o Orchestrating) orchestrate.Opener {
 	return func(ctx context.Context, what orchestrate.Opening) (orchestrate.Session, error) {
-		g := Guarding{Workspace: what.Dir, Rules: o.Workspace, Door: o.Door, Caller: "Copilot, for " + what.Task + ",", Asker: o.Asker, Defaults: policy.DefaultsRun()}
+		g := Guarding{Workspace: what.Dir, Rules: o.Workspace, Door: o.Door, Caller: "Copilot, for " + what.Task + ",", Asker: o.Asker, Defaults: o.Defaults}
 		if what.Planning {
 			g.Asker, g.Defaults = approval.Nobody{}, policy.DefaultsServe()
 		}

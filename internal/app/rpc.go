@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,21 +15,52 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
-// ToolBus connects to the tool bus of a running bridge: the one at url or,
-// without it, that which `serve` with this configuration would be. The asker,
+// Address says which running bridge is meant.
+type Address struct {
+	URL    string // where it listens, or
+	Window int    // the process of one in an editor's window, or
+	Dir    string // that in whose window this directory is open, if there is one
+}
+
+// window finds the editor's window that is meant, if one is.
+func (a Address) window(ctx context.Context, c *config.Config) (OpenedWindow, bool, error) {
+	windows, err := Windows(ctx, c)
+	if a.Window == 0 {
+		w, ok := windowAt(windows, a.Dir)
+		return w, ok && err == nil, nil // without the list there is still `serve`
+	}
+	for _, w := range windows {
+		if w.PID == a.Window {
+			return w, true, nil
+		}
+	}
+	return OpenedWindow{}, false, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("no bridge with the process id %d runs in an editor", a.Window), Cause: err,
+		Remedy: "`copilot-bridge validate` lists those that do"}
+}
+
+// ToolBus connects to the tool bus of a running bridge: the one that is named;
+// else the one in whose window the directory is open; else that which `serve`
+// with this configuration would be. The asker,
 // which may be nil, is asked for consent to what the calls would do. The caller
 // must close the connection.
-func ToolBus(ctx context.Context, c *config.Config, url string, asker approval.Asker) (*toolbus.Client, error) {
-	candidates := []string{url}
-	if url == "" {
-		var err error
-		if candidates, err = served(c); err != nil {
+func ToolBus(ctx context.Context, c *config.Config, at Address, asker approval.Asker) (*toolbus.Client, error) {
+	candidates, token := []string{at.URL}, string(c.Serve.Token)
+	if at.URL == "" {
+		w, found, err := at.window(ctx, c)
+		switch {
+		case err != nil:
 			return nil, err
+		case found:
+			candidates, token = []string{w.RPC}, w.Token
+		default:
+			if candidates, err = served(c); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var last error
-	for _, at := range candidates {
-		client, err := toolbus.Dial(ctx, toolbus.Dialing{URL: at, Token: string(c.Serve.Token), Asker: asker})
+	for _, candidate := range candidates {
+		client, err := toolbus.Dial(ctx, toolbus.Dialing{URL: candidate, Token: token, Asker: asker})
 		if err == nil {
 			return client, nil
 		}

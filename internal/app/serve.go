@@ -4,21 +4,25 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/anthropic"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/openai"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
 // Serving says what a server offers.
@@ -40,6 +44,7 @@ type Server struct {
 	rpc    *front.Server // for the tool bus alone, or nil
 	chat   *chat.Service
 	desk   *desk
+	tools  *mcp.Server // the tool bus in a window over MCP, or nil
 
 	mu      sync.Mutex
 	prompts map[string]*guard.Guard // by door
@@ -49,40 +54,75 @@ type Server struct {
 // runtime is started meanwhile; it is warm soon after Serve has begun.
 func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	c := b.opts.Config
-	// A policy that cannot be read, or a log that cannot be written, should
-	// stop the start and not the first caller.
 	hub := &toolbus.Hub{}
-	deskGate, err := b.busGate(o, hub)
-	if err != nil {
-		return nil, err
+	if w := b.opts.Window; w != nil {
+		// Every client has the token there, so consent is the person's alone.
+		hub = nil
+		var err error
+		if o.Asker, err = b.person(w); err != nil {
+			return nil, err
+		}
+		if o.ReadWrite && !w.Trusted() {
+			b.opts.Logger.Warn("the window is not trusted, so nothing is written")
+			o.ReadWrite = false
+		}
 	}
-	unknown, kind := c.Facade.UnknownModel, string(c.BYOK.Provider)
+	unknown, kind := b.unknownModel(), string(c.BYOK.Provider)
 	if b.Answers.Kind == AnswersRehearsal {
 		unknown, kind = "default", "openai" // it plays whatever part it is given
 	}
 	s := &Server{bridge: b, prompts: map[string]*guard.Guard{}}
-	s.chat = chat.New(b.Engine, chat.Options{
+	chats := chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
-		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: c.Facade.HistoryTurns, Aliases: c.Facade.Aliases, UnknownModel: unknown,
+		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: b.historyTurns(), Aliases: c.Facade.Aliases, UnknownModel: unknown,
 		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm, Widen: b.widen,
-		AgentSpec: func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
+	}
+	if b.opts.Window != nil {
+		chats.NoAgents = vscode.NoAgent
+	} else {
+		chats.AgentSpec = func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
 			gate, err := b.serveGate(o, "http", o.Asker, tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
 			spec.Gate = gate
 			return spec, err
-		},
-	})
+		}
+	}
+	s.chat = chat.New(b.Engine, chats)
 	// Nobody can ask before there is an address.
 	status := func(ctx context.Context) toolbus.Status {
 		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
 	}
-	if s.desk, err = b.openDesk(ctx, o, deskGate, status); err != nil {
-		return nil, errors.Join(err, s.chat.Close(ctx))
+	s.desk = b.openDesk(o, func(dir string) (bridge.Gate, error) {
+		one := o
+		one.Workspace = dir
+		return b.busGate(one, hub)
+	}, status)
+	if err := s.lay(ctx, o); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
 	}
 	if err := s.listen(ctx, o, hub); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
+	if w := b.opts.Window; w != nil {
+		w.mu.Lock()
+		w.server = s
+		w.mu.Unlock()
+	}
 	return s, nil
+}
+
+// lay puts the served directory, or a window's folders, on the desk. A policy
+// that cannot be read, or a log that cannot be written, should stop the start
+// and not the first caller.
+func (s *Server) lay(ctx context.Context, o Serving) error {
+	if w := s.bridge.opts.Window; w != nil {
+		if _, _, err := s.bridge.guard.shared(s.bridge.opts.Config); err != nil {
+			return err
+		}
+		w.lay(ctx, s.desk.ws)
+		return nil
+	}
+	return s.desk.ws.Set(ctx, []workspace.Folder{{Name: filepath.Base(o.Workspace), Dir: o.Workspace}})
 }
 
 // listen binds one address for everything, or a second one for the tool bus.
@@ -109,13 +149,27 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 		},
 		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
+	names := [2]string{"serve", "rpc"}
+	if w := b.opts.Window; w != nil {
+		names = [2]string{w.portName(), w.portName() + "-rpc"}
+		opts.Ports.Name = names[0]
+		for pattern, door := range opts.Doors {
+			opts.Doors[pattern] = w.counted(door)
+		}
+		rpc = w.counted(rpc)
+		if s.tools, err = s.busTools(); err != nil {
+			return err
+		}
+		tools := w.counted(s.tools.Handler())
+		opts.Doors["POST /mcp"], opts.Doors["GET /mcp"], opts.Doors["DELETE /mcp"] = tools, tools, tools
+	}
 	if o.RPCPort == nil {
 		opts.Doors["GET /rpc"], opts.Doors["POST /rpc"] = rpc, rpc
 	}
 	if s.front, err = front.Listen(ctx, opts); err != nil || o.RPCPort == nil {
 		return err
 	}
-	opts.Port, opts.Ports = *o.RPCPort, &front.Ports{File: c.Path("state.json"), Name: "rpc"}
+	opts.Port, opts.Ports = *o.RPCPort, &front.Ports{File: c.Path("state.json"), Name: names[1]}
 	opts.Doors = map[string]http.Handler{"GET /rpc": rpc, "POST /rpc": rpc}
 	if s.rpc, err = front.Listen(ctx, opts); err != nil {
 		return errors.Join(err, s.front.Close())
@@ -125,6 +179,9 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 
 // close ends what the doors stand on.
 func (s *Server) close(ctx context.Context) error {
+	if s.tools != nil {
+		s.tools.Close()
+	}
 	return errors.Join(s.desk.ws.Close(ctx), s.chat.Close(ctx))
 }
 
@@ -133,7 +190,7 @@ func (s *Server) URL() string { return s.front.URL() }
 
 // ReadOnly says whether nothing may be written in the workspace without
 // somebody's consent.
-func (s *Server) ReadOnly() bool { return s.desk.readOnly }
+func (s *Server) ReadOnly() bool { return s.desk.ReadOnly() }
 
 // RPC is where the tool bus is reached.
 func (s *Server) RPC() string {
@@ -155,6 +212,9 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 			s.bridge.opts.Logger.Warn("Copilot is not available yet", "error", err)
 		}
 		ready()
+		if w := s.bridge.opts.Window; w != nil {
+			w.announce(ctx, s)
+		}
 		if err := s.bridge.warm(ctx); err != nil && ctx.Err() == nil {
 			s.bridge.opts.Logger.Warn("warming up", "error", err)
 		}
@@ -162,6 +222,10 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 	var rpcErr error
 	if s.rpc != nil {
 		wg.Go(func() { rpcErr = s.rpc.Serve(ctx) })
+	}
+	if s.tools != nil {
+		// Calls end first: the front waits for their answers.
+		defer context.AfterFunc(ctx, s.tools.Close)()
 	}
 	err := s.front.Serve(ctx)
 	wg.Wait()
@@ -172,12 +236,17 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 
 // warm lets the chat runtime run a turn on a model of our own, which costs
 // nothing, so that the first caller does not pay for it.
-func (b *Bridge) warm(ctx context.Context) error { return b.onOwnModel(ctx, b.Engine.Warm) }
+func (b *Bridge) warm(ctx context.Context) error {
+	if b.opts.Window != nil {
+		return nil // there is no runtime
+	}
+	return b.onOwnModel(ctx, b.Engine.Warm)
+}
 
 // widen gives the chat profile a second runtime, which is warmed up too. One
 // core has no use for it.
 func (b *Bridge) widen(ctx context.Context) error {
-	if runtime.GOMAXPROCS(0) < 2 {
+	if runtime.GOMAXPROCS(0) < 2 || b.opts.Window != nil {
 		return nil
 	}
 	return b.onOwnModel(ctx, b.Engine.Widen)
@@ -213,13 +282,16 @@ func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (bridge.Gate, error) {
 		d = policy.DefaultsRun()
 	}
 	who := busAsker{}
-	if b.opts.Config.Serve.Token != "" {
+	if b.opts.Config.Serve.Token != "" && hub != nil {
 		who.hub = hub
 	}
 	if _, nobody := o.Asker.(approval.Nobody); !nobody && o.Asker != nil {
 		who.terminal = o.Asker
 	}
 	d.ReadOnlyAsks = who.hub != nil || who.terminal != nil
+	if w := b.opts.Window; w != nil && !w.Trusted() {
+		d.ReadOnlyAsks = false // whose code it is, is what nobody has looked at yet
+	}
 	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d})
 }
 
@@ -259,8 +331,11 @@ func (s *Server) prompt(ctx context.Context, door, text string) (string, error) 
 	return g.Prompt(ctx, text)
 }
 
-// health asks the runtime itself.
+// health asks the runtime itself, or knows from the last request to an editor.
 func (s *Server) health(ctx context.Context) front.Health {
+	if w := s.bridge.opts.Window; w != nil {
+		return w.health(s.bridge.Answers.Detail)
+	}
 	h := front.Health{OK: true, Copilot: front.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answers.Detail}}
 	status, err := s.bridge.Engine.Status(ctx)
 	switch {

@@ -55,6 +55,9 @@ func ModuleWarnings(environ []string) []string {
 
 // chooseAgent makes the agent that the transport names.
 func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
+	if w := b.opts.Window; w != nil {
+		return b.windowAgent(w), nil
+	}
 	switch b.opts.Config.ABP.Transport {
 	case config.TransportSDK:
 		return b.sdkAgent(ctx)

@@ -17,6 +17,7 @@ const (
 	CodeNotFound        Code = "not_found"        // no such session, model, file
 	CodeUnauthenticated Code = "unauthenticated"  // not logged in, or the key was refused
 	CodeDenied          Code = "denied"           // the policy or a person said no
+	CodeConsent         Code = "consent_required" // a person has to agree first, where only they can
 	CodeUnavailable     Code = "unavailable"      // Copilot cannot be reached or started
 	CodeCrashed         Code = "runtime_exited"   // the runtime died under a turn
 	CodeBusy            Code = "busy"             // a bound was reached; try again later

@@ -103,6 +103,9 @@ type Prompt struct {
 	ResponseFormat *ResponseFormat
 	// Headers go with this turn's requests to the model's provider.
 	Headers map[string]string
+	// MustCall asks for a call of one of the caller's tools. It is for agents
+	// that have a parameter for that; the text says it too.
+	MustCall bool
 	// Mode is the agent mode of this turn: "" (the session's), interactive,
 	// plan, autopilot or shell.
 	Mode string

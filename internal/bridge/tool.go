@@ -145,6 +145,18 @@ type TextMask interface {
 	Flush() string
 }
 
+// View is one look at the files of a workspace. It is for one goroutine.
+type View interface {
+	// MayRead says whether a file may be seen.
+	MayRead(path string) bool
+	// Hide takes what nobody should see out of a text.
+	Hide(text *string)
+	// End puts on record what was shown. If it fails, nothing may be.
+	End(ctx context.Context) error
+	// Close releases what the view holds. It comes last, also without End.
+	Close()
+}
+
 // Person is somebody who can answer the agent's questions.
 type Person interface {
 	Ask(ctx context.Context, q Question) (Answer, error)

@@ -57,6 +57,8 @@ type Options struct {
 	// gate and the rest; tools are the client's own, which the gate lets
 	// pass. Without it there are no agent models.
 	AgentSpec func(tools []bridge.ToolSpec) (bridge.SessionSpec, error)
+	// NoAgents says, if there are none, what to do for one.
+	NoAgents string
 	// Prompt sees every text that a chat sends to the model and returns what
 	// is sent instead. Agents have a gate for that.
 	Prompt func(ctx context.Context, door, text string) (string, error)

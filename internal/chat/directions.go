@@ -29,8 +29,10 @@ func (s *Service) direct(p *bridge.Prompt, c *bridge.Chat, sh *shape) {
 	}
 	switch c.Choice.Mode {
 	case bridge.ToolRequired:
+		p.MustCall = true
 		say(sayCallTool)
 	case bridge.ToolNamed:
+		p.MustCall = true
 		say(sayCallThis, c.Choice.Name)
 	case bridge.ToolAuto, bridge.ToolNone:
 	}

@@ -84,6 +84,13 @@ func (c *catalog) known(id string) (bridge.Model, bool) {
 	return m, ok
 }
 
+// Refresh has the list of models asked for anew when it is next needed.
+func (s *Service) Refresh() {
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	s.catalog.until = time.Time{}
+}
+
 // Models is the list that clients see: every model as chat, and as agent if
 // agents are served.
 func (s *Service) Models(ctx context.Context) ([]bridge.ChatModel, error) {
@@ -208,6 +215,9 @@ func (s *Service) unknown(name string, models []bridge.Model) error {
 		message = fmt.Sprintf("there is no model %q", name)
 	}
 	remedy := "use one of these, or give the name a meaning with an alias (facade.aliases)"
+	if strings.HasPrefix(name, agentPrefix) && s.opts.AgentSpec == nil && s.opts.NoAgents != "" {
+		remedy = s.opts.NoAgents
+	}
 	if s.opts.AgentSpec != nil {
 		remedy += `; with "agent/" before it a model works in the served workspace`
 	}

@@ -82,29 +82,6 @@ func (v *validation) leftovers(cfg *config.Config) {
 	}
 }
 
-// openclaw looks for OpenClaw, which nobody needs to have.
-func (v *validation) openclaw(ctx context.Context, cfg *config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	found := app.FindOpenClaw(ctx, v.p.appOptions(cfg, false))
-	switch {
-	case !found.Present:
-		v.ok("openclaw", "not found, and not needed")
-		return
-	case found.Problem != nil:
-		v.warn("openclaw", found.Problem.Error(), "mend it, or set OPENCLAW_CONFIG_PATH")
-	}
-	memory := "its memory is in " + shorten(found.Workspace, "", v.p.env.HomeDir)
-	switch e := bridge.AsError(found.Gateway); {
-	case e == nil:
-		v.ok("openclaw", "gateway %s answers; %s", found.Version, memory)
-	case e.Code == bridge.CodeUnauthenticated:
-		v.warn("openclaw", e.Error()+"; "+memory, e.Remedy)
-	default:
-		v.ok("openclaw", "its gateway does not run; %s", memory)
-	}
-}
-
 // runtime checks the runtime itself, and says whether it can be used.
 func (v *validation) runtime(ctx context.Context, cfg *config.Config) bool {
 	rt, err := copilotruntime.Find(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})

@@ -58,7 +58,7 @@ func exitCode(err error) int {
 			return exitUnavailable
 		}
 		return exitFailed
-	case bridge.CodeDenied:
+	case bridge.CodeDenied, bridge.CodeConsent:
 		return exitDenied
 	case bridge.CodeCanceled:
 		return exitInterrupted

@@ -28,7 +28,7 @@ func TestExitCodes(t *testing.T) {
 		{code(bridge.CodeRateLimited), 3}, {code(bridge.CodeProvider), 3},
 		{&bridge.Error{Code: bridge.CodeProvider, Status: 503}, 3},
 		{&bridge.Error{Code: bridge.CodeProvider, Status: 400}, 1},
-		{code(bridge.CodeDenied), 4},
+		{code(bridge.CodeDenied), 4}, {code(bridge.CodeConsent), 4},
 		{&exitError{code: 5, err: code(bridge.CodeDenied)}, 5},
 		{code(bridge.CodeCanceled), 130}, {context.Canceled, 130},
 		{fmt.Errorf("wrapped: %w", code(bridge.CodeCrashed)), 3},

@@ -9,9 +9,18 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is also the supervisor of what tests start: without that, the
+// tests themselves would run in its place.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
+		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // buffer is a bytes.Buffer that may be used concurrently.
 type buffer struct {

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 type mcpOptions struct {
 	http, token, workspace, model string
 	readWrite, demo, json         bool
+	plugin                        bool // it is the server of OpenClaw's plugin
 }
 
 func (p *program) mcpCommand() *cobra.Command {
@@ -36,7 +39,7 @@ Both speak on standard input and output until the client hangs up, or over HTTP 
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.mcpCopilotCommand(), p.mcpOpenClawCommand())
+	cmd.AddCommand(p.mcpCopilotCommand(), p.mcpOpenClawCommand(), p.mcpPluginCommand())
 	return cmd
 }
 
@@ -45,8 +48,8 @@ func (p *program) mcpCopilotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copilot",
 		Short: "Let an agent delegate coding tasks to Copilot",
-		Long: `Serve the tools copilot_read_file, copilot_create_file, copilot_list_files and
-copilot_code_task. The first task starts Copilot; to list the tools does not.
+		Long: `Serve the tools copilot_read_file, copilot_create_file, copilot_list_files,
+copilot_code_task and copilot_orchestrate. The first task starts Copilot; to list the tools does not.
 
 Everything is done in the workspace, under the policy: reading and writing there is
 allowed, commands and the network need consent, for which the client is asked if it can
@@ -62,7 +65,7 @@ one and remembers it.
   copilot-bridge mcp copilot --workspace ~/src/app --http 8799 --read-write
   openclaw mcp set copilot '{"command":"copilot-bridge","args":["mcp","copilot"]}'`,
 		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, o, true) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, o, app.CopilotMCP) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	p.mcpFlags(cmd, o)
@@ -90,10 +93,43 @@ COPILOT_BRIDGE_OPENCLAW_MEMORY=off switches that off.
 		Example: `  copilot-bridge mcp openclaw
   copilot-bridge mcp openclaw --http 127.0.0.1:8798`,
 		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, o, false) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, o, app.MemoryMCP) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	p.mcpFlags(cmd, o)
+	return cmd
+}
+
+// mcpPluginCommand is what OpenClaw's plugin starts; nobody else needs it.
+func (p *program) mcpPluginCommand() *cobra.Command {
+	o := &mcpOptions{plugin: true}
+	tools := false
+	cmd := &cobra.Command{
+		Use:    "plugin",
+		Hidden: true,
+		Short:  "Serve OpenClaw's plugin",
+		Long: `Serve the tools of OpenClaw's plugin copilot-bridge, which starts this command by itself
+and hands calls on to it. Without --workspace the work is done in the workspace of
+OpenClaw's agent. --tools prints the tools as the plugin registers them.
+
+` + exitHelp,
+		Example: `  copilot-bridge mcp plugin --workspace ~/src/app
+  copilot-bridge mcp plugin --tools`,
+		Args: takes(cobra.NoArgs, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if tools {
+				list, err := app.PluginTools()
+				return errors.Join(err, p.print(string(list)))
+			}
+			return p.runMCP(cmd, o, app.PluginMCP)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.workspace, "workspace", "w", "", "`DIR` to work in, and whose policy counts (default: OpenClaw's)")
+	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
+	f.BoolVar(&tools, "tools", false, "print the tools and end")
+	p.must(cmd.MarkFlagDirname("workspace"))
 	return cmd
 }
 
@@ -109,7 +145,7 @@ func (p *program) mcpFlags(cmd *cobra.Command, o *mcpOptions) {
 	p.must(cmd.MarkFlagDirname("workspace"))
 }
 
-func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, copilot bool) error {
+func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, open func(context.Context, app.Options, app.MCPServing) (*app.MCP, error)) error {
 	if o.http == "" && (o.json || o.readWrite || o.token != "") {
 		return usage(cmd, "--json, --read-write and --token are for --http")
 	}
@@ -123,9 +159,11 @@ func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, copilot bool) error 
 	if err != nil {
 		return err
 	}
-	dir, err := p.directory(o.workspace)
-	if err != nil {
-		return err
+	dir := ""
+	if o.workspace != "" || !o.plugin { // the plugin's has a default of its own
+		if dir, err = p.directory(o.workspace); err != nil {
+			return err
+		}
 	}
 	if p.env.Executable == "" {
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known", Remedy: "call it by its full path"}
@@ -134,13 +172,7 @@ func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, copilot bool) error 
 	defer interrupted.stop()
 	opts := p.appOptions(cfg, o.demo)
 	opts.Progress = func(s copilotruntime.Step) { p.log.Info("installing the runtime", "step", s) }
-	serving := app.MCPServing{Workspace: dir, HTTP: o.http, ReadWrite: o.readWrite}
-	var server *app.MCP
-	if copilot {
-		server, err = app.CopilotMCP(ctx, opts, serving)
-	} else {
-		server, err = app.MemoryMCP(ctx, opts, serving)
-	}
+	server, err := open(ctx, opts, app.MCPServing{Workspace: dir, HTTP: o.http, ReadWrite: o.readWrite})
 	if err != nil {
 		return err
 	}

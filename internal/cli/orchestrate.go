@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -224,7 +225,7 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 	}
 	board := newBoard(p.console)
 	board.off = o.json
-	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: who}, orchestrate.Options{
+	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: board.event,
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -50,7 +51,7 @@ func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOpt
 	if !o.json {
 		p.header(b, o.dir)
 	}
-	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}}, orchestrate.Options{})
+	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
 	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, o.task, func(s orchestrate.Progress) {
 		p.console.show([]liveLine{{"… planning: " + approval.Visible(s.Text), p.console.style.dim}})
 	})

@@ -38,7 +38,7 @@ func (p *program) root() *cobra.Command {
 	root.SetIn(p.env.Stdin)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.versionCommand())
+	root.AddCommand(p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(), p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.versionCommand())
 	root.SetHelpCommand(helpCommand())
 	strictCompletion(root)
 	return root

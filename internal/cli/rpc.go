@@ -16,6 +16,7 @@ import (
 // rpcOptions are the flags of rpc.
 type rpcOptions struct {
 	url, token string
+	window     int
 	json       bool
 }
 
@@ -35,8 +36,10 @@ comes. A task that fails, or a diff that does not fit, is a result like any othe
 What the policy wants consent for is asked about in the terminal, if there is one and
 the bridge has a token: without one, any program on this machine could consent.
 
-Without --url the bridge of this configuration is looked for on this machine. If it
-has a token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may see.
+Without --url, a bridge in an editor's window in which the present directory is open
+is used, with its token; else the one of this configuration is looked for on this
+machine. If that has a token: set COPILOT_BRIDGE_TOKEN rather than --token, which
+other users may see.
 
 ` + exitHelp,
 		Example: `  copilot-bridge rpc mcp.fs.read '{"path":"README.md","limit":20}'
@@ -51,7 +54,9 @@ has a token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "", "`URL` of the bridge, such as http://127.0.0.1:8788")
 	f.StringVar(&o.token, "token", "", "`TOKEN` of the bridge")
+	f.IntVar(&o.window, "window", 0, "`PID` of the bridge in an editor's window")
 	f.BoolVar(&o.json, "json", false, "write the result as one line of JSON")
+	p.must(cmd.RegisterFlagCompletionFunc("window", cobra.NoFileCompletions))
 	p.must(cmd.RegisterFlagCompletionFunc("url", cobra.NoFileCompletions))
 	p.must(cmd.RegisterFlagCompletionFunc("token", cobra.NoFileCompletions))
 	return cmd
@@ -70,6 +75,9 @@ func completeMethods(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 }
 
 func (p *program) runRPC(cmd *cobra.Command, o *rpcOptions, args []string) error {
+	if o.url != "" && o.window != 0 {
+		return usage(cmd, "--url and --window exclude each other")
+	}
 	params, err := p.rpcParams(cmd, args[1:])
 	if err != nil {
 		return err
@@ -90,7 +98,7 @@ func (p *program) runRPC(cmd *cobra.Command, o *rpcOptions, args []string) error
 		defer k.close()
 		who = asker{keyboard: k}
 	}
-	client, err := app.ToolBus(ctx, cfg, o.url, who)
+	client, err := app.ToolBus(ctx, cfg, app.Address{URL: o.url, Window: o.window, Dir: p.env.Dir}, who)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +13,11 @@ import (
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	addr, port, token, workspace string
-	model                        string
-	rpcPort                      int
-	readWrite, demo, json        bool
+	addr, port, token     string
+	workspaces            []string
+	model, host           string
+	rpcPort               int
+	readWrite, demo, json bool
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -56,11 +58,13 @@ the runtime; a second one ends the program at once.
 	f.StringVar(&o.port, "port", "", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
 	f.IntVar(&o.rpcPort, "rpc-port", -1, "`PORT` for the tool bus alone; 0 picks a free one (default: with the rest, at /rpc)")
 	f.StringVar(&o.token, "token", "", "`TOKEN` that clients have to show")
-	f.StringVarP(&o.workspace, "workspace", "w", "", "`DIR` that agent/… models work in (default: the present one)")
+	f.StringArrayVarP(&o.workspaces, "workspace", "w", nil, "`DIR` that agent/… models work in (default: the present one)")
+	f.StringVar(&o.host, "host", "", "`EDITOR` that has started this program and whose models answer: vscode")
 	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use where the caller's is not known and the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
 	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
 	f.BoolVar(&o.json, "json", false, "write a line of JSON when ready")
+	p.must(cmd.RegisterFlagCompletionFunc("host", fixedCompletions([]string{hostVSCode})))
 	for _, name := range []string{"addr", "port", "rpc-port", "token", "model"} {
 		p.must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -87,7 +91,13 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	if o.rpcPort < -1 || o.rpcPort > 65535 {
 		return usage(cmd, "--rpc-port=%d: must be a port number from 0 to 65535", o.rpcPort)
 	}
-	dir, err := p.directory(o.workspace)
+	if o.host != "" {
+		return p.serveWindow(cmd, o, cfg)
+	}
+	if len(o.workspaces) > 1 {
+		return usage(cmd, "--workspace can be given once only, except with --host")
+	}
+	dir, err := p.directory(strings.Join(o.workspaces, ""))
 	if err != nil {
 		return err
 	}

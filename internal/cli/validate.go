@@ -61,6 +61,7 @@ type validation struct {
 	OK       bool         `json:"ok"`
 	ExitCode int          `json:"exit_code"`
 	Answers  *app.Answers `json:"answers,omitempty"`
+	OpenClaw *openClaw    `json:"openclaw,omitempty"`
 	Checks   []check      `json:"checks"`
 
 	p    *program
@@ -164,6 +165,7 @@ func (v *validation) run(ctx context.Context, o *validateOptions) {
 	v.leftovers(cfg)
 	v.modules()
 	v.openclaw(ctx, cfg)
+	v.vscode(ctx, cfg)
 	if !v.transport(ctx, cfg) {
 		return
 	}

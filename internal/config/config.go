@@ -248,6 +248,21 @@ func (c *Config) Show() []Setting {
 	return all
 }
 
+// Value returns a setting as a user would write it, a secret as it is: only for
+// handing it on to a program that needs it.
+func (c *Config) Value(key string) string {
+	for _, s := range settings() {
+		switch {
+		case s.key != key:
+		case s.secret():
+			return s.reveal(c)
+		default:
+			return s.text(c)
+		}
+	}
+	return ""
+}
+
 // Secrets returns every secret value in force, for whoever scrubs logs.
 func (c *Config) Secrets() []string {
 	var all []string

@@ -217,6 +217,17 @@ func TestEveryField(t *testing.T) {
 	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "gate", "tok"}; !slices.Equal(got, want) {
 		t.Errorf("Secrets = %q, want %q", got, want)
 	}
+	// What is handed on by Value means the same elsewhere.
+	var handed []string
+	for _, s := range settings() {
+		handed = append(handed, s.env+"="+cfg.Value(s.key))
+	}
+	if got := (&world{env: handed}).mustLoad(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("handed on = %+v\nwant      %+v", got, want)
+	}
+	if got := cfg.Value("nonesuch"); got != "" {
+		t.Errorf("%q", got)
+	}
 }
 
 // abs is how a slash path of these tests comes out where paths have drives.

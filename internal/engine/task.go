@@ -22,6 +22,7 @@ type ToolUse struct {
 	Name     string        `json:"name"`
 	Args     any           `json:"args,omitempty"`
 	OK       bool          `json:"ok"`
+	Denied   bool          `json:"denied,omitempty"` // the policy or a person said no
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
 }
@@ -109,7 +110,7 @@ func (c *Collector) Add(ev bridge.Event) {
 		}
 	case bridge.ToolFinished:
 		call := c.calls[e.CallID]
-		c.result.Tools = append(c.result.Tools, ToolUse{Name: call.Name, Args: call.Args, OK: e.OK, Error: e.Error, Duration: e.Duration})
+		c.result.Tools = append(c.result.Tools, ToolUse{Name: call.Name, Args: call.Args, OK: e.OK, Denied: !e.OK && e.Code == string(bridge.CodeDenied), Error: e.Error, Duration: e.Duration})
 		if e.OK {
 			for _, f := range c.writes[e.CallID] {
 				if !slices.Contains(c.result.Files, f) {

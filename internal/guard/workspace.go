@@ -83,6 +83,9 @@ func (g *Guard) ReadOnly() bool {
 	return readOnly
 }
 
+// Sources are the policy files in force.
+func (g *Guard) Sources() []string { return g.opts.Sources }
+
 // Unreadable says why the policy keeps a file from being read, whichever tool
 // would read it, or is empty. It asks nobody and records nothing.
 func (g *Guard) Unreadable(path string) string {

@@ -41,6 +41,10 @@ type Options struct {
 	// Patience is how long the gateway may take before the files are read
 	// instead, 3 s.
 	Patience time.Duration
+	// Rest is how long it is not asked again for what took it longer, 30 s. It
+	// does not stop when nobody waits any more, and its first search makes an
+	// index.
+	Rest time.Duration
 }
 
 // Memory is what OpenClaw remembers. Its methods may be called concurrently.
@@ -49,9 +53,10 @@ type Memory struct {
 	index *memory.Index
 
 	mu     sync.Mutex
-	client *gateway.Client // nil until it is needed
-	agent  string          // as the gateway calls it
-	broken error           // why there is no client
+	client *gateway.Client      // nil until it is needed
+	agent  string               // as the gateway calls it
+	broken error                // why there is no client
+	slow   map[string]time.Time // until when the gateway is not asked, by method
 }
 
 // Open returns the memory of an installation. Nothing is read or connected
@@ -63,7 +68,10 @@ func Open(opts Options) *Memory {
 	if opts.Patience <= 0 {
 		opts.Patience = 3 * time.Second
 	}
-	return &Memory{opts: opts, index: memory.New(opts.Places.folders()...), agent: opts.Places.Agent}
+	if opts.Rest <= 0 {
+		opts.Rest = 30 * time.Second
+	}
+	return &Memory{opts: opts, index: memory.New(opts.Places.folders()...), agent: opts.Places.Agent, slow: map[string]time.Time{}}
 }
 
 // Close ends the connection to the gateway.
@@ -338,9 +346,20 @@ func (m *Memory) ask(ctx context.Context, method string, params, into any) error
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.opts.Patience)
+	m.mu.Lock()
+	resting := time.Now().Before(m.slow[method])
+	m.mu.Unlock()
+	if resting {
+		return &bridge.Error{Code: bridge.CodeTimeout, Message: "OpenClaw's gateway was too slow a moment ago"}
+	}
+	bounded, cancel := context.WithTimeout(ctx, m.opts.Patience)
 	defer cancel()
-	answer, err := client.Call(ctx, method, params)
+	answer, err := client.Call(bounded, method, params)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		m.mu.Lock()
+		m.slow[method] = time.Now().Add(m.opts.Rest)
+		m.mu.Unlock()
+	}
 	if err == nil {
 		err = json.Unmarshal(answer, into)
 	}

@@ -26,45 +26,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func TestStandardize(t *testing.T) {
-	for _, tt := range []struct{ in, want string }{
-		{`{"a":1}`, `{"a":1}`},
-		{"// c\n{ /* x */ a: 'b', $c_1: [1, 2,], }\n// end", `{"a":"b","$c_1":[1,2]}`},
-		{`{'it\'s': "say \"hi\"\n\x41\u00e9"}`, `{"it's":"say \"hi\"\nAé"}`},
-		{"{a: 'one \\\ntwo'}", `{"a":"one two"}`},
-		{`[+1, -.5, 5., 0xFF, 1e3, Infinity, -Infinity, NaN, true, null]`, `[1,-0.5,5,255,1000,null,null,null,true,null]`},
-		{"\ufeff{}", `{}`},
-		{`"http://x//y /* no */"`, `"http://x//y /* no */"`},
-		{`{a-b: 1}`, `{"a-b":1}`},
-		{``, ``}, {`{`, ``}, {`{a}`, ``}, {`{a:}`, ``}, {`[1 2]`, ``}, {`{} {}`, ``}, {`'x`, ``}, {"'x\n'", ``}, {`/*`, ``}, {`nope`, ``}, {`[,]`, ``}, {`0xZZ`, ``}, {`'\u12'`, ``}, {"\xff", ``},
-		{strings.Repeat("[", 1000), ``},
-	} {
-		got, err := standardize([]byte(tt.in))
-		if string(got) != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%.40q: %q, %v; want %q", tt.in, got, err, tt.want)
-		}
-	}
-}
-
-func FuzzStandardize(f *testing.F) {
-	for _, s := range []string{`{a:'b',/*c*/"d":[1,0x2,],}`, `{"a":{"b":[true,false,null]}}`, `'\u00e9\x41\'`, `[+.5,-Infinity]`, "// x\n{}"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := standardize(data)
-		if err == nil && !json.Valid(out) {
-			t.Fatalf("%q became %q", data, out)
-		}
-		// What is JSON already means the same afterwards.
-		var before, after any
-		if json.Unmarshal(data, &before) == nil && err == nil {
-			if json.Unmarshal(out, &after) != nil {
-				t.Fatalf("%q became %q", data, out)
-			}
-		}
-	})
-}
-
 func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -203,8 +164,12 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// gatewayAt is a gateway that answers each method with a text.
-func gatewayAt(t *testing.T, answers map[string]string) (host string, port int) {
+// never is the answer that does not come.
+const never = "never"
+
+// gatewayAt is a gateway that answers each method with a text. What it does
+// not answer it tells.
+func gatewayAt(t *testing.T, answers map[string]string, unanswered ...chan<- string) (host string, port int) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
@@ -224,6 +189,9 @@ func gatewayAt(t *testing.T, answers map[string]string) (host string, port int) 
 			}
 			answer, ok := answers[f.Method]
 			switch {
+			case answer == never:
+				unanswered[0] <- f.Method
+				continue
 			case f.ID == "connect":
 				answer = `true,"payload":{"type":"hello-ok","server":{"version":"2026.9"},"policy":{"tickIntervalMs":30000}}`
 			case !ok:
@@ -289,6 +257,40 @@ func TestFilesInstead(t *testing.T) {
 				t.Errorf("%+v, %v", doc, err)
 			}
 		})
+	}
+}
+
+// A gateway that is too slow is waited for once, not with every question; what
+// it answers at once is asked of it all the same.
+func TestSlowGateway(t *testing.T) {
+	home := t.TempDir()
+	put(t, home, map[string]string{".openclaw/workspace/MEMORY.md": "a canary in the files\n"})
+	asked := make(chan string, 10)
+	host, port := gatewayAt(t, map[string]string{"agents.list": `{"defaultId":"main"}`, "memory.search": never,
+		"agents.files.get": `{"file":{"name":"MEMORY.md","content":"gateway"}}`}, asked)
+	searched := func(patience, rest time.Duration) *Memory {
+		m := memoryOf(t, home, func(o *Options) { o.Offline, o.Host, o.Port, o.Patience, o.Rest = false, host, port, patience, rest })
+		if _, err := m.Gateway(t.Context()); err != nil { // connected, so that only the answer is slow
+			t.Fatal(err)
+		}
+		for range 3 {
+			if found, err := m.Search(t.Context(), "canary", 5); err != nil || found.Source != FromFiles || len(found.Hits) != 1 {
+				t.Errorf("%+v, %v", found, err)
+			}
+		}
+		return m
+	}
+	m := searched(2*time.Second, time.Hour)
+	if doc, err := m.Read(t.Context(), ""); err != nil || doc.Source != FromGateway {
+		t.Errorf("%+v, %v", doc, err)
+	}
+	<-asked
+	if n := len(asked); n != 0 {
+		t.Errorf("asked %d times more", n)
+	}
+	searched(50*time.Millisecond, time.Nanosecond)
+	for range 3 { // each time, once it has rested
+		<-asked
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/memory"
 )
 
@@ -120,7 +121,7 @@ func readSettings(path string) (s settings, err error) {
 		data, err = os.ReadFile(path)
 	}
 	if err == nil {
-		data, err = standardize(data)
+		data, err = json5.Standardize(data)
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &s)

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Verb {
 		os.Exit(Main(os.Args[2:], os.Stderr))
 	}
+	if mode := os.Getenv("SUPERVISE_TEST_CALLERS"); mode != "" {
+		os.Exit(callersMain(mode))
+	}
 	if dir := os.Getenv("SUPERVISE_TEST_BRIDGE"); dir != "" {
 		os.Exit(bridgeMain(dir))
 	}

@@ -36,22 +36,30 @@ type Patched struct {
 // ApplyPatch applies a unified diff, all of it or none. Each file that it
 // touches must be allowed.
 func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions) (Patched, error) {
-	names, err := patch.Names(diff)
+	if w.opts.Editor != nil {
+		return applyParts(ctx, w.opts.Editor, []*part{{ws: w}}, diff, o)
+	}
+	parsed, err := patch.Parse(diff, 0)
 	if err != nil {
 		return Patched{}, err
 	}
+	names := parsed.Names()
 	call := bridge.ToolCall{Name: ToolPatch, Args: map[string]any{"paths": list(names), "dryRun": o.DryRun}}
 	if d := w.opts.Guard.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
 		return Patched{}, denied(ToolPatch, d.Reason)
 	}
 	// Nothing else may be touched, and a link could be turned round later.
+	judged := make(map[string]bool, len(names))
+	for _, n := range names {
+		judged[n] = true
+	}
 	check := func(c patch.FileChange) error {
-		if c.Target != "" || !slices.Contains(names, c.Path) || c.OldPath != "" && !slices.Contains(names, c.OldPath) {
+		if c.Target != "" || !judged[c.Path] || c.OldPath != "" && !judged[c.OldPath] {
 			return denied(ToolPatch, "it makes a symbolic link, "+c.Path)
 		}
 		return nil
 	}
-	r, err := patch.Apply(ctx, w.root, diff, patch.Options{Verify: o.Verify, DryRun: o.DryRun, Journal: w.opts.Journal, Check: check})
+	r, err := parsed.Apply(ctx, w.root, patch.Options{Verify: o.Verify, DryRun: o.DryRun, Journal: w.opts.Journal, Check: check})
 	if err != nil {
 		w.opts.Guard.Failed(ctx, call, err.Error())
 		return Patched{}, err
@@ -81,15 +89,7 @@ func (w *Workspace) tidy(ctx context.Context, out *Patched, o PatchOptions) {
 		if f.Status == patch.StatusDeleted || f.Binary {
 			continue
 		}
-		sum, changed, err := w.rewrite(ctx, f.Path, func(path, content string) (string, bool, error) {
-			switch {
-			case o.Format && o.Organize:
-				return w.language.Tidy(ctx, path, content)
-			case o.Organize:
-				return w.language.Organize(ctx, path, content)
-			}
-			return w.language.Format(ctx, path, content)
-		})
+		sum, changed, err := w.tidyFile(ctx, f.Path, o)
 		switch {
 		case err != nil:
 			if out.Untidied == nil {
@@ -104,6 +104,26 @@ func (w *Workspace) tidy(ctx context.Context, out *Patched, o PatchOptions) {
 	w.language.Changed()
 }
 
+// tidyFile tidies one file: as the editor does, if there is one that can, or
+// by the language's own tools.
+func (w *Workspace) tidyFile(ctx context.Context, path string, o PatchOptions) (sum string, changed bool, err error) {
+	if w.opts.Editor != nil {
+		sum, changed, err = w.tidyInEditor(ctx, path, o)
+		if bridge.CodeOf(err) != bridge.CodeUnsupported {
+			return sum, changed, err
+		}
+	}
+	return w.rewrite(ctx, path, func(path, content string) (string, bool, error) {
+		switch {
+		case o.Format && o.Organize:
+			return w.language.Tidy(ctx, path, content)
+		case o.Organize:
+			return w.language.Organize(ctx, path, content)
+		}
+		return w.language.Format(ctx, path, content)
+	})
+}
+
 // Rewritten is what formatting made of a file.
 type Rewritten struct {
 	OK      bool   `json:"ok"` // always: what fails is an error
@@ -114,17 +134,17 @@ type Rewritten struct {
 
 // Format lays out a file as its language's tools do.
 func (w *Workspace) Format(ctx context.Context, path string) (Rewritten, error) {
-	return w.rewritten(ctx, ToolFormat, path, w.language.Format)
+	return w.rewritten(ctx, ToolFormat, path, PatchOptions{Format: true})
 }
 
 // Organize sorts and completes the imports of a file.
 func (w *Workspace) Organize(ctx context.Context, path string) (Rewritten, error) {
-	return w.rewritten(ctx, ToolOrganize, path, w.language.Organize)
+	return w.rewritten(ctx, ToolOrganize, path, PatchOptions{Organize: true})
 }
 
-func (w *Workspace) rewritten(ctx context.Context, tool, path string, by func(context.Context, string, string) (string, bool, error)) (Rewritten, error) {
+func (w *Workspace) rewritten(ctx context.Context, tool, path string, o PatchOptions) (Rewritten, error) {
 	r, _, err := guarded(ctx, w, tool, map[string]any{"path": path}, func() (Rewritten, error) {
-		sum, changed, err := w.rewrite(ctx, path, func(path, content string) (string, bool, error) { return by(ctx, path, content) })
+		sum, changed, err := w.tidyFile(ctx, path, o)
 		if changed {
 			w.language.Changed()
 		}
@@ -159,6 +179,11 @@ func (w *Workspace) rewrite(ctx context.Context, path string, change func(path, 
 	case len(before) > maxRewrite || !utf8.Valid(before):
 		return "", false, &bridge.Error{Code: bridge.CodeUnsupported, Message: path + " is too large, or not UTF-8 text"}
 	}
+	if text, ok, err := w.live(ctx, path); err != nil {
+		return "", false, err
+	} else if ok {
+		before = []byte(text)
+	}
 	after, changed, err := change(path, string(before))
 	if err != nil {
 		return "", false, err
@@ -166,6 +191,11 @@ func (w *Workspace) rewrite(ctx context.Context, path string, change func(path, 
 	hash := func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
 	if !changed || after == string(before) {
 		return hash(before), false, nil
+	}
+	if w.opts.Editor != nil {
+		if done, sum, err := w.rewriteInEditor(ctx, path, string(before), after); done || err != nil {
+			return sum, done, err
+		}
 	}
 	// The patch machinery replaces a file whole, or not at all if it was
 	// changed meanwhile.

@@ -80,6 +80,12 @@ func (w *Workspace) judged(name string, d bridge.Decision) (string, error) {
 	return filepath.ToSlash(name), nil
 }
 
+// What a new file is called until it takes its place.
+const (
+	temporaryPrefix = ".copilot-bridge-"
+	temporarySuffix = ".tmp"
+)
+
 func (w *Workspace) create(at, content string, overwrite bool) (Created, error) {
 	if dir := path.Dir(at); dir != "." {
 		if err := w.root.MkdirAll(dir, 0o777); err != nil {
@@ -104,7 +110,7 @@ func (w *Workspace) create(at, content string, overwrite bool) (Created, error) 
 		return out, unwritten(at, err)
 	}
 	// A new file in the place of the old one: readers see one or the other.
-	temporary := path.Join(path.Dir(at), ".copilot-bridge-"+rand.Text()+".tmp")
+	temporary := path.Join(path.Dir(at), temporaryPrefix+rand.Text()+temporarySuffix)
 	if err := w.fill(temporary, content, info.Mode().Perm()); err != nil {
 		return Created{}, unwritten(at, err)
 	}

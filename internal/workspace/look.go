@@ -2,9 +2,12 @@ package workspace
 
 import (
 	"context"
+	"slices"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
@@ -16,10 +19,26 @@ type Content struct {
 	Redacted int `json:"redacted,omitempty"`
 }
 
+// temporaries are what the workspace's own writing leaves in the tree for a
+// moment. They are hidden files, so nobody meets them who has not asked for
+// those.
+func temporaries(scope *files.Scope) {
+	if scope.Hidden {
+		scope.Exclude = append(slices.Clip(scope.Exclude), patch.StagePattern, temporaryPrefix+"*"+temporarySuffix)
+	}
+}
+
 // Read returns a file or some of its lines.
 func (w *Workspace) Read(ctx context.Context, path string, o files.ReadOptions) (Content, error) {
 	c, hidden, err := guarded(ctx, w, ToolRead, map[string]any{"path": path},
-		func() (files.Content, error) { return files.Read(ctx, w.root, path, o) },
+		func() (files.Content, error) {
+			if text, unsaved, err := w.live(ctx, path); err != nil {
+				return files.Content{}, err
+			} else if unsaved {
+				return files.ReadText(ctx, path, text, o)
+			}
+			return files.Read(ctx, w.root, path, o)
+		},
 		func(c *files.Content) []*string { return []*string{&c.Content} })
 	return Content{c, hidden}, err
 }
@@ -27,36 +46,67 @@ func (w *Workspace) Read(ctx context.Context, path string, o files.ReadOptions) 
 // List returns the files of the workspace that may be seen.
 func (w *Workspace) List(ctx context.Context, o files.ListOptions) (files.Listing, error) {
 	o.Keep = w.opts.Guard.MayRead
-	l, _, err := guarded(ctx, w, ToolList, map[string]any{"glob": o.Glob, "exclude": o.Exclude},
+	args := map[string]any{"glob": o.Glob, "exclude": o.Exclude}
+	temporaries(&o.Scope)
+	l, _, err := guarded(ctx, w, ToolList, args,
 		func() (files.Listing, error) { return files.List(ctx, w.root, o) }, nil)
 	return l, err
 }
 
-// Search finds text in the files that may be seen.
-func (w *Workspace) Search(ctx context.Context, o search.Options) (search.Result, error) {
-	o.Dir, o.RG, o.Keep = w.dir, w.opts.Ripgrep, w.opts.Guard.MayRead
-	r, _, err := guarded(ctx, w, ToolSearch, map[string]any{"query": o.Query, "glob": o.Glob, "exclude": o.Exclude},
-		func() (search.Result, error) { return search.Search(ctx, o) },
-		func(r *search.Result) []*string {
-			texts := make([]*string, 0, len(r.Hits))
-			for i := range r.Hits {
-				h := &r.Hits[i]
-				texts = append(texts, &h.Snippet)
-				for k := range h.Before {
-					texts = append(texts, &h.Before[k])
-				}
-				for k := range h.After {
-					texts = append(texts, &h.After[k])
-				}
+// Search finds text in the files that may be seen, and gives take the hits as
+// they are found, with secrets hidden; the result has none. Until it has
+// returned without an error nobody may be told of them.
+func (w *Workspace) Search(ctx context.Context, o search.Options, take search.Taker) (search.Result, error) {
+	call := bridge.ToolCall{Name: ToolSearch, Args: map[string]any{"query": o.Query, "glob": o.Glob, "exclude": o.Exclude}}
+	if d := w.opts.Guard.Before(ctx, call); d.Verdict != bridge.Allow {
+		return search.Result{}, denied(ToolSearch, d.Reason)
+	}
+	temporaries(&o.Scope)
+	view := w.opts.Guard.View(call)
+	defer view.Close()
+	o.Dir, o.RG, o.Keep = w.dir, w.opts.Ripgrep, view.MayRead
+	if o.RG == "" {
+		o.Keep = w.opts.Guard.MayRead // the scanner asks from several goroutines
+	}
+	var err error
+	if o.Live, err = w.unsaved(ctx); err != nil {
+		w.opts.Guard.Failed(ctx, call, err.Error())
+		return search.Result{}, err
+	}
+	r, err := search.Find(ctx, o, func(file string, hits []search.Hit) bool {
+		for i := range hits {
+			h := &hits[i]
+			view.Hide(&h.Snippet)
+			for k := range h.Before {
+				view.Hide(&h.Before[k])
 			}
-			return texts
-		})
-	return r, err
+			for k := range h.After {
+				view.Hide(&h.After[k])
+			}
+		}
+		return take(file, hits)
+	})
+	if err != nil {
+		w.opts.Guard.Failed(ctx, call, err.Error())
+		return search.Result{}, err
+	}
+	if err := view.End(ctx); err != nil {
+		return search.Result{}, err
+	}
+	return r, nil
 }
 
 // Symbols lists what a file declares.
 func (w *Workspace) Symbols(ctx context.Context, path string) ([]language.Symbol, error) {
 	s, _, err := guarded(ctx, w, ToolSymbols, map[string]any{"path": path},
-		func() ([]language.Symbol, error) { return w.language.Symbols(ctx, path) }, nil)
+		func() ([]language.Symbol, error) {
+			if w.opts.Editor != nil {
+				s, err := w.outline(ctx, path)
+				if bridge.CodeOf(err) != bridge.CodeUnsupported {
+					return s, err
+				}
+			}
+			return w.language.Symbols(ctx, path)
+		}, nil)
 	return s, err
 }

@@ -49,6 +49,8 @@ type Guard interface {
 	// MayRead says whether a file may be seen in lists and among hits. It asks
 	// nobody and records nothing.
 	MayRead(path string) bool
+	// View is MayRead and Reveal for results that come in many pieces.
+	View(call bridge.ToolCall) bridge.View
 	// Stream hides secrets in a text that comes in pieces.
 	Stream() bridge.TextMask
 }
@@ -66,6 +68,8 @@ type Options struct {
 	// no secrets.
 	Env   []string
 	Trees group.Trees
+	// Editor is a running editor in which files may be open, or nil.
+	Editor Editor
 }
 
 // Workspace is a directory. Its methods may be called concurrently.

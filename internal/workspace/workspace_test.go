@@ -137,13 +137,16 @@ func TestLooking(t *testing.T) {
 	if err != nil || slices.Contains(l.Files, ".env") || !slices.Contains(l.Files, "a.txt") {
 		t.Errorf("%+v, %v", l, err)
 	}
-	hits, err := b.Search(t.Context(), search.Options{Query: "canary", Scope: files.Scope{Hidden: true}})
-	if err != nil || len(hits.Hits) != 0 {
+	var hits []search.Hit
+	take := func(_ string, some []search.Hit) bool { hits = append(hits, some...); return true }
+	if _, err := b.Search(t.Context(), search.Options{Query: "canary", Scope: files.Scope{Hidden: true}}, take); err != nil || len(hits) != 0 {
 		t.Errorf("%+v, %v", hits, err)
 	}
-	hits, err = b.Search(t.Context(), search.Options{Query: "deploy"})
-	if err != nil || len(hits.Hits) != 1 || strings.Contains(hits.Hits[0].Snippet, token) {
+	if _, err := b.Search(t.Context(), search.Options{Query: "deploy"}, take); err != nil || len(hits) != 1 || strings.Contains(hits[0].Snippet, token) {
 		t.Errorf("%+v, %v", hits, err)
+	}
+	if e := b.last(t, workspace.ToolSearch); e.Decision != "allow" || e.Reason != "1 secrets hidden" {
+		t.Errorf("on record is %+v", e)
 	}
 }
 
@@ -241,4 +244,27 @@ func readText(t *testing.T, dir, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// What a patch under way has in the tree is nobody's business.
+func TestTemporariesAreNotShown(t *testing.T) {
+	b := newBench(t, rules, policy.DefaultsServe())
+	for _, name := range []string{".copilot-bridge-patch-abc-0/n1", "sub/.copilot-bridge-patch-abc-1/o2", "sub/.copilot-bridge-ABC.tmp", "sub/.mine"} {
+		at := filepath.Join(b.Dir(), filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte("temporarily\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := b.List(t.Context(), files.ListOptions{Scope: files.Scope{Hidden: true, Glob: []string{"**/.*", "**/.*/**"}}})
+	if err != nil || !slices.Contains(l.Files, "sub/.mine") || strings.Contains(strings.Join(l.Files, " "), ".copilot-bridge-") {
+		t.Errorf("%q, %v", l.Files, err)
+	}
+	var found []string
+	take := func(file string, _ []search.Hit) bool { found = append(found, file); return true }
+	if _, err := b.Search(t.Context(), search.Options{Query: "temporarily", Scope: files.Scope{Hidden: true}}, take); err != nil || !slices.Equal(found, []string{"sub/.mine"}) {
+		t.Errorf("%q, %v", found, err)
+	}
 }

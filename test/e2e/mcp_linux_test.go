@@ -184,7 +184,7 @@ func TestMCPWithoutCopilot(t *testing.T) {
 	b.env = append(b.env, "COPILOT_CLI_PATH="+filepath.Join(b.home, "none"))
 	c := b.connect(t, nil, "copilot")
 	list, err := c.ListTools(t.Context(), nil)
-	if err != nil || len(list.Tools) != 4 {
+	if err != nil || len(list.Tools) != 5 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	if p := b.with(t, ""); len(p) != 1 {
@@ -622,6 +622,16 @@ func TestMCPHTTP(t *testing.T) {
 	mcpCall(t, person, "copilot_code_task", map[string]any{"prompt": "rehearsal: text Over HTTP."}, &task)
 	if task.Text != "Over HTTP." {
 		t.Errorf("%+v", task)
+	}
+	for who, want := range map[*mcp.ClientSession]bool{c: false, person: true} {
+		var large largeResult
+		mcpCall(t, who, "copilot_orchestrate", map[string]any{"task": "create large.txt saying yes"}, &large)
+		if _, err := os.Stat(filepath.Join(b.dir, "large.txt")); large.Success != want || (err == nil) != want || want && len(large.Tasks) != 1 {
+			t.Errorf("%v: %+v", err, large)
+		}
+		if err := os.RemoveAll(filepath.Join(b.dir, "large.txt")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := errors.Join(c.Close(), person.Close()); err != nil {
 		t.Error(err)

@@ -40,6 +40,7 @@ type Ability string
 // The abilities.
 const (
 	Chats       Ability = "chat without tools"     // sessions of ProfileChat
+	Works       Ability = "Copilot's own tools"    // sessions of ProfileAgent
 	ClientTools Ability = "the caller's tools"     // SessionSpec.Tools
 	Resumes     Ability = "resuming sessions"      // Agent.Resume
 	Lists       Ability = "listing sessions"       // engine.Lister
@@ -129,6 +130,9 @@ func (h Harness) open(t *testing.T, spec bridge.SessionSpec) (context.Context, e
 	ctx, a := h.agent(t)
 	if spec.Profile == "" {
 		spec.Profile = bridge.ProfileAgent
+		if h.lacks(Works) {
+			spec.Profile = bridge.ProfileChat // what holds for one holds for the other
+		}
 	}
 	if spec.WorkingDir == "" {
 		spec.WorkingDir = t.TempDir()

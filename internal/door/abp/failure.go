@@ -14,7 +14,7 @@ func codeOf(err error) contract.ErrorCode {
 		return contract.CodeModelNotFound
 	case bridge.CodeUnauthenticated:
 		return contract.CodeBackendAuthFailed
-	case bridge.CodeDenied:
+	case bridge.CodeDenied, bridge.CodeConsent:
 		return contract.CodePermissionDenied
 	case bridge.CodeUnavailable, bridge.CodeBusy, bridge.CodeProvider:
 		return contract.CodeBackendUnavailable

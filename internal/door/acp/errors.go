@@ -21,7 +21,7 @@ func wireCode(c bridge.Code) int {
 		return acpwire.CodeInvalidRequest
 	case bridge.CodeCanceled:
 		return acpwire.CodeCancelled
-	case bridge.CodeDenied, bridge.CodeUnavailable, bridge.CodeCrashed, bridge.CodeBusy, bridge.CodeTimeout, bridge.CodeRateLimited,
+	case bridge.CodeDenied, bridge.CodeConsent, bridge.CodeUnavailable, bridge.CodeCrashed, bridge.CodeBusy, bridge.CodeTimeout, bridge.CodeRateLimited,
 		bridge.CodeProvider, bridge.CodeBudget, bridge.CodeInternal:
 		return acpwire.CodeInternal
 	}

@@ -73,7 +73,7 @@ func kindOf(e *bridge.Error) kindOfError {
 		return kindOfError{typ: typeNotFound}
 	case bridge.CodeUnauthenticated:
 		return kindOfError{typ: typeAuthentication}
-	case bridge.CodeDenied:
+	case bridge.CodeDenied, bridge.CodeConsent:
 		return kindOfError{typ: typePermission}
 	case bridge.CodeUnavailable, bridge.CodeCrashed:
 		return kindOfError{typ: typeOverloaded}
@@ -129,8 +129,11 @@ func errorBody(err error, requestID string) errorEnvelope {
 	e := bridge.AsError(err)
 	body := errorEnvelope{Type: "error", RequestID: requestID, Error: errorObject{Type: kindOf(e).typ, Message: text(e)}}
 	var lost threadLost
-	if errors.As(err, &lost) {
+	switch {
+	case errors.As(err, &lost):
 		body.Error.Details = &details{"thread_not_found"}
+	case e.Code == bridge.CodeConsent:
+		body.Error.Details = &details{string(e.Code)}
 	}
 	return body
 }

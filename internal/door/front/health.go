@@ -14,12 +14,15 @@ import (
 const (
 	CopilotOK          = "ok"
 	CopilotUnavailable = "unavailable"
+	// With an editor's models nobody knows before one was asked.
+	CopilotConsent = "consent_required"
+	CopilotUnknown = "unknown"
 )
 
 // Health is what /healthz and /readyz say.
 type Health struct {
 	OK      bool   // the process itself is well
-	Copilot string // CopilotOK or CopilotUnavailable
+	Copilot string // one of the states above
 	Ready   bool   // requests would be answered now
 	// Reason says why Copilot is unavailable or the bridge not ready, and
 	// Details say more; both only to those who may use the doors.

@@ -1,15 +1,14 @@
 package front
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"html/template"
+	"html"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	text "text/template"
 	"unicode"
 )
 
@@ -31,35 +30,43 @@ var pageCSS string
 //go:embed page.txt
 var pageText string
 
+// styledHTML is the page with its style, which is ours and not from any input.
+var styledHTML = strings.Replace(pageHTML, "{{CSS}}", pageCSS, 1)
+
 // page is the first page when no other is given: HTML for browsers, plain
 // text for the rest. It loads nothing and runs no script.
 type page struct {
 	about  func() About
 	notice string
 	token  bool
-	html   *template.Template
-	text   *text.Template
 	policy string // the Content-Security-Policy, which names the style by its hash
 }
 
-// shown is what the templates see.
+// shown is what the page tells.
 type shown struct {
 	About
-	CSS    template.CSS
 	Notice string
-	Base   string // the URL, as the client has it
 	Key    string // what to send as a key: never the token itself
 	Token  bool
 	Locked bool // nothing may be told
-	Home   bool // a workspace is known
+}
+
+// values are what the texts of the page have names for.
+func (v shown) values(base string) map[string]string {
+	yes := func(b bool) string {
+		if b {
+			return "yes"
+		}
+		return ""
+	}
+	return map[string]string{"Version": v.Version, "Answers": v.Answers, "Workspace": v.Workspace, "Home": yes(v.Workspace != ""), "ReadOnly": yes(v.ReadOnly),
+		"Model": v.Model, "Notice": v.Notice, "Key": v.Key, "Token": yes(v.Token), "Locked": yes(v.Locked), "Base": base}
 }
 
 func newPage(opts Options) *page {
 	hash := sha256.Sum256([]byte(pageCSS))
 	return &page{
 		about: opts.About, notice: opts.Notice, token: opts.Token != "",
-		html: template.Must(template.New("page").Parse(pageHTML)),
-		text: text.Must(text.New("page").Parse(pageText)),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
 			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	}
@@ -73,7 +80,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !quotable(about.Model) {
 		about.Model = "MODEL"
 	}
-	v := shown{About: about, Notice: printable(p.notice), Home: about.Workspace != "", Key: "any", Token: p.token}
+	v := shown{About: about, Notice: printable(p.notice), Key: "any", Token: p.token}
 	if p.token {
 		v.Key = "$COPILOT_BRIDGE_TOKEN"
 	}
@@ -88,27 +95,25 @@ func (p *page) locked(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *page) write(w http.ResponseWriter, r *http.Request, status int, v shown) {
-	v.CSS = template.CSS(pageCSS) // ours, and not from any input
-	v.Base = "http://" + r.Host   // which the gate has checked
-	var body bytes.Buffer
-	kind, execute := "text/plain; charset=utf-8", p.text.Execute
+	values := v.values("http://" + r.Host) // which the gate has checked
+	var body string
+	kind := "text/plain; charset=utf-8"
 	if wantsHTML(r.Header) {
-		kind, execute = "text/html; charset=utf-8", p.html.Execute
-	}
-	if err := execute(&body, v); err != nil {
-		refuse(w, r, internal, "The page could not be made.")
-		return
+		kind = "text/html; charset=utf-8"
+		body = fill(styledHTML, values, html.EscapeString)
+	} else {
+		body = fill(pageText, values, func(s string) string { return s })
 	}
 	h := w.Header()
 	h.Set("Content-Type", kind)
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Content-Security-Policy", p.policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
 	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // a client that has gone needs no page
+	_, _ = io.WriteString(w, body) // a client that has gone needs no page
 }
 
 // wantsHTML tells browsers, which name it, from tools, which take anything.

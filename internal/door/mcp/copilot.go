@@ -2,8 +2,7 @@ package mcp
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"encoding/json"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -11,10 +10,11 @@ import (
 
 // The tools of Copilot.
 const (
-	ToolReadFile   = "copilot_read_file"
-	ToolCreateFile = "copilot_create_file"
-	ToolListFiles  = "copilot_list_files"
-	ToolCodeTask   = "copilot_code_task"
+	ToolReadFile    = "copilot_read_file"
+	ToolCreateFile  = "copilot_create_file"
+	ToolListFiles   = "copilot_list_files"
+	ToolCodeTask    = "copilot_code_task"
+	ToolOrchestrate = "copilot_orchestrate"
 )
 
 type readFileInput struct {
@@ -42,14 +42,26 @@ type codeTaskInput struct {
 	Depth      int    `json:"_depth,omitempty" jsonschema:"how many bridges the call has come through; leave it out unless you were told a number"`
 }
 
-const maxPrompt = 1 << 20
+type orchestrateInput struct {
+	Task           string `json:"task" jsonschema:"what to do as a whole, with all that Copilot needs to know to divide it into parts"`
+	MaxConcurrency int    `json:"maxConcurrency,omitempty" jsonschema:"most parts at a time (default 3)"`
+	Timeout        int64  `json:"timeout,omitempty" jsonschema:"longest time for the whole in milliseconds; what is done by then is kept (default: none)"`
+	Depth          int    `json:"_depth,omitempty" jsonschema:"how many bridges the call has come through; leave it out unless you were told a number"`
+}
+
+const (
+	maxPrompt          = 1 << 20
+	maxTimeout         = 24 * 3600 * 1000.0
+	defaultConcurrency = 3
+	maxConcurrency     = 16
+)
 
 // NewCopilot serves Copilot's tools. Nothing is started before it is needed.
 // The caller must close it, or have Serve do so.
 func NewCopilot(c Copilot, opts Options) *Server {
 	s := newServer("copilot-bridge", "GitHub Copilot",
 		"GitHub Copilot's coding agent in a workspace, under the user's policy. Delegate a coding task with copilot_code_task; "+
-			"it may take minutes and reports progress. The other tools read, create and list files without a model.", opts)
+			"it may take minutes and reports progress. A large one is divided into parts by copilot_orchestrate. The other tools read, create and list files without a model.", opts, nil)
 	text := func(p *jsonschema.Schema) { p.MinLength = jsonschema.Ptr(1) }
 	add(s, tool{name: ToolReadFile, title: "Read a file", readOnly: true,
 		about:  "Read a file of the workspace. Secrets in it are hidden.",
@@ -74,75 +86,38 @@ func NewCopilot(c Copilot, opts Options) *Server {
 			f, err := c.ListFiles(s.withAsker(ctx, req), in.Directory)
 			return nil, f, err
 		})
-	queue := &lanes{most: s.opts.MaxWaiting}
+	t := &tasks{server: s, copilot: c, queue: &lanes{most: s.opts.MaxWaiting}}
 	add(s, tool{name: ToolCodeTask, title: "Delegate a coding task to Copilot", destructive: true, openWorld: true,
 		about: "Let GitHub Copilot's agent do a coding task in the workspace: it reads, edits and creates files, and runs commands that the policy allows. " +
 			"Tasks in one directory run one after another. Returns its answer, the tools it used, the files it changed and the tokens it took.",
-		limits: map[string]func(*jsonschema.Schema){
-			"prompt":  func(p *jsonschema.Schema) { p.MinLength, p.MaxLength = jsonschema.Ptr(1), jsonschema.Ptr(maxPrompt) },
-			"timeout": func(p *jsonschema.Schema) { p.Minimum, p.Maximum = jsonschema.Ptr(0.0), jsonschema.Ptr(24*3600*1000.0) },
-		}},
+		limits: map[string]func(*jsonschema.Schema){"prompt": prompt, "timeout": timeout}},
 		func(in codeTaskInput) int { return in.Depth },
 		func(ctx context.Context, req *sdk.CallToolRequest, in codeTaskInput) (*sdk.CallToolResult, TaskResult, error) {
-			r, err := s.codeTask(ctx, req, c, queue, in)
-			if err != nil {
-				return nil, TaskResult{}, err
-			}
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: summary(r)}}}, r, nil
+			r, err := t.code(ctx, req, in, (*progress).event)
+			return markdown(taskText(r)), r, err
+		})
+	add(s, orchestrateTool(), func(in orchestrateInput) int { return in.Depth },
+		func(ctx context.Context, req *sdk.CallToolRequest, in orchestrateInput) (*sdk.CallToolResult, LargeResult, error) {
+			r, err := t.orchestrate(ctx, req, in)
+			return markdown(largeText(r)), r, err
 		})
 	return s
 }
 
-func (s *Server) codeTask(ctx context.Context, req *sdk.CallToolRequest, c Copilot, queue *lanes, in codeTaskInput) (TaskResult, error) {
-	dir, err := c.Place(in.WorkingDir)
-	if err != nil {
-		return TaskResult{}, err
-	}
-	p := s.progress(ctx, req)
-	defer p.stop()
-	leave, err := queue.enter(ctx, dir, func(ahead int) { p.say(fmt.Sprintf("waiting: %d ahead in this directory", ahead)) })
-	if err != nil {
-		return TaskResult{}, err
-	}
-	defer leave()
-	p.say("starting Copilot")
-	r, err := c.CodeTask(ctx, Task{Prompt: in.Prompt, Dir: dir, Model: in.Model, TimeoutMs: in.Timeout, Depth: in.Depth, Asker: s.asker(ctx, req), Watch: p.event})
-	if err != nil {
-		return TaskResult{}, err
-	}
-	if r.Files == nil { // null is no list
-		r.Files = []string{}
-	}
-	if r.ToolCalls == nil {
-		r.ToolCalls = []ToolUse{}
-	}
-	return r, nil
+func prompt(p *jsonschema.Schema) {
+	p.MinLength, p.MaxLength = jsonschema.Ptr(1), jsonschema.Ptr(maxPrompt)
 }
 
-// summary is a result for those who read text.
-func summary(r TaskResult) string {
-	var b strings.Builder
-	if r.Notice != "" {
-		b.WriteString("> " + r.Notice + "\n\n")
-	}
-	b.WriteString(strings.TrimSpace(r.Text))
-	b.WriteString("\n\n---\n")
-	if len(r.Files) > 0 {
-		b.WriteString("Files changed: " + strings.Join(r.Files, ", ") + "\n")
-	}
-	if len(r.ToolCalls) > 0 {
-		b.WriteString("Tools used:")
-		for i, t := range r.ToolCalls {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			b.WriteString(" " + t.Name)
-			if !t.OK {
-				b.WriteString(" (failed: " + clip(t.Error, 200) + ")")
-			}
-		}
-		b.WriteString("\n")
-	}
-	fmt.Fprintf(&b, "Session %s: %.1f s, %d tokens in, %d out\n", r.Session, float64(r.DurationMs)/1000, r.Usage.InputTokens, r.Usage.OutputTokens)
-	return b.String()
+func timeout(p *jsonschema.Schema) {
+	p.Minimum, p.Maximum = jsonschema.Ptr(0.0), jsonschema.Ptr(maxTimeout)
+}
+
+func orchestrateTool() tool {
+	return tool{name: ToolOrchestrate, title: "Delegate a large task to several Copilots", destructive: true, openWorld: true,
+		about: "Let GitHub Copilot divide a large coding task into parts and do them in sessions of their own, several at a time. In a git repository each part " +
+			"works in its own worktree and their work is put together in the workspace, uncommitted. Returns the plan, how each part ended, the files that were changed and figures.",
+		limits: map[string]func(*jsonschema.Schema){"task": prompt, "timeout": timeout,
+			"maxConcurrency": func(p *jsonschema.Schema) {
+				p.Minimum, p.Maximum, p.Default = jsonschema.Ptr(1.0), jsonschema.Ptr(float64(maxConcurrency)), json.RawMessage("3")
+			}}}
 }

@@ -1,7 +1,11 @@
 // Package mcp is the door for clients of the Model Context Protocol. It serves
-// two sets of tools, on stdio or over HTTP: Copilot's, with which an agent such
+// sets of tools, on stdio or over HTTP: Copilot's, with which an agent such
 // as OpenClaw's reads and writes files and delegates coding tasks, and
 // OpenClaw's memory, which Copilot's sessions read.
+//
+// A third set, for OpenClaw's plugin, has Copilot's tasks under the names that
+// the plugin gives them, with results as markdown and graded as OpenClaw
+// wants them.
 //
 // It translates and keeps order: tasks in one directory run one after another,
 // a client's cancel ends its task, approvals are put to the client. What the
@@ -16,7 +20,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
-// Copilot is what the first set of tools stands on. Its methods are called
+// Copilot is what the first and the third set of tools stand on. Its methods are called
 // concurrently.
 type Copilot interface {
 	ReadFile(ctx context.Context, path string) (File, error)
@@ -25,6 +29,7 @@ type Copilot interface {
 	// Place is the directory that a task would work in, by one name.
 	Place(workingDir string) (string, error)
 	CodeTask(ctx context.Context, t Task) (TaskResult, error)
+	Orchestrate(ctx context.Context, t LargeTask) (LargeResult, error)
 }
 
 // Memory is what the second set stands on. Its methods are called
@@ -35,12 +40,15 @@ type Memory interface {
 	Preferences(ctx context.Context) (Document, error)
 }
 
-// Options are common to both sets.
+// Options are common to all sets.
 type Options struct {
 	Version string
 	Logger  *slog.Logger
 	// Enter says whether a call at this depth may go on.
 	Enter func(depth int) error
+	// Depth says how deep a call is by what can be seen of its caller. It is
+	// asked before something is started.
+	Depth func() int
 	// Consent lets clients consent to what needs approval. Without it nobody
 	// is asked.
 	Consent bool
@@ -60,6 +68,18 @@ type Task struct {
 	Asker     approval.Asker
 	// Watch hears what happens; it must not be kept waiting.
 	Watch func(bridge.Event)
+}
+
+// LargeTask is what Copilot is to do in parts.
+type LargeTask struct {
+	Task        string
+	Dir         string // as Place returned it
+	Concurrency int    // parts at a time, at most
+	TimeoutMs   int64  // 0 for no bound
+	Depth       int
+	Asker       approval.Asker
+	// Watch hears what happens, a line at a time; it must not be kept waiting.
+	Watch func(line string)
 }
 
 // File is a file of the workspace.
@@ -101,11 +121,12 @@ type TaskResult struct {
 
 // ToolUse is one tool call of a task.
 type ToolUse struct {
-	Name       string `json:"name"`
-	Arguments  any    `json:"arguments,omitempty"`
-	OK         bool   `json:"ok"`
-	Error      string `json:"error,omitempty"`
-	DurationMs int64  `json:"durationMs"`
+	Name       string         `json:"name"`
+	Arguments  map[string]any `json:"arguments,omitempty" jsonschema:"as the tool got them; what is no object is under input"`
+	OK         bool           `json:"ok"`
+	Denied     bool           `json:"denied,omitempty" jsonschema:"the policy or a person said no"`
+	Error      string         `json:"error,omitempty"`
+	DurationMs int64          `json:"durationMs"`
 }
 
 // Usage counts tokens.
@@ -113,6 +134,56 @@ type Usage struct {
 	Model        string `json:"model,omitempty"`
 	InputTokens  int64  `json:"inputTokens"`
 	OutputTokens int64  `json:"outputTokens"`
+}
+
+// LargeResult is what a task in parts came to.
+type LargeResult struct {
+	Success      bool       `json:"success" jsonschema:"everything was done and put together"`
+	Summary      string     `json:"summary"`
+	Plan         []Part     `json:"plan"`
+	Tasks        []PartDone `json:"tasks" jsonschema:"in the order of the plan"`
+	Files        []string   `json:"filesChanged"`
+	Usage        Usage      `json:"usage"`
+	DurationMs   int64      `json:"durationMs"`
+	SequentialMs int64      `json:"sequentialMs" jsonschema:"what the parts would have taken one after another"`
+	Speedup      float64    `json:"speedup"`
+	CriticalPath []string   `json:"criticalPath" jsonschema:"the chain of parts that took longest"`
+	Conflicts    []Conflict `json:"conflicts,omitempty"`
+	Branch       string     `json:"branch,omitempty" jsonschema:"where the result is, if it could not be put into the files"`
+	KeptBranches []string   `json:"keptBranches,omitempty" jsonschema:"they hold work that is not in the result"`
+	Run          string     `json:"runId" jsonschema:"go on with what is left: copilot-bridge orchestrate --resume ID"`
+	Notice       string     `json:"notice,omitempty" jsonschema:"set when the answers are not Copilot's"`
+}
+
+// Part is a part of a plan.
+type Part struct {
+	ID          string   `json:"id"`
+	Description string   `json:"description"`
+	Complexity  string   `json:"complexity" jsonschema:"S, M or L"`
+	DependsOn   []string `json:"dependsOn"`
+}
+
+// PartDone is how a part ended.
+type PartDone struct {
+	ID         string   `json:"id"`
+	State      string   `json:"state" jsonschema:"done, failed, skipped or canceled"`
+	Summary    string   `json:"summary,omitempty"`
+	Error      string   `json:"error,omitempty" jsonschema:"why it failed or was skipped"`
+	Files      []string `json:"filesChanged"`
+	ToolCalls  int      `json:"toolCalls"`
+	Denied     int      `json:"denied,omitempty" jsonschema:"tool calls that the policy refused"`
+	Usage      Usage    `json:"usage"`
+	DurationMs int64    `json:"durationMs"`
+	Session    string   `json:"sessionId,omitempty"`
+	HeldBack   bool     `json:"heldBack,omitempty" jsonschema:"done, but it did not fit to the rest and is kept on its branch"`
+	Branch     string   `json:"branch,omitempty"`
+}
+
+// Conflict is two works that changed the same.
+type Conflict struct {
+	Paths    []string `json:"paths"`
+	Resolved bool     `json:"resolved"`
+	Message  string   `json:"message,omitempty"`
 }
 
 // Hits is the answer of a search.

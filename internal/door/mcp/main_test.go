@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 	"testing"
 
@@ -12,12 +13,18 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(fixtureVariable) != "" {
+		os.Exit(serveFixtures())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fake is both services, as the test wants them.
 type fake struct {
 	read   func(ctx context.Context, path string) (File, error)
 	task   func(ctx context.Context, t Task) (TaskResult, error)
+	large  func(ctx context.Context, t LargeTask) (LargeResult, error)
 	search func(ctx context.Context, query string, limit int) (Hits, error)
 }
 
@@ -44,6 +51,10 @@ func (*fake) Place(dir string) (string, error) {
 }
 
 func (f *fake) CodeTask(ctx context.Context, t Task) (TaskResult, error) { return f.task(ctx, t) }
+
+func (f *fake) Orchestrate(ctx context.Context, t LargeTask) (LargeResult, error) {
+	return f.large(ctx, t)
+}
 
 func (f *fake) Search(ctx context.Context, query string, limit int) (Hits, error) {
 	return f.search(ctx, query, limit)

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,8 @@ func TestTools(t *testing.T) {
 		server *Server
 		want   map[string]bool // by name: only reads
 	}{
-		{NewCopilot(&fake{}, Options{Version: "1"}), map[string]bool{ToolReadFile: true, ToolCreateFile: false, ToolListFiles: true, ToolCodeTask: false}},
+		{NewCopilot(&fake{}, Options{Version: "1"}), map[string]bool{ToolReadFile: true, ToolCreateFile: false, ToolListFiles: true, ToolCodeTask: false, ToolOrchestrate: false}},
+		{NewPlugin(&fake{}, Options{Version: "1"}), map[string]bool{ToolCode: false, ToolCodeVerbose: false, ToolOrchestrate: false}},
 		{NewMemory(&fake{}, Options{Version: "1"}), map[string]bool{ToolMemorySearch: true, ToolMemoryRead: true, ToolUserPrefs: true}},
 	} {
 		c := connect(t, tt.server, nil)
@@ -98,7 +100,46 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Every tool of both servers refuses at the bound.
+// What is seen of the caller counts like what the call says, for tools that
+// start something.
+func TestDepthThatIsSeen(t *testing.T) {
+	seen := 0
+	o := Options{Depth: func() int { return seen }, Enter: func(depth int) error {
+		if depth >= 3 {
+			return &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
+		}
+		return nil
+	}}
+	f := &fake{task: func(_ context.Context, t Task) (TaskResult, error) { return TaskResult{Text: fmt.Sprint(t.Depth)}, nil },
+		large: func(_ context.Context, t LargeTask) (LargeResult, error) {
+			return LargeResult{Summary: fmt.Sprint(t.Depth)}, nil
+		}}
+	c := connect(t, NewCopilot(f, o), nil)
+	for _, tt := range []struct {
+		seen, said int
+		want       string
+	}{{0, 0, "0"}, {2, 0, "2"}, {1, 2, "2"}, {3, 0, ""}} {
+		seen = tt.seen
+		for tool, key := range map[string]string{ToolCodeTask: "prompt", ToolOrchestrate: "task"} {
+			r := call(t, c, tool, map[string]any{key: "x", "_depth": tt.said})
+			var out struct{ Text, Summary string }
+			if tt.want == "" {
+				if code(r) != "denied" {
+					t.Errorf("%s: %s", tool, text(r))
+				}
+				continue
+			}
+			if structured(t, r, &out); out.Text+out.Summary != tt.want {
+				t.Errorf("%s at %d, said to be at %d: %+v", tool, tt.seen, tt.said, out)
+			}
+		}
+	}
+	if seen = 3; code(call(t, c, ToolReadFile, map[string]any{"path": "x"})) != "" {
+		t.Error("what starts nothing is refused")
+	}
+}
+
+// Every tool of every server refuses at the bound.
 func TestDepth(t *testing.T) {
 	deep := &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
 	o := Options{Enter: func(depth int) error {
@@ -109,11 +150,13 @@ func TestDepth(t *testing.T) {
 	}}
 	f := &fake{
 		task:   func(_ context.Context, t Task) (TaskResult, error) { return TaskResult{Text: fmt.Sprint(t.Depth)}, nil },
+		large:  func(context.Context, LargeTask) (LargeResult, error) { return LargeResult{}, nil },
 		search: func(context.Context, string, int) (Hits, error) { return Hits{Hits: []Hit{}}, nil },
 	}
 	args := map[string]map[string]any{ToolReadFile: {"path": "x"}, ToolCreateFile: {"path": "x", "content": ""}, ToolListFiles: {}, ToolCodeTask: {"prompt": "x"},
+		ToolOrchestrate: {"task": "x"}, ToolCode: {"task": "x"}, ToolCodeVerbose: {"task": "x"},
 		ToolMemorySearch: {"query": "x"}, ToolMemoryRead: {}, ToolUserPrefs: {}}
-	for _, s := range []*Server{NewCopilot(f, o), NewMemory(f, o)} {
+	for _, s := range []*Server{NewCopilot(f, o), NewMemory(f, o), NewPlugin(f, o)} {
 		c := connect(t, s, nil)
 		for tool, err := range c.Tools(t.Context(), nil) {
 			if err != nil {
@@ -163,7 +206,7 @@ func TestCodeTask(t *testing.T) {
 	if out.Text != "do|/w/sub|m" || out.Session != "s1" || len(out.ToolCalls) != 2 || out.Usage.InputTokens != 5 {
 		t.Errorf("%+v", out)
 	}
-	if s := text(r); !strings.Contains(s, "do|/w/sub|m") || !strings.Contains(s, "Files changed: a.txt") || !strings.Contains(s, "bash (failed: denied)") {
+	if s := text(r); !strings.Contains(s, "do|/w/sub|m") || !strings.Contains(s, "Files changed: `a.txt`") || !strings.Contains(s, "2. `bash` (0.0 s), failed: denied") {
 		t.Errorf("%s", s)
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
@@ -189,15 +232,20 @@ func TestCodeTask(t *testing.T) {
 // others do not wait.
 func TestLanes(t *testing.T) {
 	l := &lanes{most: 3}
-	first, err := l.enter(t.Context(), "a", func(int) { t.Error("the first waits") })
+	first, err := l.enter(t.Context(), lane{dir: "a"}, func(int) { t.Error("the first waits") })
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := l.enter(t.Context(), "b", func(int) { t.Error("another directory waits") })
+	other, err := l.enter(t.Context(), lane{dir: "b"}, func(int) { t.Error("another directory waits") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := l.enter(t.Context(), lane{dir: "a", depth: 1}, func(int) { t.Error("what the first waits for waits for it") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	other()
+	deeper()
 	var mu sync.Mutex
 	var order []string
 	var going sync.WaitGroup
@@ -210,7 +258,7 @@ func TestLanes(t *testing.T) {
 		}
 		going.Go(func() {
 			once := sync.OnceFunc(func() { queued <- struct{}{} })
-			leave, err := l.enter(c, "a", func(ahead int) {
+			leave, err := l.enter(c, lane{dir: "a"}, func(ahead int) {
 				mu.Lock()
 				order = append(order, fmt.Sprintf("%d behind %d", i, ahead))
 				mu.Unlock()
@@ -233,14 +281,14 @@ func TestLanes(t *testing.T) {
 		})
 		<-queued
 	}
-	if _, err := l.enter(t.Context(), "a", func(int) {}); bridge.CodeOf(err) != bridge.CodeBusy {
+	if _, err := l.enter(t.Context(), lane{dir: "a"}, func(int) {}); bridge.CodeOf(err) != bridge.CodeBusy {
 		t.Errorf("%v", err)
 	}
 	cancel()
 	deadline := time.Now().Add(10 * time.Second)
 	for { // the one that gave up has left
 		l.mu.Lock()
-		n := len(l.queue["a"])
+		n := len(l.queue[lane{dir: "a"}])
 		l.mu.Unlock()
 		if n == 3 {
 			break
@@ -488,4 +536,27 @@ func FuzzMessages(f *testing.F) {
 		// Whatever comes, the server ends with its input.
 		_ = NewMemory(m, Options{}).Serve(t.Context(), strings.NewReader(hello+line+"\n"), io.Discard)
 	})
+}
+
+// What the schemas promise holds: no list is null, at any depth.
+func TestListsAreLists(t *testing.T) {
+	f := &fake{task: func(context.Context, Task) (TaskResult, error) { return TaskResult{}, nil },
+		search: func(context.Context, string, int) (Hits, error) { return Hits{}, nil }}
+	var task struct{ ToolCalls, FilesChanged json.RawMessage }
+	structured(t, call(t, connect(t, NewCopilot(f, Options{}), nil), ToolCodeTask, map[string]any{"prompt": "x"}), &task)
+	var hits struct{ Hits json.RawMessage }
+	structured(t, call(t, connect(t, NewMemory(f, Options{}), nil), ToolMemorySearch, map[string]any{"query": "x"}), &hits)
+	for _, list := range []json.RawMessage{task.ToolCalls, task.FilesChanged, hits.Hits} {
+		if string(list) != "[]" {
+			t.Errorf("%s", list)
+		}
+	}
+	type inner struct {
+		Names []string
+		Raw   json.RawMessage
+	}
+	deep := struct{ Inner []inner }{[]inner{{}}}
+	if deep = withLists(deep); deep.Inner[0].Names == nil || deep.Inner[0].Raw != nil {
+		t.Errorf("%#v", deep)
+	}
 }

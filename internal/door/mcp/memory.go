@@ -35,7 +35,7 @@ type noInput struct {
 // do so.
 func NewMemory(m Memory, opts Options) *Server {
 	s := newServer("copilot-bridge-openclaw", "OpenClaw's memory",
-		"What the user's assistant OpenClaw remembers: projects, decisions, people, preferences. Read-only.", opts)
+		"What the user's assistant OpenClaw remembers: projects, decisions, people, preferences. Read-only.", opts, nil)
 	add(s, tool{name: ToolMemorySearch, title: "Search OpenClaw's memory", readOnly: true,
 		about: "Search what the user's assistant OpenClaw remembers about the user, projects and earlier decisions. " +
 			"Returns the sections of notes that fit best, with file, heading, line and a snippet.",

@@ -24,20 +24,27 @@ var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 type Server struct {
 	mcp  *sdk.Server
 	opts Options
-	live context.Context // ends with the server, and all calls with it
-	end  context.CancelCauseFunc
+	// graded gives errors details as OpenClaw wants them.
+	graded bool
+	live   context.Context // ends with the server, and all calls with it
+	end    context.CancelCauseFunc
 
 	mu      sync.Mutex
 	running sync.WaitGroup
 	closed  bool
 }
 
-func newServer(name, title, instructions string, opts Options) *Server {
+// newServer makes a server without tools. experimental are capabilities of our
+// own, by name.
+func newServer(name, title, instructions string, opts Options, experimental map[string]any) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Enter == nil {
 		opts.Enter = func(int) error { return nil }
+	}
+	if opts.Depth == nil {
+		opts.Depth = func() int { return 0 }
 	}
 	if opts.MaxWaiting <= 0 {
 		opts.MaxWaiting = 32
@@ -49,9 +56,9 @@ func newServer(name, title, instructions string, opts Options) *Server {
 	s.live, s.end = context.WithCancelCause(context.Background())
 	s.mcp = sdk.NewServer(&sdk.Implementation{Name: name, Title: title, Version: opts.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Logger: quieter(opts.Logger), SupportedProtocolVersions: versions,
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Experimental: experimental},
 	})
-	s.mcp.AddReceivingMiddleware(coded)
+	s.mcp.AddReceivingMiddleware(s.coded)
 	return s
 }
 
@@ -130,17 +137,19 @@ type tool struct {
 	limits map[string]func(*jsonschema.Schema)
 }
 
-// add adds a tool. depth reads the depth from its arguments.
-func add[In, Out any](s *Server, t tool, depth func(In) int, do func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, Out, error)) {
-	schema, err := jsonschema.For[In](nil)
-	if err != nil {
-		panic(err) // a mistake in the types, which every test finds
-	}
+// schemaOf is the schema of a tool's arguments.
+func schemaOf[In any](t tool) *jsonschema.Schema {
+	schema := shapeOf[In]()
 	schema.Properties["_depth"].Minimum = jsonschema.Ptr(0.0)
 	for name, limit := range t.limits {
 		limit(schema.Properties[name])
 	}
-	sdk.AddTool(s.mcp, &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: schema,
+	return schema
+}
+
+// add adds a tool. depth reads the depth from its arguments.
+func add[In, Out any](s *Server, t tool, depth func(In) int, do func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, Out, error)) {
+	sdk.AddTool(s.mcp, &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: schemaOf[In](t), OutputSchema: shapeOf[Out](),
 		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: t.readOnly, IdempotentHint: t.readOnly,
 			DestructiveHint: &t.destructive, OpenWorldHint: &t.openWorld}},
 		func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, Out, error) {
@@ -152,7 +161,7 @@ func add[In, Out any](s *Server, t tool, depth func(In) int, do func(context.Con
 			defer leave()
 			res, out, err := do(ctx, req, in)
 			if err == nil {
-				return res, out, nil
+				return res, withLists(out), nil
 			}
 			if ctx.Err() != nil {
 				err = context.Cause(ctx) // why it was ended, rather than how it took it
@@ -166,7 +175,7 @@ func add[In, Out any](s *Server, t tool, depth func(In) int, do func(context.Con
 const errorKey = "copilot-bridge/error"
 
 // coded adds codes and remedies to the errors of tools.
-func coded(next sdk.MethodHandler) sdk.MethodHandler {
+func (s *Server) coded(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		res, err := next(ctx, method, req)
 		called, ok := res.(*sdk.CallToolResult)
@@ -198,6 +207,9 @@ func coded(next sdk.MethodHandler) sdk.MethodHandler {
 			called.Meta = sdk.Meta{}
 		}
 		called.Meta[errorKey] = detail
+		if s.graded {
+			called.StructuredContent = refused(e)
+		}
 		return called, nil
 	}
 }

@@ -75,6 +75,8 @@ func kindOf(c bridge.Code) kind {
 		return kind{typ: "authentication_error", code: "invalid_api_key"}
 	case bridge.CodeDenied:
 		return kind{typ: "permission_error", code: "permission_denied"}
+	case bridge.CodeConsent:
+		return kind{typ: "permission_error", code: "consent_required"}
 	case bridge.CodeUnavailable:
 		return kind{typ: typeServer, code: "copilot_unavailable"}
 	case bridge.CodeCrashed:

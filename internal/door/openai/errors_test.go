@@ -33,6 +33,7 @@ func TestErrorTable(t *testing.T) {
 		{&bridge.Error{Code: bridge.CodeNotFound}, 404, "invalid_request_error", "not_found", nil},
 		{&bridge.Error{Code: bridge.CodeUnauthenticated}, 401, "authentication_error", "invalid_api_key", nil},
 		{&bridge.Error{Code: bridge.CodeDenied}, 403, "permission_error", "permission_denied", nil},
+		{&bridge.Error{Code: bridge.CodeConsent}, 403, "permission_error", "consent_required", nil},
 		{&bridge.Error{Code: bridge.CodeUnavailable}, 503, "server_error", "copilot_unavailable", nil},
 		{&bridge.Error{Code: bridge.CodeCrashed}, 503, "server_error", "runtime_exited", nil},
 		{&bridge.Error{Code: bridge.CodeBusy}, 429, "rate_limit_error", "rate_limit_exceeded", map[string]string{"Retry-After": "1"}},

@@ -163,7 +163,7 @@ func (s *responseStream) fail(object responseObject, err error) {
 // insufficient_quota.
 func failureCode(e *bridge.Error) string {
 	switch e.Code {
-	case bridge.CodeInvalid, bridge.CodeNotFound, bridge.CodeUnauthenticated, bridge.CodeDenied,
+	case bridge.CodeInvalid, bridge.CodeNotFound, bridge.CodeUnauthenticated, bridge.CodeDenied, bridge.CodeConsent,
 		bridge.CodeConflict, bridge.CodeUnsupported:
 		return "invalid_prompt"
 	case bridge.CodeBusy, bridge.CodeRateLimited:

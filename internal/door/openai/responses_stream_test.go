@@ -212,7 +212,7 @@ func TestResponseDeltasAreWhatEncodingJSONMakes(t *testing.T) {
 // trying again have one of the two after which Codex does not.
 func TestFailedResponses(t *testing.T) {
 	final := map[bridge.Code]bool{
-		bridge.CodeInvalid: true, bridge.CodeNotFound: true, bridge.CodeUnauthenticated: true, bridge.CodeDenied: true,
+		bridge.CodeInvalid: true, bridge.CodeNotFound: true, bridge.CodeUnauthenticated: true, bridge.CodeDenied: true, bridge.CodeConsent: true,
 		bridge.CodeConflict: true, bridge.CodeUnsupported: true, bridge.CodeBudget: true,
 	}
 	for _, code := range domainCodes(t) {

@@ -32,6 +32,7 @@ const (
 	codeRateLimited     = -32018
 	codeProvider        = -32019
 	codeBudget          = -32020
+	codeConsent         = -32021
 	codeCanceled        = -32800
 )
 
@@ -42,6 +43,8 @@ func codeOf(c bridge.Code) int {
 		return codeInvalidParams
 	case bridge.CodeDenied:
 		return codeDenied
+	case bridge.CodeConsent:
+		return codeConsent
 	case bridge.CodeConflict:
 		return codeConflict
 	case bridge.CodeNotFound:
@@ -91,6 +94,7 @@ var meaning = []fault{
 	{Code: codeRateLimited, Message: "The model's provider asks to wait"},
 	{Code: codeProvider, Message: "The model's provider failed"},
 	{Code: codeBudget, Message: "A turn, token or cost limit was reached"},
+	{Code: codeConsent, Message: "A person has to agree first"},
 	{Code: codeCanceled, Message: "Canceled by the client"},
 }
 

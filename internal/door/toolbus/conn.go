@@ -1,7 +1,6 @@
 package toolbus
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,9 +12,9 @@ import (
 
 // transport carries messages to a client.
 type transport interface {
-	// send waits until there is room for the message. It fails when ctx ends
-	// or the client is gone.
-	send(ctx context.Context, message []byte) error
+	// send waits until there is room for the message, which may come in
+	// pieces. It fails when ctx ends or the client is gone.
+	send(ctx context.Context, message ...[]byte) error
 	// offer drops the message if there is no room at once.
 	offer(message []byte)
 	// notifies reports whether the client hears messages that it did not ask
@@ -97,7 +96,7 @@ func (c *conn) begin(r request, a *answer) {
 			a.add(nil)
 			return
 		}
-		a.add(faultMessage(r.id, f))
+		a.add([][]byte{faultMessage(r.id, f)})
 	}
 	if r.fault != nil {
 		refuse(r.fault)
@@ -179,9 +178,9 @@ func (c *conn) cancelCall(id json.RawMessage) {
 	}
 }
 
-// run calls a method and returns the message that answers it, nil for a
-// notification.
-func (c *conn) run(ctx context.Context, k *call, m *method, raw json.RawMessage) []byte {
+// run calls a method and returns the message that answers it, in pieces, nil
+// for a notification.
+func (c *conn) run(ctx context.Context, k *call, m *method, raw json.RawMessage) [][]byte {
 	result, err := c.invoke(ctx, k, m, raw)
 	if err != nil {
 		f := faultOf(ctx, err)
@@ -189,7 +188,7 @@ func (c *conn) run(ctx context.Context, k *call, m *method, raw json.RawMessage)
 		if k.id == nil {
 			return nil
 		}
-		return faultMessage(k.id, f)
+		return [][]byte{faultMessage(k.id, f)}
 	}
 	if k.id == nil {
 		return nil
@@ -198,7 +197,7 @@ func (c *conn) run(ctx context.Context, k *call, m *method, raw json.RawMessage)
 	if err != nil {
 		f := faultOf(ctx, err)
 		c.door.logFailure(ctx, m.name, f, err)
-		return faultMessage(k.id, f)
+		return [][]byte{faultMessage(k.id, f)}
 	}
 	return message
 }
@@ -238,12 +237,12 @@ type answer struct {
 
 	mu    sync.Mutex
 	left  int
-	parts [][]byte
+	parts [][][]byte // each in pieces
 }
 
 // add takes the answer to one request, nil if it has none. Whoever comes last
 // sends.
-func (a *answer) add(part []byte) {
+func (a *answer) add(part [][]byte) {
 	a.mu.Lock()
 	if part != nil {
 		a.parts = append(a.parts, part)
@@ -256,9 +255,13 @@ func (a *answer) add(part []byte) {
 	}
 	message := a.parts[0]
 	if a.batch {
-		message = append(append([]byte{'['}, bytes.Join(a.parts, []byte{','})...), ']')
+		message = nil
+		for i, part := range a.parts {
+			message = append(append(message, []byte{"[,"[min(i, 1)]}), part...)
+		}
+		message = append(message, []byte{']'})
 	}
 	// Canceling a call does not take away its answer, so only the transport
 	// can fail; and then nobody is there.
-	_ = a.conn.to.send(context.Background(), message)
+	_ = a.conn.to.send(context.Background(), message...)
 }

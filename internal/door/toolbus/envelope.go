@@ -3,13 +3,11 @@ package toolbus
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
 // request is one request object, or what is wrong with it.
@@ -55,20 +53,6 @@ func parse(message []byte, maxBatch int) (all []request, batch bool) {
 		return whole(codeInvalidRequest, "the batch is empty")
 	}
 	return all, true
-}
-
-// valid says where a message ceases to be JSON.
-func valid(message []byte) error {
-	if json.Valid(message) {
-		return nil
-	}
-	var ignored struct{}
-	err := json.Unmarshal(message, &ignored)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return fmt.Errorf("%w at byte %d", syntax, syntax.Offset)
-	}
-	return errors.New("the message is not JSON")
 }
 
 // parseOne reads one request object. Names count to the letter, which
@@ -134,32 +118,6 @@ func parseOne(data []byte) request {
 	return r
 }
 
-// members calls f with each member of an object, in order.
-func members(object []byte, f func(name string, value json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if _, err := dec.Token(); err != nil {
-		return err
-	}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		name, ok := token.(string)
-		if !ok {
-			return fmt.Errorf("%v is no name", token)
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return err
-		}
-		if err := f(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func isID(data json.RawMessage) bool {
 	switch wire.KindOf(data) {
 	case wire.String, wire.Number, wire.Null:
@@ -196,18 +154,19 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// resultMessage answers a request. It is put together by hand, so that a large
-// result is neither read nor copied once more.
-func resultMessage(id json.RawMessage, result any) ([]byte, error) {
+// resultMessage answers a request, in pieces that make one message. It is put
+// together by hand, so that a large result is neither read nor copied once
+// more.
+func resultMessage(id json.RawMessage, result any) ([][]byte, error) {
 	head := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
-	if found, ok := result.(search.Result); ok {
-		return append(appendFound(head, found), '}'), nil
+	if f, ok := result.(*found); ok {
+		return f.encoded(head, []byte{'}'}), nil
 	}
 	body, err := encode(result)
 	if err != nil {
 		return nil, err
 	}
-	return append(append(append(make([]byte, 0, len(head)+len(body)+1), head...), body...), '}'), nil
+	return [][]byte{append(append(append(make([]byte, 0, len(head)+len(body)+1), head...), body...), '}')}, nil
 }
 
 func faultMessage(id json.RawMessage, f *fault) []byte {

@@ -1,76 +1,97 @@
 package toolbus
 
 import (
-	"runtime"
+	"cmp"
+	"slices"
 	"strconv"
-	"sync"
+	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
-// manyFound is from where on it pays to encode with all processors.
-const manyFound = 4096
+// maxFound is how many bytes of hits one answer may have. Whoever asks for
+// more hits than that gets as many as fit, and hears that there are more.
+const maxFound = 256 << 20
 
-// appendFound appends the result of a search as JSON, byte for byte as encode
-// would. There may be hundreds of thousands of hits, and by reflection they
-// would take a good part of the time that the search itself does.
-func appendFound(to []byte, r search.Result) []byte {
-	to = append(to, `{"hits":[`...)
-	to = appendHits(to, r.Hits)
-	to = append(to, `],"truncated":`...)
-	to = strconv.AppendBool(to, r.Truncated)
-	to = append(to, `,"engine":`...)
-	return append(wire.AppendString(to, string(r.Engine)), '}')
+// found is the result of a search as JSON: byte for byte what encode would
+// make of it. Hits are encoded as they are found, while ripgrep still works,
+// and only put in order when all are there. There may be hundreds of
+// thousands, and by reflection they would take a good part of the time that
+// the search itself does. It is not safe for concurrent use.
+type found struct {
+	search.Result     // without the hits
+	limit         int // of size
+	size          int // of all pieces
+	pieces        []piece
+	slab          []byte // what pieces are cut from
+	file, key     string
+	begin         []byte // hits of one file begin alike
 }
 
-// appendHits encodes the hits in parts, one for each processor, and puts them
-// together. Room is made for what is usual, so that little is moved.
-func appendHits(to []byte, hits []search.Hit) []byte {
-	workers := 1
-	if len(hits) >= manyFound {
-		workers = runtime.GOMAXPROCS(0)
+// piece is hits of one file, each with a comma before it.
+type piece struct {
+	key   string // files.SortKey of the file
+	order int    // among the pieces of a file
+	json  []byte
+}
+
+// Slabs are small at first: most answers are.
+const (
+	firstSlab = 32 << 10
+	mostSlab  = 1 << 20
+)
+
+// take encodes hits. It is a search.Taker.
+func (f *found) take(file string, hits []search.Hit) bool {
+	if f.begin == nil || f.file != file {
+		f.file, f.key = file, files.SortKey(file)
+		f.begin = append(wire.AppendString(append(f.begin[:0], `,{"file":`...), file), `,"line":`...)
 	}
-	parts := make([][]byte, workers)
-	var running sync.WaitGroup
-	for i := range workers {
-		some := hits[len(hits)*i/workers : len(hits)*(i+1)/workers]
-		running.Go(func() {
-			var into []byte
-			if i > 0 {
-				into = make([]byte, 0, room(some))
-			} else { // the others come behind it
-				into = append(make([]byte, 0, len(to)+room(hits)), to...)
-			}
-			file, begin := "", []byte(nil) // hits of one file begin alike
-			for k := range some {
-				if i > 0 || k > 0 {
-					into = append(into, ',')
-				}
-				if h := &some[k]; begin == nil || h.File != file {
-					file = h.File
-					begin = append(wire.AppendString(append(begin[:0], `{"file":`...), file), `,"line":`...)
-				}
-				into = appendHit(append(into, begin...), &some[k])
-			}
-			parts[i] = into
-		})
+	if room := f.room(hits); cap(f.slab)-len(f.slab) < room {
+		f.slab = make([]byte, 0, max(room, min(mostSlab, firstSlab+f.size)))
 	}
-	running.Wait()
-	out := parts[0]
-	for _, p := range parts[1:] {
-		out = append(out, p...)
+	from := len(f.slab)
+	fits := true
+	for i := range hits {
+		end := len(f.slab)
+		f.slab = appendHit(append(f.slab, f.begin...), &hits[i])
+		if f.size+len(f.slab)-from > f.limit {
+			f.slab, fits = f.slab[:end], false
+			break
+		}
 	}
-	return out
+	if len(f.slab) > from {
+		f.pieces = append(f.pieces, piece{f.key, len(f.pieces), f.slab[from:]})
+		f.size += len(f.slab) - from
+	}
+	return fits
 }
 
 // room is about what hits need, and some more.
-func room(hits []search.Hit) int {
+func (f *found) room(hits []search.Hit) int {
 	n := 64
 	for i := range hits {
-		n += len(hits[i].File) + len(hits[i].Snippet) + len(hits[i].Snippet)/16 + 56
+		n += len(f.begin) + len(hits[i].Snippet) + len(hits[i].Snippet)/8 + 64
 	}
 	return n
+}
+
+// encoded is the whole result, in pieces between a head and a tail.
+func (f *found) encoded(head, tail []byte) [][]byte {
+	slices.SortFunc(f.pieces, func(a, b piece) int { return cmp.Or(strings.Compare(a.key, b.key), a.order-b.order) })
+	out := make([][]byte, 0, len(f.pieces)+2)
+	out = append(out, append(head, `{"hits":[`...))
+	for i, p := range f.pieces {
+		if i == 0 {
+			p.json = p.json[1:]
+		}
+		out = append(out, p.json)
+	}
+	end := strconv.AppendBool([]byte(`],"truncated":`), f.Truncated)
+	end = append(wire.AppendString(append(end, `,"engine":`...), string(f.Engine)), '}')
+	return append(out, append(end, tail...))
 }
 
 // appendHit appends what comes behind the file of a hit.

@@ -192,9 +192,9 @@ func TestOpenQuestionsAreTold(t *testing.T) {
 // stuck is a transport of a client that does not read.
 type stuck struct{}
 
-func (stuck) send(ctx context.Context, _ []byte) error { <-ctx.Done(); return ctx.Err() }
-func (stuck) offer([]byte)                             {}
-func (stuck) notifies() bool                           { return true }
+func (stuck) send(ctx context.Context, _ ...[]byte) error { <-ctx.Done(); return ctx.Err() }
+func (stuck) offer([]byte)                                {}
+func (stuck) notifies() bool                              { return true }
 
 func TestSlowSubscribersHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package toolbus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -35,8 +36,8 @@ func (f *fake) List(_ context.Context, p ListParams) (files.Listing, error) {
 	return files.Listing{Files: p.Glob}, nil
 }
 
-func (f *fake) Search(_ context.Context, p SearchParams) (search.Result, error) {
-	return search.Result{Hits: []search.Hit{{Snippet: p.Query}}, Engine: search.Scanner}, nil
+func (f *fake) Search(_ context.Context, p SearchParams, take search.Taker) (search.Result, error) {
+	return search.Result{Truncated: !take("", []search.Hit{{Snippet: p.Query}}), Engine: search.Scanner}, nil
 }
 
 func (f *fake) Symbols(context.Context, PathParams) (Symbols, error) { return Symbols{}, nil }
@@ -97,8 +98,12 @@ type kept struct {
 	all []string
 }
 
-func (k *kept) send(_ context.Context, message []byte) error { k.offer(message); return nil }
-func (k *kept) notifies() bool                               { return true }
+func (k *kept) send(_ context.Context, message ...[]byte) error {
+	k.offer(bytes.Join(message, nil))
+	return nil
+}
+
+func (k *kept) notifies() bool { return true }
 
 func (k *kept) offer(message []byte) {
 	k.mu.Lock()

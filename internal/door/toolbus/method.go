@@ -47,6 +47,12 @@ type none struct{}
 // define makes a row from a function; its types are those of the parameters
 // and of the result.
 func define[P, R any](name, summary string, f func(ctx context.Context, c *call, p P) (R, error), params P, result R) method {
+	return row(name, summary, func(ctx context.Context, c *call, p P) (any, error) { return f(ctx, c, p) }, params, result)
+}
+
+// row is define for a function whose result is described by R, but has a form
+// that resultMessage knows.
+func row[P, R any](name, summary string, f func(ctx context.Context, c *call, p P) (any, error), params P, result R) method {
 	m := method{
 		name: name, summary: summary,
 		params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
@@ -87,7 +93,9 @@ func (m *method) decode(params json.RawMessage) (any, error) {
 		}
 		given[i] = true
 		target := into.Elem().Field(m.fields[i].index)
-		if err := wire.Unmarshal(value, target.Addr().Interface()); err != nil {
+		if s, ok := target.Addr().Interface().(*string); ok && wire.KindOf(value) == wire.String {
+			*s = text(value)
+		} else if err := wire.Unmarshal(value, target.Addr().Interface()); err != nil {
 			return wire.Within(at, err)
 		}
 		if enum := m.fields[i].enum; enum != nil && !slices.Contains(enum, target.String()) {

@@ -39,15 +39,16 @@ func (d *door) table() []method {
 			ListParams{Glob: Patterns{"**/*.go"}, Limit: 100},
 			files.Listing{Files: []string{"cmd/main.go", "main_test.go"}}).
 			explained("What .gitignore leaves out is left out. Sorted; truncated says that there are more."),
-		define("mcp.search.code", "Find text in files",
-			func(ctx context.Context, _ *call, p SearchParams) (search.Result, error) {
-				r, err := ws.Search(ctx, p)
-				r.Hits = some(r.Hits)
-				return r, err
+		row("mcp.search.code", "Find text in files",
+			func(ctx context.Context, _ *call, p SearchParams) (any, error) {
+				f := &found{limit: maxFound}
+				r, err := ws.Search(ctx, p, f.take)
+				f.Result = r
+				return f, err
 			},
 			SearchParams{Query: "TODO", Glob: Patterns{"*.go"}, MaxResults: 20, CaseSensitive: true},
 			search.Result{Hits: []search.Hit{{File: "cmd/main.go", Line: 12, Column: 5, Snippet: "\t// TODO: flags"}}, Engine: search.Ripgrep}).
-			explained("One hit a line; the column counts characters. What .gitignore leaves out is left out, and so are binary files. Which hits are returned is up to chance if there are more than maxResults."),
+			explained("One hit a line; the column counts characters. What .gitignore leaves out is left out, and so are binary files. Which hits are returned is up to chance if there are more than maxResults, or than 256 MiB of them: truncated is then true."),
 		define("mcp.symbols.list", "List what a file declares",
 			func(ctx context.Context, _ *call, p PathParams) (Symbols, error) {
 				s, err := ws.Symbols(ctx, p)

@@ -1,6 +1,7 @@
 package toolbus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,23 +32,23 @@ func (d *door) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, &bridge.Error{Code: bridge.CodeInvalid, Message: "the body ended before it was complete"})
 		return
 	}
-	to := &single{out: make(chan []byte, 1)}
+	to := &single{out: make(chan [][]byte, 1)}
 	c := d.connect(r.Context(), to)
 	c.handle(message)
 	c.wait()
 	c.end(nil)
 	select {
 	case answer := <-to.out:
-		wire.JSON(w, http.StatusOK, json.RawMessage(answer))
+		wire.JSON(w, http.StatusOK, json.RawMessage(bytes.Join(answer, nil)))
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
 // single keeps the answer to one message. There is never a second.
-type single struct{ out chan []byte }
+type single struct{ out chan [][]byte }
 
-func (s *single) send(_ context.Context, message []byte) error {
+func (s *single) send(_ context.Context, message ...[]byte) error {
 	s.out <- message
 	return nil
 }

@@ -1,6 +1,7 @@
 package toolbus
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
@@ -29,7 +30,7 @@ const (
 // link is a WebSocket as the transport of a connection.
 type link struct {
 	ws      *websocket.Conn
-	out     chan []byte
+	out     chan [][]byte
 	gone    <-chan struct{} // closed when the client cannot be reached any more
 	cut     func()          // closes it, and the socket
 	opts    Options
@@ -38,7 +39,7 @@ type link struct {
 
 var errGone = &bridge.Error{Code: bridge.CodeCanceled, Message: "the client is gone"}
 
-func (l *link) send(ctx context.Context, message []byte) error {
+func (l *link) send(ctx context.Context, message ...[]byte) error {
 	select {
 	case l.out <- message:
 		return nil
@@ -51,7 +52,7 @@ func (l *link) send(ctx context.Context, message []byte) error {
 
 func (l *link) offer(message []byte) {
 	select {
-	case l.out <- message:
+	case l.out <- [][]byte{message}:
 	default:
 	}
 }
@@ -74,7 +75,7 @@ func (d *door) upgrade(w http.ResponseWriter, r *http.Request, protocol string) 
 	// The socket outlives the request's context, to say goodbye on it.
 	ctx, cut := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cut()
-	l := &link{ws: ws, out: make(chan []byte, outgoing), gone: ctx.Done(), cut: cut, opts: d.opts}
+	l := &link{ws: ws, out: make(chan [][]byte, outgoing), gone: ctx.Done(), cut: cut, opts: d.opts}
 	c := d.connect(r.Context(), l)
 
 	var running sync.WaitGroup
@@ -158,7 +159,7 @@ func (l *link) read(ctx context.Context, c *conn) {
 // is left. It cuts a client that does not read.
 func (l *link) write(ctx context.Context, flush <-chan struct{}) {
 	for {
-		var message []byte
+		var message [][]byte
 		select {
 		case message = <-l.out:
 		case <-l.gone:
@@ -170,10 +171,14 @@ func (l *link) write(ctx context.Context, flush <-chan struct{}) {
 				return
 			}
 		}
-		timeout := l.opts.WriteTimeout + time.Duration(len(message))*time.Second/slowest
+		size := 0
+		for _, piece := range message {
+			size += len(piece)
+		}
+		timeout := l.opts.WriteTimeout + time.Duration(size)*time.Second/slowest
 		limited, cancel := context.WithTimeout(ctx, timeout)
 		l.writing.Store(true)
-		err := l.ws.Write(limited, websocket.MessageText, message)
+		err := l.writeMessage(limited, message)
 		l.writing.Store(false)
 		cancel()
 		if err != nil {
@@ -181,6 +186,27 @@ func (l *link) write(ctx context.Context, flush <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// fragment is how much of a message in pieces is sent in one frame.
+const fragment = 256 << 10
+
+// writeMessage sends one message.
+func (l *link) writeMessage(ctx context.Context, pieces [][]byte) error {
+	if len(pieces) == 1 {
+		return l.ws.Write(ctx, websocket.MessageText, pieces[0])
+	}
+	w, err := l.ws.Writer(ctx, websocket.MessageText)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, fragment)
+	for _, p := range pieces {
+		if _, err := out.Write(p); err != nil {
+			return err
+		}
+	}
+	return errors.Join(out.Flush(), w.Close())
 }
 
 // ping finds out about clients that went away without a word.

@@ -16,7 +16,8 @@ import (
 type Workspace interface {
 	Read(ctx context.Context, p ReadParams) (Content, error)
 	List(ctx context.Context, p ListParams) (files.Listing, error)
-	Search(ctx context.Context, p SearchParams) (search.Result, error)
+	// Search gives take the hits as they are found; its result has none.
+	Search(ctx context.Context, p SearchParams, take search.Taker) (search.Result, error)
 	Symbols(ctx context.Context, p PathParams) (Symbols, error)
 	// ApplyPatch applies all of a diff or nothing. That it does not fit is a
 	// result, not an error.
@@ -91,6 +92,7 @@ type TaskParams struct {
 type ShellParams struct {
 	Cmd       string `json:"cmd" jsonschema:"a line for the shell"`
 	TimeoutMs uint32 `json:"timeoutMs,omitempty" jsonschema:"how long it may run (default 10 minutes)"`
+	Folder    string `json:"folder,omitempty" jsonschema:"folder to run it in, by its name; needed where several are open in an editor"`
 }
 
 // Content is a file as it may be seen.
@@ -130,12 +132,19 @@ type Tasks struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
+// Folder is a directory that is open in an editor.
+type Folder struct {
+	Name string `json:"name"` // what paths begin with, if there are several
+	Path string `json:"path"`
+}
+
 // Status is what the bridge says of itself.
 type Status struct {
 	Version   string                 `json:"version"`
 	URL       string                 `json:"url,omitempty"` // of the HTTP APIs
 	RPC       string                 `json:"rpc,omitempty"` // of this door
-	Workspace string                 `json:"workspace"`     // the directory
+	Workspace string                 `json:"workspace"`     // the directory; of several the first, and empty for none
+	Folders   []Folder               `json:"folders,omitempty"`
 	ReadOnly  bool                   `json:"readOnly"`
 	Copilot   string                 `json:"copilot,omitempty"` // ok or unavailable
 	Answers   string                 `json:"answers,omitempty"` // who does

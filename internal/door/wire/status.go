@@ -23,7 +23,7 @@ func Status(e *bridge.Error) int {
 		return http.StatusBadRequest
 	case bridge.CodeUnauthenticated:
 		return http.StatusUnauthorized
-	case bridge.CodeDenied:
+	case bridge.CodeDenied, bridge.CodeConsent:
 		return http.StatusForbidden
 	case bridge.CodeNotFound:
 		return http.StatusNotFound

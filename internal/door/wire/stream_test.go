@@ -235,6 +235,7 @@ func TestStatus(t *testing.T) {
 		{bridge.CodeNotFound, 0, 404},
 		{bridge.CodeUnauthenticated, 0, 401},
 		{bridge.CodeDenied, 0, 403},
+		{bridge.CodeConsent, 0, 403},
 		{bridge.CodeUnavailable, 0, 503},
 		{bridge.CodeCrashed, 0, 503},
 		{bridge.CodeBusy, 0, 429},

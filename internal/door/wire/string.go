@@ -1,6 +1,9 @@
 package wire
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 const hexDigits = "0123456789abcdef"
 
@@ -10,6 +13,12 @@ func AppendString(to []byte, s string) []byte {
 	to = append(to, '"')
 	start := 0
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) {
+			n := asTheyAre(s[i : i+8])
+			if i += n; n == 8 {
+				continue
+			}
+		}
 		b := s[i]
 		if b >= ' ' && b != '"' && b != '\\' && b < utf8.RuneSelf {
 			i++
@@ -54,4 +63,16 @@ func AppendString(to []byte, s string) []byte {
 	}
 	to = append(to, s[start:]...)
 	return append(to, '"')
+}
+
+// asTheyAre returns how many of the eight bytes of s go into JSON as they are,
+// before the first that may not. It looks at all of them at once: of each byte
+// the highest bit is set where it is wanted; a carry into the next byte comes
+// only from one that is set itself.
+func asTheyAre(s string) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	quote, slash := x^ones*'"', x^ones*'\\'
+	special := (x | (x - ones*' ') | (quote - ones) | (slash - ones)) & highs
+	return bits.TrailingZeros64(special) / 8
 }

@@ -44,7 +44,7 @@ func New(opts Options) *Redactor {
 // what it has returned it changes nothing.
 func (r *Redactor) String(s string) (out string, hits int) {
 	n := 0
-	if k := r.known.Load(); k != nil {
+	if k := r.known.Load(); k != nil && !k.absent(s) {
 		s, n = whole(s, k.find)
 	}
 	if r.rules.silent(s) {

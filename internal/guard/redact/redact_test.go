@@ -174,3 +174,20 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A known value is found wherever it stands, whatever is around it.
+func TestKnownAnywhere(t *testing.T) {
+	for _, secret := range []string{"Q7w!x2", "known-secret-value", "p\"a\\s\nß€"} {
+		r := New(Options{Secrets: []string{secret}})
+		for _, form := range forms(secret) {
+			for before := range 12 {
+				for after := range 5 {
+					text := strings.Repeat(".", before) + form + strings.Repeat(".", after)
+					if out, n := r.String(text); n != 1 || strings.Contains(out, form) {
+						t.Errorf("%q became %q", text, out)
+					}
+				}
+			}
+		}
+	}
+}

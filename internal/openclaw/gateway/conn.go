@@ -50,6 +50,10 @@ func (c *Client) dial(ctx context.Context, useDevice bool) (*conn, error) {
 	if resp != nil && resp.Body != nil {
 		_ = resp.Body.Close() // what the handshake left
 	}
+	if err != nil && resp != nil {
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("what is at %s does not let us in: it answers with status %d", c.opts.URL, resp.StatusCode),
+			Remedy: "see that it is OpenClaw's gateway (OPENCLAW_HOST, OPENCLAW_PORT), and that it trusts a proxy before it (gateway.trustedProxies)"}
+	}
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "OpenClaw's gateway cannot be reached at " + c.opts.URL, Cause: err,
 			Remedy: "start it with `openclaw gateway run`, or set OPENCLAW_HOST and OPENCLAW_PORT"}

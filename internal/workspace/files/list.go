@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-const defaultListLimit = 1000
+// DefaultListLimit is how many files are listed unless somebody asks for more.
+const DefaultListLimit = 1000
 
 // ListOptions says what to list.
 type ListOptions struct {
@@ -24,7 +25,7 @@ type Listing struct {
 // it returns the first ones and goes no further.
 func List(ctx context.Context, root *os.Root, o ListOptions) (Listing, error) {
 	if o.Limit <= 0 {
-		o.Limit = defaultListLimit
+		o.Limit = DefaultListLimit
 	}
 	l := Listing{Files: []string{}}
 	err := Walk(ctx, root, o.Scope, 1, func(f File) error {

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
@@ -67,6 +68,8 @@ type Content struct {
 	Offset     int        `json:"offset"`     // the first line that Content holds
 	Lines      int        `json:"lines"`      // how many lines Content holds
 	Truncated  bool       `json:"truncated"`  // the file goes on after Content
+	// Unsaved means that this is what an editor holds, not what is on disk.
+	Unsaved bool `json:"unsaved,omitempty"`
 }
 
 // Read returns a text file, or a range of its lines, as UTF-8, and any other
@@ -78,16 +81,8 @@ func Read(ctx context.Context, root *os.Root, name string, o ReadOptions) (Conte
 	if err != nil {
 		return Content{}, err
 	}
-	if o.Offset < 0 || o.Limit < 0 || o.MaxBytes < 0 || o.MaxHash < 0 {
-		return Content{}, &bridge.Error{Code: bridge.CodeInvalid,
-			Message: "offset, limit and the size limits cannot be negative", Remedy: "Lines are counted from 1; 0 means the default."}
-	}
-	o.Offset = max(o.Offset, 1)
-	if o.MaxBytes == 0 {
-		o.MaxBytes = defaultMaxBytes
-	}
-	if o.MaxHash == 0 {
-		o.MaxHash = defaultMaxHash
+	if o, err = o.complete(); err != nil {
+		return Content{}, err
 	}
 	if err := wantRegular(root, clean); err != nil {
 		return Content{}, err
@@ -102,13 +97,48 @@ func Read(ctx context.Context, root *os.Root, name string, o ReadOptions) (Conte
 	defer func() { _ = file.Close() }() // only read from
 
 	// What a writer appends meanwhile is not looked at.
-	p := &pass{o: o, size: info.Size(), file: io.NewSectionReader(file, 0, info.Size())}
+	return read(ctx, clean, info.Size(), io.NewSectionReader(file, 0, info.Size()), o)
+}
+
+// ReadText is Read for a text that an editor holds in place of the file: the
+// hash and the counts are those of the text.
+func ReadText(ctx context.Context, name, text string, o ReadOptions) (Content, error) {
+	clean, err := localPath(name)
+	if err != nil {
+		return Content{}, err
+	}
+	if o, err = o.complete(); err != nil {
+		return Content{}, err
+	}
+	c, err := read(ctx, clean, int64(len(text)), strings.NewReader(text), o)
+	c.Unsaved = err == nil
+	return c, err
+}
+
+func read(ctx context.Context, name string, size int64, from io.ReadSeeker, o ReadOptions) (Content, error) {
+	p := &pass{o: o, size: size, file: from}
 	c, err := p.content(ctx, '\n')
 	if err != nil {
-		return Content{}, fault("read", clean, err)
+		return Content{}, fault("read", name, err)
 	}
-	c.Path = clean
+	c.Path = name
 	return c, nil
+}
+
+// complete checks the options and fills in what was left out.
+func (o ReadOptions) complete() (ReadOptions, error) {
+	if o.Offset < 0 || o.Limit < 0 || o.MaxBytes < 0 || o.MaxHash < 0 {
+		return o, &bridge.Error{Code: bridge.CodeInvalid,
+			Message: "offset, limit and the size limits cannot be negative", Remedy: "Lines are counted from 1; 0 means the default."}
+	}
+	o.Offset = max(o.Offset, 1)
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.MaxHash == 0 {
+		o.MaxHash = defaultMaxHash
+	}
+	return o, nil
 }
 
 // wantRegular looks before the open: to open some devices is to do something.

@@ -13,7 +13,7 @@ import (
 )
 
 // commit carries the plan's steps out: journal first, then all new files into
-// a staging directory, then file by file into place. Old files are kept by a
+// staging directories, then file by file into place. Old files are kept by a
 // second name until all is done. If anything fails, everything is undone.
 func (b *book) commit(ctx context.Context, p *plan, sync bool) error {
 	if len(p.steps) == 0 {
@@ -63,9 +63,10 @@ func failed(err error) error {
 	}
 }
 
-// assignStages decides where new and old files are kept: in one directory at
-// the top of the workspace, or, since files cannot be moved between file
-// systems, beside the file where another one is mounted.
+// assignStages decides where new and old files are kept: in a directory at the
+// top of the workspace for each of those who share the work, or, since files
+// cannot be moved between file systems, beside the file where another one is
+// mounted. One directory for all would have everybody wait for its lock.
 func (r *record) assignStages(d *disk) error {
 	name := newStage()
 	top, err := d.dir(".")
@@ -73,11 +74,12 @@ func (r *record) assignStages(d *disk) error {
 		return err
 	}
 	made := map[string]bool{}
+	parts := parts(len(r.steps))
 	for i, s := range r.steps {
 		if s.kind == stepMkdir || s.kind == stepRmdir {
 			continue
 		}
-		stage := name
+		stage := name + "-" + strconv.Itoa(i*parts/len(r.steps))
 		dir := path.Dir(s.path)
 		seen, err := d.dir(dir)
 		for err == nil && seen.lead != leadDir {
@@ -88,7 +90,7 @@ func (r *record) assignStages(d *disk) error {
 			return err
 		}
 		if !sameDevice(seen.info, top.info) {
-			stage = path.Join(dir, name)
+			stage = path.Join(dir, stage)
 		}
 		if !made[stage] {
 			made[stage] = true
@@ -122,21 +124,20 @@ func (b *book) openStages(r *record) (stages map[string]*os.Root, err error) {
 // stage writes the new files. Until it is done the workspace's own files have
 // not been touched.
 func (b *book) stage(ctx context.Context, r *record, stages map[string]*os.Root) error {
-	for _, s := range r.steps {
+	err := share(len(r.steps), func(i int) error {
+		s := r.steps[i]
 		if s.temp == "" {
-			continue
+			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("apply the diff: %w", err)
 		}
-		if err := stageFile(stages[path.Dir(s.temp)], path.Base(s.temp), s.out, r.sync); err != nil {
-			return err
-		}
-	}
-	if r.sync {
+		return stageFile(stages[path.Dir(s.temp)], path.Base(s.temp), s.out, r.sync)
+	})
+	if err == nil && r.sync {
 		return syncTree(b.root, r)
 	}
-	return nil
+	return err
 }
 
 func stageFile(dir *os.Root, name string, out *outcome, sync bool) error {
@@ -164,39 +165,60 @@ func stageFile(dir *os.Root, name string, out *outcome, sync bool) error {
 	return err
 }
 
-// run carries out the steps in order.
+// run carries out the steps in order: files that go, directories, files that
+// come. Of the files none depends on another of its kind, so those who share
+// the work need not wait for each other.
 func (b *book) run(r *record, stages map[string]*os.Root) error {
-	for i, s := range r.steps {
-		var err error
-		switch s.kind {
-		case stepRemove:
-			if err = b.backUp(s, stages); err == nil {
-				err = ignoreMissing(b.root.Remove(s.path))
-			}
-		case stepRmdir:
-			err = b.root.Remove(s.path)
-			switch {
-			case !s.must:
-				err = nil // not empty, or in use
-			case isNotEmpty(err):
-				err = &changedError{path: s.path, reason: "there is a directory with this name, which is not empty"}
-			}
-		case stepMkdir:
-			if err = b.root.Mkdir(s.path, 0o777); errors.Is(err, fs.ErrExist) {
-				err = nil // the next step would fail if it were no directory
-			}
-		case stepReplace:
-			if err = b.backUp(s, stages); err == nil {
-				err = b.root.Rename(s.temp, s.path)
-			}
-		case stepCreate:
-			err = b.place(r, i)
+	for from := 0; from < len(r.steps); {
+		to := from + 1
+		for to < len(r.steps) && r.steps[to].alike(r.steps[from]) {
+			to++
 		}
-		if err != nil {
+		if err := share(to-from, func(i int) error { return b.carryOut(r, from+i, stages) }); err != nil {
 			return err
 		}
+		from = to
 	}
 	return nil
+}
+
+// alike tells whether two steps may be carried out in either order.
+func (s *step) alike(other *step) bool {
+	writes := func(k stepKind) bool { return k == stepReplace || k == stepCreate }
+	return s.kind == stepRemove && other.kind == stepRemove || writes(s.kind) && writes(other.kind)
+}
+
+func (b *book) carryOut(r *record, i int, stages map[string]*os.Root) error {
+	s := r.steps[i]
+	switch s.kind {
+	case stepRemove:
+		if err := b.backUp(s, stages); err != nil {
+			return err
+		}
+		return ignoreMissing(b.root.Remove(s.path))
+	case stepRmdir:
+		err := b.root.Remove(s.path)
+		switch {
+		case !s.must:
+			return nil // not empty, or in use
+		case isNotEmpty(err):
+			return &changedError{path: s.path, reason: "there is a directory with this name, which is not empty"}
+		}
+		return err
+	case stepMkdir:
+		if err := b.root.Mkdir(s.path, 0o777); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil // the next step would fail if it were no directory
+	case stepReplace:
+		if err := b.backUp(s, stages); err != nil {
+			return err
+		}
+		return b.root.Rename(s.temp, s.path)
+	case stepCreate:
+		return b.place(r, i)
+	}
+	return fmt.Errorf("unknown step %q", s.kind)
 }
 
 // backUp gives the old file a second name, so that it stays in its place until
@@ -238,9 +260,15 @@ func (b *book) place(r *record, i int) error {
 	} else if !isMissing(statErr) {
 		return errors.Join(err, statErr)
 	}
-	if err := b.note(journalMoved+" "+strconv.Itoa(i), r.sync); err != nil {
+	if err := b.noteMoved(r, i); err != nil {
 		return err
 	}
-	r.moved[i] = true
 	return b.root.Rename(s.temp, s.path)
+}
+
+func (b *book) noteMoved(r *record, i int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.moved[i] = true
+	return b.note(journalMoved+" "+strconv.Itoa(i), r.sync)
 }

@@ -1,8 +1,6 @@
 package patch
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -185,13 +183,6 @@ func (d *disk) list(dir string) ([]fs.DirEntry, error) {
 		return nil, readError(dir, err)
 	}
 	return entries, nil
-}
-
-// sum is the SHA-256 of a file's contents in hexadecimal.
-func (d *disk) sum(data string) string {
-	d.buffer = append(d.buffer[:0], data...)
-	sum := sha256.Sum256(d.buffer)
-	return hex.EncodeToString(sum[:])
 }
 
 func readError(name string, err error) error {

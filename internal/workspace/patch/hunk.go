@@ -10,44 +10,41 @@ import (
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 )
 
-// The library wants a header before hunks and binary data; ours has been read.
-const (
-	textHeader   = "diff --git a/f b/f\n--- a/f\n+++ b/f\n"
-	binaryHeader = "diff --git a/f b/f\n"
-	noNewline    = "\\ No newline at end of file\n"
-)
+// The library wants a header before binary data; ours has been read.
+const binaryHeader = "diff --git a/f b/f\n"
 
 // maxLineNumber keeps sums of line numbers far from overflow.
 const maxLineNumber = 1 << 30
 
-type counts struct{ old, new int }
+// side is the lines of one side of a hunk.
+type side struct{ first, count int }
 
-// hunkCounts reads how many lines a hunk has on either side; ok is false if
-// line is no hunk header.
-func hunkCounts(line string) (n counts, ok bool) {
+// hunkHeader reads where the two sides of a hunk are; ok is false if line is no
+// hunk header.
+func hunkHeader(line string) (from, to side, ok bool) {
 	rest, ok := strings.CutPrefix(line, "@@ -")
 	if !ok || !strings.HasSuffix(line, "\n") {
-		return n, false
+		return from, to, false
 	}
-	if n.old, rest, ok = hunkRange(rest, " +"); !ok {
-		return n, false
+	if from, rest, ok = hunkRange(rest, " +"); !ok {
+		return from, to, false
 	}
-	n.new, _, ok = hunkRange(rest, " @@")
-	return n, ok
+	to, _, ok = hunkRange(rest, " @@")
+	return from, to, ok
 }
 
-func hunkRange(s, end string) (count int, rest string, ok bool) {
-	if _, s, ok = number(s); !ok {
-		return 0, "", false
+func hunkRange(s, end string) (r side, rest string, ok bool) {
+	if r.first, s, ok = number(s); !ok {
+		return r, "", false
 	}
-	count = 1
+	r.count = 1
 	if after, comma := strings.CutPrefix(s, ","); comma {
-		if count, s, ok = number(after); !ok {
-			return 0, "", false
+		if r.count, s, ok = number(after); !ok {
+			return r, "", false
 		}
 	}
 	rest, ok = strings.CutPrefix(s, end)
-	return count, rest, ok
+	return r, rest, ok
 }
 
 func number(s string) (n int, rest string, ok bool) {
@@ -58,14 +55,10 @@ func number(s string) (n int, rest string, ok bool) {
 
 // body reads the hunks or the binary data of a section.
 func (p *parser) body(s *section) error {
-	from := p.pos
-	text, total, err := p.hunks()
-	if err != nil {
+	if err := p.hunks(s); err != nil || len(s.hunks) > 0 {
 		return err
 	}
-	if p.pos > from {
-		return p.takeHunks(s, text, total)
-	}
+	var err error
 	switch line := p.peek(); {
 	case line == "GIT binary patch\n":
 		err = p.binaryData(s)
@@ -83,66 +76,100 @@ func (p *parser) body(s *section) error {
 	return nil
 }
 
-// hunks finds where the hunks at pos end. Only the counts in their headers
-// tell: a line that begins with "---" may be part of a hunk or the next
+// hunks reads the hunks at pos. Only the counts in their headers tell where
+// one ends: a line that begins with "---" may be part of a hunk or the next
 // header.
-func (p *parser) hunks() (text string, total counts, err error) {
-	from := p.pos
-	var shortMarkers bool
+func (p *parser) hunks(s *section) error {
+	var before, after int64
 	for strings.HasPrefix(p.text[p.pos:], "@@ -") {
 		line := p.peek()
-		n, ok := hunkCounts(line)
+		from, to, ok := hunkHeader(line)
 		if !ok {
-			return "", total, p.errorf(p.line, "", "malformed hunk header %q", shorten(strings.TrimSuffix(line, "\n"), 80))
+			return p.errorf(p.line, "", "malformed hunk header %q", shorten(strings.TrimSuffix(line, "\n"), 80))
 		}
-		total.old += n.old
-		total.new += n.new
+		h := &gitdiff.TextFragment{
+			OldPosition: int64(from.first), OldLines: int64(from.count), NewPosition: int64(to.first), NewLines: int64(to.count),
+			Lines: make([]gitdiff.Line, 0, min(max(from.count, to.count)+8, 1<<12)),
+		}
 		start := p.line
 		p.advance(line)
-		if err := p.hunkLines(n, start); err != nil {
-			return "", total, err
+		if err := p.hunkLines(h, start); err != nil {
+			return err
 		}
 		// The last line's marker is beyond the counts.
 		if rest := p.text[p.pos:]; len(rest) > 12 && strings.HasPrefix(rest, `\ `) {
-			line := p.peek()
-			shortMarkers = shortMarkers || len(line) < 12 || !strings.HasSuffix(line, "\n")
-			p.advance(line)
+			dropNewline(h)
+			p.advance(p.peek())
 		}
+		if h.LinesAdded+h.LinesDeleted == 0 {
+			return p.errorf(start, "", "the hunk changes nothing")
+		}
+		before, after = before+h.OldLines, after+h.NewLines
+		s.additions += int(h.LinesAdded)
+		s.removed += int(h.LinesDeleted)
+		s.hunks = append(s.hunks, h)
 	}
-	text = p.text[from:p.pos]
-	if shortMarkers {
-		text = lengthenMarkers(text)
+	if len(s.hunks) == 0 {
+		return nil
 	}
-	return text, total, nil
+	// One hunk without old lines may or may not be a creation; several, or old
+	// lines, cannot be. The same for deletions.
+	if s.created == unknown && (before > 0 || len(s.hunks) > 1) {
+		s.created = no
+	}
+	if s.deleted == unknown && (after > 0 || len(s.hunks) > 1) {
+		s.deleted = no
+	}
+	if s.created == yes && before > 0 {
+		return p.errorf(s.line, "", "%s is to be created, but its hunks have old lines", printable(s.new))
+	}
+	if s.deleted == yes && after > 0 {
+		return p.errorf(s.line, "", "%s is to be deleted, but its hunks leave lines", printable(s.old))
+	}
+	return nil
 }
 
-func (p *parser) hunkLines(n counts, start int) error {
+// hunkLines reads as many lines as the header of h says.
+func (p *parser) hunkLines(h *gitdiff.TextFragment, start int) error {
 	const remedy = "Make the counts in the @@ line match the lines of the hunk: context and removed lines on the left, context and added lines on the right."
-	for n.old > 0 || n.new > 0 {
+	for old, new := h.OldLines, h.NewLines; old > 0 || new > 0; {
 		line := p.peek()
 		if line == "" {
-			return p.errorf(start, remedy, "the hunk is cut off: %d old and %d new lines are missing", n.old, n.new)
+			return p.errorf(start, remedy, "the hunk is cut off: %d old and %d new lines are missing", old, new)
 		}
 		if !strings.HasSuffix(line, "\n") {
 			return p.errorf(p.line, "End the diff with a newline.", "the last line of the diff does not end")
 		}
 		switch line[0] {
 		case ' ', '\n': // an empty line is empty context, as newer GNU diffs write it
-			n.old--
-			n.new--
+			old--
+			new--
+			h.Lines = append(h.Lines, gitdiff.Line{Op: gitdiff.OpContext, Line: strings.TrimPrefix(line, " ")})
+			if h.LinesAdded+h.LinesDeleted == 0 {
+				h.LeadingContext++
+			} else {
+				h.TrailingContext++
+			}
 		case '-':
-			n.old--
+			old--
+			h.Lines = append(h.Lines, gitdiff.Line{Op: gitdiff.OpDelete, Line: line[1:]})
+			h.LinesDeleted++
+			h.TrailingContext = 0
 		case '+':
-			n.new--
-		case '\\':
+			new--
+			h.Lines = append(h.Lines, gitdiff.Line{Op: gitdiff.OpAdd, Line: line[1:]})
+			h.LinesAdded++
+			h.TrailingContext = 0
+		case '\\': // in other languages the mark has other words
 			if len(line) < 12 || line[1] != ' ' {
 				return p.errorf(p.line, remedy, "the line is no part of a hunk")
 			}
+			dropNewline(h)
 		default:
 			return p.errorf(p.line, remedy, "the line is no part of a hunk, but the hunk that begins in line %d still lacks %d old and %d new lines",
-				start, n.old, n.new)
+				start, old, new)
 		}
-		if n.old < 0 || n.new < 0 {
+		if old < 0 || new < 0 {
 			return p.errorf(start, remedy, "the hunk has other counts than its @@ line says")
 		}
 		p.advance(line)
@@ -150,44 +177,11 @@ func (p *parser) hunkLines(n counts, start int) error {
 	return nil
 }
 
-// lengthenMarkers writes out marks of a missing newline that are shorter than
-// the library takes; in other languages they may be.
-func lengthenMarkers(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, `\ `) {
-			line = noNewline
-		}
-		b.WriteString(line)
+// dropNewline takes the newline from the last line that was read.
+func dropNewline(h *gitdiff.TextFragment) {
+	if n := len(h.Lines); n > 0 {
+		h.Lines[n-1].Line = strings.TrimSuffix(h.Lines[n-1].Line, "\n")
 	}
-	return b.String()
-}
-
-func (p *parser) takeHunks(s *section, text string, total counts) error {
-	file, err := readOne(textHeader + text)
-	if err != nil || len(file.TextFragments) == 0 {
-		return p.errorf(s.line, "", "the hunks of %s are malformed (%v)", printable(s.name()), err)
-	}
-	s.hunks = file.TextFragments
-	for _, h := range s.hunks {
-		s.additions += int(h.LinesAdded)
-		s.removed += int(h.LinesDeleted)
-	}
-	// One hunk without old lines may or may not be a creation; several, or old
-	// lines, cannot be. The same for deletions.
-	if s.created == unknown && (total.old > 0 || len(s.hunks) > 1) {
-		s.created = no
-	}
-	if s.deleted == unknown && (total.new > 0 || len(s.hunks) > 1) {
-		s.deleted = no
-	}
-	if s.created == yes && total.old > 0 {
-		return p.errorf(s.line, "", "%s is to be created, but its hunks have old lines", printable(s.new))
-	}
-	if s.deleted == yes && total.new > 0 {
-		return p.errorf(s.line, "", "%s is to be deleted, but its hunks leave lines", printable(s.old))
-	}
-	return nil
 }
 
 // readOne lets the library read a section whose extent is known.

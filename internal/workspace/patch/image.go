@@ -32,6 +32,15 @@ func applyHunks(name, data string, hunks []*gitdiff.TextFragment) (string, []Con
 	if len(hunks) == 0 {
 		return data, nil
 	}
+	if made, ok := applyInPlace(data, hunks); ok {
+		return made, nil
+	}
+	return applyAnywhere(name, data, hunks)
+}
+
+// applyAnywhere takes the file apart into lines, to find hunks that have moved
+// and to say what is wrong with those that do not fit.
+func applyAnywhere(name, data string, hunks []*gitdiff.TextFragment) (string, []Conflict) {
 	img := rows(data)
 	var conflicts []Conflict
 	for i, h := range hunks {

@@ -1,6 +1,8 @@
 package patch
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"io/fs"
 	"maps"
 	"slices"
@@ -29,7 +31,7 @@ func (p *plan) contents(out *outcome, src source) (fits bool, err error) {
 		data = src.out.data
 		out.perm = withExec(src.out.perm, s.newMode)
 	case src.info != nil:
-		if data, err = p.disk.read(s.old, src.info, p.budget); err != nil {
+		if data, err = p.read(s.old, src.info); err != nil {
 			return false, err
 		}
 		if !p.verify(s.old, data) {
@@ -66,7 +68,6 @@ func (p *plan) contents(out *outcome, src source) (fits bool, err error) {
 		return false, nil
 	}
 	out.data = data
-	out.change.SHA256 = p.disk.sum(data)
 	return true, p.budget.take(int64(len(data)))
 }
 
@@ -84,13 +85,29 @@ func withExec(perm fs.FileMode, mode uint32) fs.FileMode {
 	}
 }
 
+// sums fills in the hashes of what will be there.
+func (p *plan) sums() error {
+	return share(len(p.outcomes), func(i int) error {
+		if out := p.outcomes[i]; out.section.deleted != yes {
+			out.change.SHA256 = sum(out.data)
+		}
+		return nil
+	})
+}
+
+// sum is the SHA-256 of a file's contents in hexadecimal.
+func sum(data string) string {
+	sum := sha256.Sum256([]byte(data))
+	return hex.EncodeToString(sum[:])
+}
+
 func (p *plan) verify(name, data string) bool {
 	p.verified[name] = true
 	want, ok := p.opts.Verify[name]
 	if !ok {
 		return true
 	}
-	if found := p.disk.sum(data); !strings.EqualFold(found, want) {
+	if found := sum(data); !strings.EqualFold(found, want) {
 		c := Conflict{File: name, Expected: want, Found: found, Reason: "the file has other contents than when it was read"}
 		if want == "" {
 			c.Reason = reasonExists
@@ -121,7 +138,7 @@ func (p *plan) verifyRest() error {
 		case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
 			p.conflict(name, "this is not a file")
 		default:
-			data, err := p.disk.read(name, info, p.budget)
+			data, err := p.read(name, info)
 			var changed *changedError
 			switch {
 			case asChanged(err, &changed):

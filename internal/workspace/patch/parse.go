@@ -56,7 +56,8 @@ func (s *section) name() string {
 // The headers are read here and not by go-gitdiff, because a name must be
 // taken exactly as git takes it: the library keeps the a/ and b/ of a
 // traditional header, reads quoted names by Go's rules, and refuses header
-// lines that git ignores. Hunks and binary data are the library's.
+// lines that git ignores. So are the hunks, of which there may be megabytes.
+// Binary data is the library's.
 type parser struct {
 	text  string
 	pos   int
@@ -133,7 +134,7 @@ func (p *parser) header() (*section, error) {
 			continue
 		}
 		if strings.HasPrefix(line, "@@ -") {
-			if _, ok := hunkCounts(line); ok {
+			if _, _, ok := hunkHeader(line); ok {
 				return nil, p.errorf(p.line, `Put "--- a/file" and "+++ b/file" before the first hunk of a file, and correct the counts of the hunk above.`,
 					"a hunk belongs to no file")
 			}

@@ -31,6 +31,13 @@ type Options struct {
 	// returned as it is. SHA256 is not known yet. It is called from the
 	// goroutine that called Apply.
 	Check func(FileChange) error
+	// Under, if set, is a directory of the diff: only files below it count, by
+	// names relative to it, in all of these options and in the result.
+	Under string
+	// Live are the contents of files, by path, that count in place of those on
+	// disk: what an editor has not saved. They are for Preview; to write over
+	// them is not Apply's.
+	Live map[string]string
 	// MaxBytes bounds the sum of the sizes of the diff, the files it reads and
 	// the files it makes; 0 means DefaultMaxBytes.
 	MaxBytes int64
@@ -38,6 +45,8 @@ type Options struct {
 	// power cut interrupts undoable. Without it both hold for the death of the
 	// process only, which is what git apply gives too.
 	Sync bool
+
+	originals map[string]original // what was read is kept here; see Preview
 }
 
 // Status says what a diff does to a file.
@@ -97,18 +106,43 @@ type Result struct {
 // bounds the wait. Other programs may see the files change one by one, each of
 // them whole.
 func Apply(ctx context.Context, root *os.Root, diff string, opts Options) (Result, error) {
-	limit := opts.MaxBytes
-	if limit <= 0 {
-		limit = DefaultMaxBytes
+	d, err := Parse(diff, opts.MaxBytes)
+	if err != nil {
+		return Result{}, err
 	}
-	budget := &budget{left: limit, limit: limit}
+	return d.Apply(ctx, root, opts)
+}
+
+// Diff is a diff that has been read.
+type Diff struct {
+	size     int
+	sections []*section
+}
+
+// Parse reads a diff; maxBytes is Options.MaxBytes.
+func Parse(diff string, maxBytes int64) (*Diff, error) {
+	budget := newBudget(maxBytes)
 	if err := budget.take(int64(len(diff))); err != nil {
+		return nil, err
+	}
+	sections, err := parse(diff, budget.limit)
+	if err != nil {
+		return nil, err
+	}
+	return &Diff{len(diff), sections}, nil
+}
+
+// Apply is the function Apply for a diff that has been read. It may be called
+// once.
+func (d *Diff) Apply(ctx context.Context, root *os.Root, opts Options) (Result, error) {
+	budget := newBudget(opts.MaxBytes)
+	if err := budget.take(int64(d.size)); err != nil {
 		return Result{}, err
 	}
 	if err := validHashes(opts.Verify); err != nil {
 		return Result{}, err
 	}
-	sections, err := parse(diff, limit)
+	sections, err := under(d.sections, opts.Under)
 	if err != nil {
 		return Result{}, err
 	}
@@ -165,6 +199,13 @@ func (b *book) apply(ctx context.Context, sections []*section, opts Options, bud
 
 // budget bounds memory: every byte read or made is taken from it.
 type budget struct{ left, limit int64 }
+
+func newBudget(limit int64) *budget {
+	if limit <= 0 {
+		limit = DefaultMaxBytes
+	}
+	return &budget{left: limit, limit: limit}
+}
 
 func (b *budget) take(n int64) error {
 	b.left -= n

@@ -98,7 +98,7 @@ func newPlan(ctx context.Context, root *os.Root, sections []*section, opts Optio
 			return nil, err
 		}
 	}
-	return p, nil
+	return p, p.sums()
 }
 
 func safeNames(s *section) error {
@@ -165,7 +165,7 @@ func (p *plan) section(s *section) error {
 		if err != nil || !fits {
 			return err
 		}
-		out.change.Target = out.data
+		out.change.Target, out.change.SHA256 = out.data, sum(out.data)
 		if err := p.check(out.change); err != nil {
 			return err
 		}

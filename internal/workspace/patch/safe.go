@@ -13,6 +13,9 @@ import (
 // while a diff is being applied.
 const stagePrefix = ".copilot-bridge-patch-"
 
+// StagePattern matches the names of those directories.
+const StagePattern = stagePrefix + "*"
+
 const maxName = 4096
 
 func unsafePath(name, why string) error {

@@ -14,8 +14,14 @@ const syncsWhole = true
 // syncTree flushes the file systems on which the steps work.
 func syncTree(root *os.Root, r *record) error {
 	var all error
+	done := map[string]bool{}
 	for _, stage := range r.stages {
-		f, err := root.Open(path.Dir(stage))
+		dir := path.Dir(stage)
+		if done[dir] {
+			continue
+		}
+		done[dir] = true
+		f, err := root.Open(dir)
 		if err != nil {
 			return err
 		}

@@ -74,10 +74,14 @@ func (b *book) undoStep(s *step, moved bool) error {
 
 // tidy removes what was only needed meanwhile. The journal goes last.
 func (b *book) tidy(r *record) error {
-	for _, dir := range r.stages {
-		if err := b.root.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove %s: %w", dir, err)
+	err := among(min(len(r.stages), maxParts), len(r.stages), func(i int) error {
+		if err := b.root.RemoveAll(r.stages[i]); err != nil {
+			return fmt.Errorf("remove %s: %w", r.stages[i], err)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return b.remove()
 }

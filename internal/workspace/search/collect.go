@@ -1,59 +1,54 @@
 package search
 
 import (
-	"runtime"
+	"cmp"
 	"slices"
-	"sync"
+	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
 
-// collection gathers matches file by file. Within a file lines come in order.
-// It is not safe for concurrent use.
+// collection makes hits of matches, which come file by file and within a file
+// in the order of lines, and hands them on when a file is complete or there
+// are many. It is not safe for concurrent use.
 //
-// Matches are kept small until the end, when the hits are made in order and
-// once: with many of them the time goes into moving memory.
+// The hits' memory is used again and again: with hundreds of thousands of them
+// the time would go into moving it.
 type collection struct {
 	limit, context int
-	groups         []group
+	take           Taker
 	count          int
 	truncated      bool
 	done           bool // nothing more is wanted
 
 	file   string
-	fresh  bool // no match in file yet
-	slab   []record
+	hits   []Hit      // of file, not handed on yet
 	recent []numbered // the last lines of file, as many as context
 }
-
-// group are the matches of one file.
-type group struct {
-	file    string
-	records []record
-	around  []surroundings // one for each record, if context is wanted
-}
-
-type record struct {
-	line           string
-	number, offset int
-}
-
-type surroundings struct{ before, after []string }
 
 type numbered struct {
 	number int
 	text   string
 }
 
-// slabRecords is how many records are allocated at a time.
-const slabRecords = 4096
+// batch is how many hits of one file are handed on together.
+const batch = 256
 
 // begin says that the lines that follow are those of file.
 func (c *collection) begin(file string) {
+	c.flush()
 	if c.truncated {
 		c.done = true // only context was missing, and there is no more
 	}
-	c.file, c.fresh, c.recent = file, true, c.recent[:0]
+	c.file, c.recent = file, c.recent[:0]
+}
+
+// flush hands on what there is.
+func (c *collection) flush() {
+	if len(c.hits) > 0 && !c.take(c.file, c.hits) {
+		c.truncated, c.done = true, true
+	}
+	c.hits = c.hits[:0]
 }
 
 // match takes a line that holds a match at offset.
@@ -63,43 +58,36 @@ func (c *collection) match(number int, line string, offset int) {
 		c.surround(number, line)
 		return
 	}
-	var s surroundings
+	var before []string
 	if c.context > 0 {
 		c.surround(number, line)
 		for _, r := range c.recent {
 			if r.number < number && r.number >= number-c.context {
-				s.before = append(s.before, contextLine(r.text))
+				before = append(before, contextLine(r.text))
 			}
 		}
+	} else if len(c.hits) == batch {
+		c.flush()
+		if c.done {
+			return
+		}
 	}
-	if c.fresh {
-		c.groups, c.fresh = append(c.groups, group{file: c.file}), false
+	if len(c.hits) == cap(c.hits) {
+		c.hits = slices.Grow(c.hits, batch)
 	}
-	g := &c.groups[len(c.groups)-1]
-	g.records = c.add(g.records, record{line: line, number: number, offset: offset})
-	if c.context > 0 {
-		g.around = append(g.around, s)
-	}
+	c.hits = c.hits[:len(c.hits)+1]
+	h := &c.hits[len(c.hits)-1]
+	h.set(c.file, number, line, offset)
+	h.Before, h.After = before, nil
 	c.count++
-}
-
-// add appends to the records of the present file, which end where the slab
-// does, and moves them to a new one when it is full.
-func (c *collection) add(records []record, r record) []record {
-	if len(c.slab) == cap(c.slab) {
-		c.slab = append(make([]record, 0, max(min(slabRecords, c.limit), 2*len(records)+1)), records...)
-	}
-	c.slab = append(c.slab, r)
-	return c.slab[len(c.slab)-len(records)-1:]
 }
 
 // surround takes a line that is shown with the hits before and after it.
 func (c *collection) surround(number int, line string) {
 	wanted := false
-	if !c.fresh && c.context > 0 {
-		g := &c.groups[len(c.groups)-1]
-		for i := len(g.records) - 1; i >= 0 && g.records[i].number >= number-c.context; i-- {
-			g.around[i].after = append(g.around[i].after, contextLine(line))
+	if c.context > 0 {
+		for i := len(c.hits) - 1; i >= 0 && c.hits[i].Line >= number-c.context; i-- {
+			c.hits[i].After = append(c.hits[i].After, contextLine(line))
 			wanted = true
 		}
 	}
@@ -115,62 +103,55 @@ func (c *collection) surround(number int, line string) {
 	}
 }
 
-// merge adds what was found in one file as far as the limit allows.
-func (c *collection) merge(own *collection) {
+// merge hands on what was found in one file, as far as the limit allows.
+func (c *collection) merge(file string, hits []Hit, truncated bool) {
 	if c.done {
 		return
 	}
 	room := c.limit - c.count
-	if own.truncated || own.count > room {
+	if truncated || len(hits) > room {
 		c.truncated, c.done = true, true
 	}
-	if room == 0 {
-		return
+	hits = hits[:min(room, len(hits))]
+	c.count += len(hits)
+	if len(hits) > 0 && !c.take(file, hits) {
+		c.truncated, c.done = true, true
 	}
-	g := own.groups[0]
-	g.records = g.records[:min(room, len(g.records))]
-	c.groups = append(c.groups, g)
-	c.count += len(g.records)
 }
 
-// sorted returns all hits, made by several goroutines if there are many.
-func (c *collection) sorted() []Hit {
-	order := make([]int, len(c.groups)) // cheaper to move than groups
-	for i := range order {
-		order[i] = i
+// gathered are all hits, to be put in order.
+type gathered struct {
+	pieces []piece
+	slab   []Hit // what pieces are cut from
+	count  int
+}
+
+// piece is hits of one file, one of several if it has many.
+type piece struct {
+	key   string // files.SortKey of the file
+	order int
+	hits  []Hit
+}
+
+// slabHits is how many hits are allocated at a time, once there are many.
+const slabHits = 4096
+
+func (g *gathered) take(file string, hits []Hit) bool {
+	if cap(g.slab)-len(g.slab) < len(hits) {
+		g.slab = make([]Hit, 0, max(len(hits), min(g.count, slabHits)))
 	}
-	slices.SortFunc(order, func(a, b int) int { return files.Compare(c.groups[a].file, c.groups[b].file) })
-	hits := make([]Hit, c.count)
-	workers := 1
-	if c.count > 10*manyHits {
-		workers = runtime.GOMAXPROCS(0)
+	from := len(g.slab)
+	g.slab = append(g.slab, hits...)
+	g.pieces = append(g.pieces, piece{files.SortKey(file), len(g.pieces), g.slab[from:]})
+	g.count += len(hits)
+	return true
+}
+
+func (g *gathered) sorted() []Hit {
+	slices.SortFunc(g.pieces, func(a, b piece) int { return cmp.Or(strings.Compare(a.key, b.key), a.order-b.order) })
+	hits := make([]Hit, 0, g.count)
+	for _, p := range g.pieces {
+		hits = append(hits, p.hits...)
 	}
-	var wg sync.WaitGroup
-	for at, rest := 0, hits; at < len(order); {
-		from, taken := at, 0
-		for ; at < len(order) && taken*workers < c.count; at++ {
-			taken += len(c.groups[order[at]].records)
-		}
-		part, groups := rest[:taken], order[from:at]
-		rest = rest[taken:]
-		wg.Go(func() { c.fill(part, groups) })
-	}
-	wg.Wait()
 	return hits
-}
-
-// fill makes the hits of the given groups.
-func (c *collection) fill(hits []Hit, groups []int) {
-	n := 0
-	for _, i := range groups {
-		g := &c.groups[i]
-		for j, r := range g.records {
-			h := &hits[n]
-			h.set(g.file, r.number, r.line, r.offset)
-			if g.around != nil {
-				h.Before, h.After = g.around[j].before, g.around[j].after
-			}
-			n++
-		}
-	}
 }

@@ -10,8 +10,8 @@ func (h *Hit) set(file string, number int, line string, offset int) {
 	line = strings.TrimSuffix(line, "\r")
 	offset = min(offset, len(line))
 	h.File, h.Line, h.Column = file, number, utf8.RuneCountInString(line[:offset])+1
-	if len(line) > maxSnippet {
-		line, h.Cut = around(line, offset), true
+	if h.Cut = len(line) > maxSnippet; h.Cut {
+		line = around(line, offset)
 	}
 	h.Snippet = valid(line)
 }

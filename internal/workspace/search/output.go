@@ -12,6 +12,7 @@ import (
 //
 //	./path NUL line:column:text     a match, the first line of a file
 //	line:column:text                further matches
+//	line:text                       matches, if no column was asked for
 //	line-text                       context
 //	                                an empty line before each further file
 //	./path: WARNING: …              last of a file that turned out binary
@@ -22,6 +23,7 @@ import (
 type output struct {
 	found *collection
 	keep  func(file string) bool
+	find  func(line string) int // where a match is, if ripgrep does not say; nil: it does
 
 	heading bool // a path comes next
 	skip    bool // the present file's lines are not wanted
@@ -45,7 +47,7 @@ const (
 )
 
 // read takes all of r, or as much as is wanted. The strings of hits share the
-// memory of what is read, so a hit costs next to nothing.
+// memory of what is read.
 func (p *output) read(r io.Reader) error {
 	p.heading = true
 	buffer := make([]byte, readBytes)
@@ -60,6 +62,7 @@ func (p *output) read(r io.Reader) error {
 		last := held + lastBreak(buffer[held:end]) + 1
 		if last > held {
 			if err := p.lines(string(buffer[:last])); err != nil || p.found.done {
+				p.found.flush()
 				return err
 			}
 			held = copy(buffer, buffer[last:end])
@@ -73,6 +76,7 @@ func (p *output) read(r io.Reader) error {
 		case errors.Is(err, io.EOF) && held > 0:
 			return errOutput
 		case errors.Is(err, io.EOF):
+			p.found.flush()
 			return nil
 		case err != nil:
 			return err
@@ -131,6 +135,10 @@ func (p *output) line(line string) error {
 	p.last = number
 	if rest[0] == '-' {
 		p.found.surround(number, rest[1:])
+		return nil
+	}
+	if p.find != nil && rest[0] == ':' {
+		p.found.match(number, rest[1:], p.find(rest[1:]))
 		return nil
 	}
 	column, after := leadingNumber(rest[1:])

@@ -10,10 +10,11 @@ import (
 )
 
 func parse(r io.Reader, limit, around int) ([]Hit, bool, error) {
-	c := &collection{limit: limit, context: around}
+	all := &gathered{}
+	c := &collection{limit: limit, context: around, take: all.take}
 	p := &output{found: c, keep: func(file string) bool { return !strings.HasPrefix(file, "secret") }}
 	err := p.read(r)
-	return c.sorted(), c.truncated, err
+	return all.sorted(), c.truncated, err
 }
 
 func TestOutput(t *testing.T) {

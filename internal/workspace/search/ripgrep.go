@@ -30,7 +30,8 @@ const readPause = time.Millisecond
 // no links; a directory that is replaced by one between its look and its open
 // is beyond what can be held here.
 func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collection) (err error) {
-	args, release, err := arguments(o, filter)
+	find := columns(o)
+	args, release, err := arguments(o, filter, find == nil)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	if err := startWith(cmd); err != nil {
 		return notStarted(o, err)
 	}
-	out := &output{found: found, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
+	out := &output{found: found, find: find, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
 	if patient {
 		out.pause = func() { time.Sleep(readPause) }
 	}
@@ -80,13 +81,13 @@ func startWith(cmd *exec.Cmd) error {
 // inGit reports whether a path lies in what is called .git, which an ignore
 // file may have brought in by a negation.
 func inGit(file string) bool {
-	return strings.Contains("/"+file+"/", "/.git/")
+	return strings.Contains(file, ".git") && strings.Contains("/"+file+"/", "/.git/")
 }
 
 // arguments are the program's arguments. release removes what they name.
-func arguments(o Options, filter *files.Filter) (args []string, release func() error, err error) {
+func arguments(o Options, filter *files.Filter, column bool) (args []string, release func() error, err error) {
 	args = []string{
-		"--no-config", "--color=never", "--heading", "--null", "--line-number", "--column", "--no-context-separator",
+		"--no-config", "--color=never", "--heading", "--null", "--line-number", "--no-context-separator",
 		"--no-messages", "--no-ignore-messages", "--path-separator=/", "--no-ignore-global", "--glob=!*[" + lineBreaks + "]*",
 	}
 	above, inRepository := files.Repository(o.Dir)
@@ -95,6 +96,7 @@ func arguments(o Options, filter *files.Filter) (args []string, release func() e
 			args = append(args, name)
 		}
 	}
+	flag(column, "--column")
 	flag(o.NoIgnore, "--no-ignore")
 	flag(!o.NoIgnore && !inRepository, "--no-require-git")
 	flag(!o.NoIgnore && len(above) == 0, "--no-ignore-parent")

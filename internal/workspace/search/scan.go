@@ -58,15 +58,17 @@ func scan(ctx context.Context, o Options, found *collection) error {
 		if len(text) == 0 {
 			return nil
 		}
-		own := &collection{limit: o.MaxResults, context: o.Context}
+		all := &gathered{}
+		own := &collection{limit: o.MaxResults, context: o.Context, take: all.take}
 		own.begin(f.Path)
 		m.search(text, s, own)
-		if own.count == 0 {
+		own.flush()
+		if all.count == 0 {
 			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		found.merge(own)
+		found.merge(f.Path, all.sorted(), own.truncated)
 		if found.done {
 			return fs.SkipAll
 		}

@@ -20,9 +20,12 @@ import (
 )
 
 const (
-	defaultMaxResults = 200
-	maxContext        = 100
-	maxQueryBytes     = 16 << 10
+	// DefaultMaxResults is how many hits there are unless somebody asks for
+	// more.
+	DefaultMaxResults = 200
+
+	maxContext    = 100
+	maxQueryBytes = 16 << 10
 	// maxSnippet is how much of a line is shown.
 	maxSnippet = 1000
 )
@@ -40,6 +43,10 @@ type Options struct {
 	Context     int   // lines to show before and after each hit, at most 100
 	MaxResults  int   // 0 means 200
 	MaxFileSize int64 // larger files are passed over; 0 means no limit, and 64 MiB for the scanner
+
+	// Live are texts that count in place of the files of their paths: what an
+	// editor has not saved. They are searched by the scanner.
+	Live map[string]string
 
 	// RG is the path of ripgrep, such as FindRipgrep returns. Without it the
 	// scanner is used.
@@ -75,23 +82,50 @@ type Result struct {
 	Engine    Engine `json:"engine"`
 }
 
+// Taker takes hits of one file. It is called several times for a file with
+// many, one call after the other, and for files in whatever order they are
+// found. The hits are its own only until it returns. With false it takes no
+// more, and says that not all of these were taken.
+type Taker func(file string, hits []Hit) bool
+
 // Search returns the lines that match, one hit a line. Files whose path holds a
 // line break are passed over, as are binary ones and those that cannot be
 // read. It returns when its child process and goroutines have gone.
 func Search(ctx context.Context, o Options) (Result, error) {
+	all := &gathered{}
+	r, err := Find(ctx, o, all.take)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Hits = all.sorted()
+	return r, nil
+}
+
+// Find is Search for whoever wants the hits as they are found; the result has
+// none.
+func Find(ctx context.Context, o Options, take Taker) (Result, error) {
 	if err := o.complete(); err != nil {
 		return Result{}, err
+	}
+	found := &collection{limit: o.MaxResults, context: o.Context, take: take}
+	if len(o.Live) > 0 {
+		if err := o.scanLive(ctx, found); err != nil {
+			return Result{}, err
+		}
 	}
 	filter, err := files.NewFilter(o.Scope)
 	if err != nil {
 		return Result{}, err
 	}
-	found := &collection{limit: o.MaxResults, context: o.Context}
 	engine := Ripgrep
 	if o.RG == "" {
 		engine = Scanner
+	}
+	switch {
+	case found.done:
+	case o.RG == "":
 		err = scan(ctx, o, found)
-	} else {
+	default:
 		err = ripgrep(ctx, o, filter, found)
 	}
 	if ctx.Err() != nil && !found.done {
@@ -100,7 +134,7 @@ func Search(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, bridge.AsError(err)
 	}
-	return Result{Hits: found.sorted(), Truncated: found.truncated, Engine: engine}, nil
+	return Result{Truncated: found.truncated, Engine: engine}, nil
 }
 
 func (o *Options) complete() error {
@@ -124,7 +158,7 @@ func (o *Options) complete() error {
 		return &bridge.Error{Code: bridge.CodeInternal, Cause: errors.New("search without a directory")}
 	}
 	if o.MaxResults == 0 {
-		o.MaxResults = defaultMaxResults
+		o.MaxResults = DefaultMaxResults
 	}
 	return nil
 }

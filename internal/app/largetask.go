@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// Orchestrate does a task in parts, as the command of that name does. The
+// configuration's bound on turns at a time holds for it too.
+func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResult, error) {
+	b, end, err := c.begin(ctx, t.Depth)
+	if err != nil {
+		return mcp.LargeResult{}, err
+	}
+	defer end()
+	out := mcp.LargeResult{Notice: b.Answers.Notice}
+	opts := b.Orchestration(Orchestrating{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, orchestrate.Options{
+		Task: t.Task, Concurrency: min(t.Concurrency, b.opts.Config.Engine.MaxConcurrent), Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
+		Watch: func(e orchestrate.Event) {
+			if e.Plan != nil {
+				out.Plan = planParts(*e.Plan)
+			}
+			if line := eventLine(e); line != "" {
+				t.Watch(line)
+			}
+		},
+	})
+	r, err := orchestrate.Run(ctx, opts)
+	if err != nil {
+		if r.Run != "" && bridge.CodeOf(err) != bridge.CodeDenied {
+			e := *bridge.AsError(err)
+			if e.Remedy == "" {
+				e.Remedy = "go on with `copilot-bridge orchestrate --resume " + r.Run + "`"
+			}
+			err = &e
+		}
+		return mcp.LargeResult{}, err
+	}
+	return largeResult(out, r), nil
+}
+
+func planParts(p orchestrate.TaskPlan) []mcp.Part {
+	var out []mcp.Part
+	for _, t := range p.Tasks {
+		out = append(out, mcp.Part{ID: t.ID, Description: t.Description, Complexity: string(t.EstimatedComplexity), DependsOn: p.Dependencies[t.ID]})
+	}
+	return out
+}
+
+func largeResult(out mcp.LargeResult, r orchestrate.Result) mcp.LargeResult {
+	out.Success, out.Summary, out.Files, out.Run = r.Success, r.Summary, r.Files, r.Run
+	out.Usage, out.CriticalPath, out.KeptBranches = usage(r.Usage), r.CriticalPath, r.Kept
+	out.DurationMs, out.SequentialMs, out.Speedup = r.Duration.Milliseconds(), r.Sequential.Milliseconds(), r.Speedup
+	for _, t := range r.Tasks {
+		part := mcp.PartDone{ID: t.ID, State: string(t.State), Summary: t.Summary, Error: t.Reason, Files: t.Files, ToolCalls: t.Tools, Denied: t.Denied,
+			Usage: usage(t.Usage), DurationMs: t.Duration.Milliseconds(), Session: t.Session, HeldBack: t.HeldBack, Branch: t.Branch}
+		if t.Error != nil {
+			part.Error = t.Error.Error()
+		}
+		out.Tasks = append(out.Tasks, part)
+	}
+	for _, c := range r.Conflicts {
+		out.Conflicts = append(out.Conflicts, mcp.Conflict{Paths: c.Paths, Resolved: c.Resolved, Message: c.Message})
+	}
+	if r.Merge != nil {
+		out.Branch = r.Merge.Branch
+	}
+	return out
+}
+
+func usage(u bridge.Usage) mcp.Usage {
+	return mcp.Usage{Model: u.Model, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens}
+}
+
+// eventLine is what somebody who waits for a run wants to hear of an event.
+func eventLine(e orchestrate.Event) string {
+	who := "part " + e.Task
+	switch e.Type {
+	case orchestrate.RunStarted:
+		return "run " + e.Run + ": planning"
+	case orchestrate.PlanReady:
+		var ids []string
+		for _, t := range e.Plan.Tasks {
+			ids = append(ids, t.ID)
+		}
+		return fmt.Sprintf("plan of %d parts: %s", len(ids), strings.Join(ids, ", "))
+	case orchestrate.TaskStarted:
+		return who + " started"
+	case orchestrate.TaskProgress:
+		if e.Task == "" {
+			who = "planning"
+		}
+		if e.Text == "" {
+			return ""
+		}
+		return who + ": " + e.Text
+	case orchestrate.TaskRetry:
+		return who + " is tried again: " + e.Error.Error()
+	case orchestrate.TaskCompleted:
+		if e.Result.Error != nil {
+			return who + " failed: " + e.Result.Error.Error()
+		}
+		return fmt.Sprintf("%s done: %d files", who, len(e.Result.Files))
+	case orchestrate.TaskSkipped:
+		return who + " skipped: " + e.Text
+	case orchestrate.Conflicted:
+		return "conflict in " + strings.Join(e.Conflict.Paths, ", ")
+	case orchestrate.MergeStarted:
+		return "putting the work together"
+	case orchestrate.Noticed, orchestrate.PlanCompleted:
+		return e.Text
+	case orchestrate.Joined, orchestrate.MergeDone:
+	}
+	return ""
+}

@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+)
+
+// extensionID is what VS Code calls the extension.
+const extensionID = "copilot-bridge.copilot-bridge"
+
+// editorWithin is how long an editor's command may take.
+const editorWithin = 2 * time.Minute
+
+// editors are the programs that install extensions, in the order of preference.
+var editors = []string{"code", "code-insiders", "codium", "code-server"}
+
+// vscodeOptions are the flags of register and unregister vscode.
+type vscodeOptions struct {
+	vsix, editor string
+	json         bool
+}
+
+func (p *program) registerVSCodeCommand() *cobra.Command {
+	o := &vscodeOptions{}
+	cmd := &cobra.Command{
+		Use:   "vscode",
+		Short: "Install the extension in VS Code",
+		Long: `Install the Copilot Bridge extension in VS Code, so that Copilot's models there answer
+OpenAI's and Anthropic's APIs; see docs/vscode.md. The extension is a file that is
+made for this platform: it is looked for beside this program and in the bridge's
+home. The first of ` + strings.Join(editors, ", ") + ` on the PATH installs it.
+
+What is installed already is replaced. copilot-bridge unregister vscode removes it.
+
+` + exitHelp,
+		Example: `  copilot-bridge register vscode
+  copilot-bridge register vscode --vsix ~/Downloads/` + vsixName() + `
+  copilot-bridge register vscode --editor code-server`,
+		Args:              takes(cobra.NoArgs, "no arguments"),
+		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runRegisterVSCode(cmd, o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&o.vsix, "vsix", "", "`FILE` with the extension")
+	p.must(cmd.MarkFlagFilename("vsix", "vsix"))
+	p.vscodeFlags(cmd, o)
+	return cmd
+}
+
+func (p *program) unregisterVSCodeCommand() *cobra.Command {
+	o := &vscodeOptions{}
+	cmd := &cobra.Command{
+		Use:   "vscode",
+		Short: "Remove the extension from VS Code",
+		Long: `Remove the Copilot Bridge extension from VS Code. Windows that are open go on with it
+until they are reloaded.
+
+` + exitHelp,
+		Example: `  copilot-bridge unregister vscode
+  copilot-bridge unregister vscode --editor codium`,
+		Args:              takes(cobra.NoArgs, "no arguments"),
+		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runUnregisterVSCode(cmd, o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	p.vscodeFlags(cmd, o)
+	return cmd
+}
+
+func (p *program) vscodeFlags(cmd *cobra.Command, o *vscodeOptions) {
+	cmd.Flags().StringVar(&o.editor, "editor", "", "`PROGRAM` of the editor, by name or path")
+	cmd.Flags().BoolVar(&o.json, "json", false, "write the result as a line of JSON")
+	p.must(cmd.RegisterFlagCompletionFunc("editor", fixedCompletions(editors)))
+}
+
+// registered is what became of it.
+type registered struct {
+	Extension string `json:"extension"`
+	Editor    string `json:"editor"`
+	VSIX      string `json:"vsix,omitempty"`
+	Installed bool   `json:"installed"`
+	Before    bool   `json:"before"` // it was installed before
+}
+
+func (p *program) runRegisterVSCode(cmd *cobra.Command, o *vscodeOptions) error {
+	cfg, err := p.load(nil)
+	if err != nil {
+		return err
+	}
+	ctx, in := p.interruptible(cmd.Context())
+	defer in.stop()
+	vsix, err := p.findVSIX(cfg, o.vsix)
+	if err != nil {
+		return err
+	}
+	editor, err := p.findEditor(o.editor, "install "+vsix)
+	if err != nil {
+		return err
+	}
+	before, err := p.hasExtension(ctx, editor)
+	if err != nil {
+		return err
+	}
+	if _, err := p.runEditor(ctx, editor, "--install-extension", vsix, "--force"); err != nil {
+		return err
+	}
+	has, err := p.hasExtension(ctx, editor)
+	if err == nil && !has {
+		err = &bridge.Error{Code: bridge.CodeInternal, Message: editor + " says that it has installed the extension, but does not list it"}
+	}
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return p.printJSON(registered{extensionID, editor, vsix, true, before})
+	}
+	return p.print("✓ the extension is installed with " + editor + "\n  Reload the windows that are open, then run “Bridge: Enable” from the command palette.\n")
+}
+
+func (p *program) runUnregisterVSCode(cmd *cobra.Command, o *vscodeOptions) error {
+	if _, err := p.load(nil); err != nil {
+		return err
+	}
+	ctx, in := p.interruptible(cmd.Context())
+	defer in.stop()
+	editor, err := p.findEditor(o.editor, "uninstall “Copilot Bridge”")
+	if err != nil {
+		return err
+	}
+	before, err := p.hasExtension(ctx, editor)
+	if err == nil && before {
+		_, err = p.runEditor(ctx, editor, "--uninstall-extension", extensionID)
+	}
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return p.printJSON(registered{Extension: extensionID, Editor: editor, Before: before})
+	}
+	if !before {
+		return p.print("the extension is not installed in " + editor + "\n")
+	}
+	return p.print("✓ the extension is removed from " + editor + "\n")
+}
+
+// vsixName is what the extension for this platform is called.
+func vsixName() string {
+	system := map[string]string{"windows": "win32"}[runtime.GOOS]
+	if system == "" {
+		system = runtime.GOOS
+	}
+	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	return "copilot-bridge-" + system + "-" + arch + ".vsix"
+}
+
+// findVSIX finds the extension's file. It cannot be part of this program, of
+// which it holds a copy.
+func (p *program) findVSIX(cfg *config.Config, given string) (string, error) {
+	if given != "" {
+		if !filepath.IsAbs(given) {
+			given = filepath.Join(p.env.Dir, given)
+		}
+		if info, err := os.Stat(given); err != nil || !info.Mode().IsRegular() {
+			return "", &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no file " + given, Remedy: "name the extension's .vsix file"}
+		}
+		return given, nil
+	}
+	beside := filepath.Dir(p.env.Executable)
+	looked := []string{filepath.Join(beside, vsixName()), filepath.Join(beside, "..", "build", "vsix", vsixName()), cfg.Path("vscode", vsixName())}
+	for _, path := range looked {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return filepath.Clean(path), nil
+		}
+	}
+	return "", &bridge.Error{Code: bridge.CodeNotFound, Message: "the extension " + vsixName() + " is neither beside this program nor in " + cfg.Path("vscode"),
+		Remedy: "give it with --vsix FILE; `make vsix` builds it"}
+}
+
+// findEditor finds the program that installs extensions. by is what to do by
+// hand if there is none.
+func (p *program) findEditor(given, by string) (string, error) {
+	names := editors
+	if given != "" {
+		names = []string{given}
+	}
+	for _, name := range names {
+		if path := p.lookPath(name); path != "" {
+			return path, nil
+		}
+	}
+	message := "none of " + strings.Join(editors, ", ") + " is on the PATH"
+	if given != "" {
+		message = given + " is not there, or cannot be run"
+	}
+	return "", &bridge.Error{Code: bridge.CodeNotFound, Message: message,
+		Remedy: "in VS Code run “Shell Command: Install 'code' command in PATH” from the command palette, or " + by + " in its Extensions view"}
+}
+
+// lookPath finds a program as a shell with our environment would.
+func (p *program) lookPath(name string) string {
+	if strings.ContainsAny(name, `/\`) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(p.env.Dir, name)
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+		return ""
+	}
+	for _, dir := range filepath.SplitList(p.env.get("PATH")) {
+		if dir == "" || !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// hasExtension says whether an editor has the extension.
+func (p *program) hasExtension(ctx context.Context, editor string) (bool, error) {
+	out, err := p.runEditor(ctx, editor, "--list-extensions")
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(strings.Fields(out), func(id string) bool { return strings.EqualFold(id, extensionID) }), nil
+}
+
+// runEditor runs an editor's command and returns what it prints.
+func (p *program) runEditor(ctx context.Context, editor string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, editorWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, editor, args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = p.editorEnviron(), p.env.Dir, time.Second
+	var out, fault bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &fault
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return "", context.Cause(ctx)
+		}
+		text := strings.TrimSpace(fault.String())
+		if i := len(text) - 2000; i > 0 {
+			text = "…" + strings.ToValidUTF8(text[i:], "")
+		}
+		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%s %s failed", editor, args[0]), Cause: errors.Join(err, errors.New(text)),
+			Remedy: "try the same command by hand"}
+	}
+	return out.String(), nil
+}
+
+// editorEnviron is the environment without the bridge's secrets.
+func (p *program) editorEnviron() []string {
+	return slices.DeleteFunc(slices.Clone(p.env.Environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return strings.HasPrefix(name, "COPILOT_") || strings.HasPrefix(name, "OPENCLAW_") || strings.HasPrefix(name, "ABP_")
+	})
+}

@@ -1,0 +1,47 @@
+// Package gateway tests, on OpenClaw's real gateway, what the bridge does with
+// it: the client and its ways through trouble, the memory that comes from
+// there, and loops of agents that call each other. `make test-openclaw` runs
+// it.
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// binary is the program under test; TestMain sets it where the tests run.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	if os.Getenv("COPILOT_BRIDGE_TEST_OPENCLAW") == "" {
+		return m.Run() // nothing to build: all are skipped
+	}
+	dir, err := os.MkdirTemp("", "copilot-bridge-gateway-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	binary = filepath.Join(dir, "copilot-bridge")
+	build := exec.Command("go", "build", "-o", binary, "../../../cmd/copilot-bridge")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the program:", err)
+		return 1
+	}
+	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}

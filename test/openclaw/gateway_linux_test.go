@@ -1,0 +1,31 @@
+package openclaw
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+)
+
+// What the other tests stand on: the pinned OpenClaw, a gateway that answers
+// to its token alone, and that ends without leaving anything.
+func TestGatewayStartsAndStops(t *testing.T) {
+	u := openclawtest.NewUser(t)
+	if got := u.Run(t, "--version"); !strings.Contains(got, openclawtest.Version) {
+		t.Errorf("openclaw --version says %q", got)
+	}
+	g := u.Start(t)
+	if code, body, err := g.Do(t.Context(), http.MethodGet, "/health", nil); err != nil || code != http.StatusOK {
+		t.Errorf("%d %s %v", code, body, err)
+	}
+	if _, err := g.Invoke(t.Context(), "nonesuch", nil); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("%v", err)
+	}
+	stranger := &openclawtest.Gateway{URL: g.URL, Token: "wrong"}
+	if _, err := stranger.Invoke(t.Context(), "nonesuch", nil); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("%v", err)
+	}
+	g.Stop(t)
+	openclawtest.NoneLeft(t, u.Home)
+}

@@ -1,0 +1,46 @@
+// Package openclaw tests the bridge with the real OpenClaw: its gateway, its
+// agent and its command line, against the built binary and the real Copilot
+// runtime; the rehearsal model gives the words. `make test-openclaw` runs it.
+package openclaw
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// binary is the program under test; TestMain sets it where the tests run.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	if os.Getenv("COPILOT_BRIDGE_TEST_OPENCLAW") == "" {
+		return m.Run() // nothing to build: all are skipped
+	}
+	dir, err := os.MkdirTemp("", "copilot-bridge-openclaw-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	binary = filepath.Join(dir, "copilot-bridge")
+	build := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the program:", err)
+		return 1
+	}
+	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
