@@ -132,18 +132,18 @@ func (p *parser) hunks(s *section) error {
 // hunkLines reads as many lines as the header of h says.
 func (p *parser) hunkLines(h *gitdiff.TextFragment, start int) error {
 	const remedy = "Make the counts in the @@ line match the lines of the hunk: context and removed lines on the left, context and added lines on the right."
-	for old, new := h.OldLines, h.NewLines; old > 0 || new > 0; {
+	for from, to := h.OldLines, h.NewLines; from > 0 || to > 0; {
 		line := p.peek()
 		if line == "" {
-			return p.errorf(start, remedy, "the hunk is cut off: %d old and %d new lines are missing", old, new)
+			return p.errorf(start, remedy, "the hunk is cut off: %d old and %d new lines are missing", from, to)
 		}
 		if !strings.HasSuffix(line, "\n") {
 			return p.errorf(p.line, "End the diff with a newline.", "the last line of the diff does not end")
 		}
 		switch line[0] {
 		case ' ', '\n': // an empty line is empty context, as newer GNU diffs write it
-			old--
-			new--
+			from--
+			to--
 			h.Lines = append(h.Lines, gitdiff.Line{Op: gitdiff.OpContext, Line: strings.TrimPrefix(line, " ")})
 			if h.LinesAdded+h.LinesDeleted == 0 {
 				h.LeadingContext++
@@ -151,12 +151,12 @@ func (p *parser) hunkLines(h *gitdiff.TextFragment, start int) error {
 				h.TrailingContext++
 			}
 		case '-':
-			old--
+			from--
 			h.Lines = append(h.Lines, gitdiff.Line{Op: gitdiff.OpDelete, Line: line[1:]})
 			h.LinesDeleted++
 			h.TrailingContext = 0
 		case '+':
-			new--
+			to--
 			h.Lines = append(h.Lines, gitdiff.Line{Op: gitdiff.OpAdd, Line: line[1:]})
 			h.LinesAdded++
 			h.TrailingContext = 0
@@ -167,9 +167,9 @@ func (p *parser) hunkLines(h *gitdiff.TextFragment, start int) error {
 			dropNewline(h)
 		default:
 			return p.errorf(p.line, remedy, "the line is no part of a hunk, but the hunk that begins in line %d still lacks %d old and %d new lines",
-				start, old, new)
+				start, from, to)
 		}
-		if old < 0 || new < 0 {
+		if from < 0 || to < 0 {
 			return p.errorf(start, remedy, "the hunk has other counts than its @@ line says")
 		}
 		p.advance(line)
