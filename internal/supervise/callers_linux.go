@@ -10,8 +10,10 @@ import (
 
 // Callers returns the values that a variable has in the environments of those
 // who may have called this process: the processes above it, and those that are
-// connected to one above it. The environment alone does not tell, because a
-// server that is called starts others with an environment of its own.
+// connected to the nearest one above it that listens. The environment alone
+// does not tell, because a server that is called starts others with an
+// environment of its own. Those further up have started that server and hand
+// no calls on; one may be what our own programs talk to, such as a model.
 //
 // ignore is for command lines which are known to call nobody. What cannot be
 // read, such as processes of other users, is passed over.
@@ -31,6 +33,9 @@ func Callers(variable string, ignore func(args []string) bool) []string {
 	for _, pid := range above {
 		if v, ok := variableOf(pid, variable); ok {
 			found = append(found, v)
+		}
+		if len(ports) > 0 {
+			continue
 		}
 		for _, inode := range socketsOf(pid) {
 			if port, ok := listening[inode]; ok {
