@@ -109,7 +109,7 @@ func TestCallers(t *testing.T) {
 	if got := called(); got != "marks []" {
 		t.Errorf("nobody is connected: %s", got)
 	}
-	client := func(args []string, env ...string) func() {
+	to := func(address string, args []string, env ...string) func() {
 		t.Helper()
 		_, out, end := part(t, "client", env, append([]string{address}, args...)...)
 		if got := line(t, out); got != "connected" {
@@ -117,7 +117,15 @@ func TestCallers(t *testing.T) {
 		}
 		return end
 	}
+	client := func(args []string, env ...string) func() { return to(address, args, env...) }
 	client(nil) // somebody without a mark
+	// What is above the server may listen too, but hands no calls on.
+	above, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = above.Close() }()
+	to(above.Addr().String(), nil, "TEST_MARK=8")
 	first := client(nil, "TEST_MARK=1")
 	client([]string{"reader"}, "TEST_MARK=7") // which calls nobody
 	if got := called(); got != "marks [1]" {
