@@ -625,13 +625,12 @@ func TestWindowWithSeveralFolders(t *testing.T) {
 	// Folders come and go without a restart.
 	settled := func(want int) {
 		t.Helper()
-		for range 100 {
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 			if len(result[struct {
 				Folders []struct{ Name string }
 			}](w, "bridge.status", object{}).Folders) == want {
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
 		t.Fatalf("there are not %d folders", want)
 	}
@@ -669,12 +668,11 @@ func TestWindowHealth(t *testing.T) {
 			var s editor.State
 			return json.Unmarshal(p, &s) == nil && s.Copilot == want
 		})
-		for range 200 {
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 			code, body := w.get("/healthz")
 			if code == http.StatusOK && strings.Contains(body, `"copilot":"`+string(want)+`"`) && strings.Contains(body, `"ok":true`) {
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
 		_, body := w.get("/healthz")
 		t.Errorf("want %s, health is %s", want, body)
