@@ -221,7 +221,14 @@ func TestEndOfInput(t *testing.T) {
 // not kept without end.
 func TestSlowReader(t *testing.T) {
 	big := strings.Repeat("x", 1<<10)
+	reading, said := make(chan struct{}), make(chan struct{})
 	x := &editortest.Extension{Models: []editor.Model{{ID: "m"}}, Chat: func(ctx context.Context, r editor.ChatRequest, say func(editor.Part)) *editor.Fault {
+		defer close(said)
+		say(editor.Part{Type: editor.PartText, Text: "first"})
+		select {
+		case <-reading: // so none of the rest is taken together with it
+		case <-ctx.Done():
+		}
 		for i := 0; i < 80 && ctx.Err() == nil; i++ {
 			say(editor.Part{Type: editor.PartText, Text: big})
 		}
@@ -230,23 +237,27 @@ func TestSlowReader(t *testing.T) {
 	c := editortest.Connect(t, x, nil)
 	c.Bound(64 << 10)
 	var last error
+	read := 0
 	for _, err := range c.Chat(t.Context(), editor.ChatRequest{}, time.Minute) {
 		if err != nil {
 			last = err
 			continue
 		}
-		if len(x.Calls("lm.models")) > 0 {
+		if read++; read > 1 {
 			continue
 		}
-		// The reader is busy for as long as it takes all of them to come.
-		for range 80 {
-			if _, err := c.Models(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+		close(reading)
+		<-said
+		// What is answered now comes behind all of them.
+		if _, err := c.Models(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if bridge.CodeOf(last) != bridge.CodeBusy {
 		t.Errorf("ended with %v", last)
+	}
+	if read != 1 {
+		t.Errorf("read %d parts", read)
 	}
 }
 
