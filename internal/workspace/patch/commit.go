@@ -214,7 +214,7 @@ func (b *book) carryOut(r *record, i int, stages map[string]*os.Root) error {
 		if err := b.backUp(s, stages); err != nil {
 			return err
 		}
-		return b.root.Rename(s.temp, s.path)
+		return b.replace(s, stages)
 	case stepCreate:
 		return b.place(r, i)
 	}
@@ -239,10 +239,33 @@ func (b *book) backUp(s *step, stages map[string]*os.Root) error {
 	if err != nil {
 		return err
 	}
-	if !os.SameFile(now, s.seen) || now.Size() != s.seen.Size() || !now.ModTime().Equal(s.seen.ModTime()) {
+	if !s.asSeen(now) {
 		return &changedError{path: s.path, reason: reasonChanged}
 	}
 	return nil
+}
+
+// asSeen tells whether a file is the one that was read, unchanged.
+func (s *step) asSeen(now fs.FileInfo) bool {
+	return os.SameFile(now, s.seen) && now.Size() == s.seen.Size() && now.ModTime().Equal(s.seen.ModTime())
+}
+
+// replace puts the new file in the place of the old one, which has been backed
+// up. Where the two can change places, what came away is looked at: if another
+// program was quicker, its file is what an undo has to restore.
+func (b *book) replace(s *step, stages map[string]*os.Root) error {
+	stage, staged := stages[path.Dir(s.temp)], path.Base(s.temp)
+	if err := exchange(stage, staged, b.root, s.path); err != nil {
+		return b.root.Rename(s.temp, s.path) // the file system cannot, or the old one had to be moved away
+	}
+	old, err := stage.Lstat(staged)
+	if err != nil || s.asSeen(old) {
+		return err
+	}
+	if err := stage.Rename(staged, path.Base(s.backup)); err != nil {
+		return err
+	}
+	return &changedError{path: s.path, reason: reasonChanged}
 }
 
 // place puts a new file where there is none, and never over another that has
