@@ -13,7 +13,7 @@ import (
 )
 
 // commit carries the plan's steps out: journal first, then all new files into
-// staging directories, then file by file into place. Old files are kept by a
+// a staging directory, then file by file into place. Old files are kept by a
 // second name until all is done. If anything fails, everything is undone.
 func (b *book) commit(ctx context.Context, p *plan, sync bool) error {
 	if len(p.steps) == 0 {
@@ -63,10 +63,9 @@ func failed(err error) error {
 	}
 }
 
-// assignStages decides where new and old files are kept: in a directory at the
-// top of the workspace for each of those who share the work, or, since files
-// cannot be moved between file systems, beside the file where another one is
-// mounted. One directory for all would have everybody wait for its lock.
+// assignStages decides where new and old files are kept: in one directory at
+// the top of the workspace, or, since files cannot be moved between file
+// systems, beside the file where another one is mounted.
 func (r *record) assignStages(d *disk) error {
 	name := newStage()
 	top, err := d.dir(".")
@@ -74,12 +73,11 @@ func (r *record) assignStages(d *disk) error {
 		return err
 	}
 	made := map[string]bool{}
-	parts := parts(len(r.steps))
 	for i, s := range r.steps {
 		if s.kind == stepMkdir || s.kind == stepRmdir {
 			continue
 		}
-		stage := name + "-" + strconv.Itoa(i*parts/len(r.steps))
+		stage := name
 		dir := path.Dir(s.path)
 		seen, err := d.dir(dir)
 		for err == nil && seen.lead != leadDir {
@@ -90,7 +88,7 @@ func (r *record) assignStages(d *disk) error {
 			return err
 		}
 		if !sameDevice(seen.info, top.info) {
-			stage = path.Join(dir, stage)
+			stage = path.Join(dir, name)
 		}
 		if !made[stage] {
 			made[stage] = true
@@ -124,20 +122,21 @@ func (b *book) openStages(r *record) (stages map[string]*os.Root, err error) {
 // stage writes the new files. Until it is done the workspace's own files have
 // not been touched.
 func (b *book) stage(ctx context.Context, r *record, stages map[string]*os.Root) error {
-	err := share(len(r.steps), func(i int) error {
-		s := r.steps[i]
+	for _, s := range r.steps {
 		if s.temp == "" {
-			return nil
+			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("apply the diff: %w", err)
 		}
-		return stageFile(stages[path.Dir(s.temp)], path.Base(s.temp), s.out, r.sync)
-	})
-	if err == nil && r.sync {
+		if err := stageFile(stages[path.Dir(s.temp)], path.Base(s.temp), s.out, r.sync); err != nil {
+			return err
+		}
+	}
+	if r.sync {
 		return syncTree(b.root, r)
 	}
-	return err
+	return nil
 }
 
 func stageFile(dir *os.Root, name string, out *outcome, sync bool) error {
@@ -165,27 +164,15 @@ func stageFile(dir *os.Root, name string, out *outcome, sync bool) error {
 	return err
 }
 
-// run carries out the steps in order: files that go, directories, files that
-// come. Of the files none depends on another of its kind, so those who share
-// the work need not wait for each other.
+// run carries out the steps in order. One goroutine is enough: the file
+// system's own locks leave nothing for a second one.
 func (b *book) run(r *record, stages map[string]*os.Root) error {
-	for from := 0; from < len(r.steps); {
-		to := from + 1
-		for to < len(r.steps) && r.steps[to].alike(r.steps[from]) {
-			to++
-		}
-		if err := share(to-from, func(i int) error { return b.carryOut(r, from+i, stages) }); err != nil {
+	for i := range r.steps {
+		if err := b.carryOut(r, i, stages); err != nil {
 			return err
 		}
-		from = to
 	}
 	return nil
-}
-
-// alike tells whether two steps may be carried out in either order.
-func (s *step) alike(other *step) bool {
-	writes := func(k stepKind) bool { return k == stepReplace || k == stepCreate }
-	return s.kind == stepRemove && other.kind == stepRemove || writes(s.kind) && writes(other.kind)
 }
 
 func (b *book) carryOut(r *record, i int, stages map[string]*os.Root) error {
@@ -283,15 +270,9 @@ func (b *book) place(r *record, i int) error {
 	} else if !isMissing(statErr) {
 		return errors.Join(err, statErr)
 	}
-	if err := b.noteMoved(r, i); err != nil {
+	if err := b.note(journalMoved+" "+strconv.Itoa(i), r.sync); err != nil {
 		return err
 	}
-	return b.root.Rename(s.temp, s.path)
-}
-
-func (b *book) noteMoved(r *record, i int) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	r.moved[i] = true
-	return b.note(journalMoved+" "+strconv.Itoa(i), r.sync)
+	return b.root.Rename(s.temp, s.path)
 }

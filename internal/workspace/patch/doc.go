@@ -32,9 +32,8 @@
 //
 // # Crashes
 //
-// New files are written to staging directories at the top of the workspace, one
-// for each goroutine that shares the work, old ones get a second name there,
-// and a journal outside the workspace says how to
+// New files are written to a staging directory at the top of the workspace, old
+// ones get a second name there, and a journal outside the workspace says how to
 // undo it all before the first file is put in place. If the process is killed
 // at any point, Recover or the next Apply restores the old tree, or, where the
 // new one was complete, tidies up. With Options.Sync the same holds for a

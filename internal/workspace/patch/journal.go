@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
@@ -38,7 +37,6 @@ type book struct {
 	path   string
 	unlock func() error
 	link   func(oldname, newname string) error // the root's; tests do without hard links
-	mu     sync.Mutex                          // held while a move is noted
 }
 
 // openJournal locks the workspace and undoes what a process that died in the

@@ -86,13 +86,12 @@ func withExec(perm fs.FileMode, mode uint32) fs.FileMode {
 }
 
 // sums fills in the hashes of what will be there.
-func (p *plan) sums() error {
-	return share(len(p.outcomes), func(i int) error {
-		if out := p.outcomes[i]; out.section.deleted != yes {
+func (p *plan) sums() {
+	for _, out := range p.outcomes {
+		if out.section.deleted != yes {
 			out.change.SHA256 = sum(out.data)
 		}
-		return nil
-	})
+	}
 }
 
 // sum is the SHA-256 of a file's contents in hexadecimal.

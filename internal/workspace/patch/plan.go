@@ -98,7 +98,8 @@ func newPlan(ctx context.Context, root *os.Root, sections []*section, opts Optio
 			return nil, err
 		}
 	}
-	return p, p.sums()
+	p.sums()
+	return p, nil
 }
 
 func safeNames(s *section) error {

@@ -74,14 +74,10 @@ func (b *book) undoStep(s *step, moved bool) error {
 
 // tidy removes what was only needed meanwhile. The journal goes last.
 func (b *book) tidy(r *record) error {
-	err := among(min(len(r.stages), maxParts), len(r.stages), func(i int) error {
-		if err := b.root.RemoveAll(r.stages[i]); err != nil {
-			return fmt.Errorf("remove %s: %w", r.stages[i], err)
+	for _, dir := range r.stages {
+		if err := b.root.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove %s: %w", dir, err)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	return b.remove()
 }
