@@ -176,7 +176,7 @@ func compareSearch(b *testing.B, c *bus, dir, rg string, o search.Options) {
 	o.MaxResults = 1 << 30
 	var got struct{ Result search.Result }
 	c.search(b, o, &got)
-	bare, ours, ratio := compare(6, func() time.Duration { return bareRipgrep(b, dir, rg, o) },
+	bare, ours, ratio := compare(20, func() time.Duration { return bareRipgrep(b, dir, rg, o) },
 		func() time.Duration { return c.search(b, o, nil) })
 	report(fmt.Sprintf("tool bus, %.16s, %d hits", o.Query, len(got.Result.Hits)), ms(bare), ms(ours), fmt.Sprintf("%.2f×", ratio), "≤ 1.1×", ratio <= 1.1)
 }
