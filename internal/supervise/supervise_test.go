@@ -64,7 +64,7 @@ func startTree(dir string) (*exec.Cmd, []string, *Tree, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	place, err := tree.Place(dir + "-places")
+	place, err := tree.Place(dir+"-places", "of-")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(place, "state"), nil, 0o600)
 	}

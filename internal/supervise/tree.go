@@ -59,9 +59,10 @@ func NewTree(dir, self string) (*Tree, error) {
 }
 
 // Place makes a directory in parent that is removed when the tree has ended,
-// by whoever is left: the bridge, the supervisor, or a later bridge.
-func (t *Tree) Place(parent string) (string, error) {
-	at, err := filepath.Abs(filepath.Join(parent, t.id))
+// by whoever is left: the bridge, the supervisor, or a later bridge. Its name
+// begins with prefix, for those who wonder whose it is. A tree has one.
+func (t *Tree) Place(parent, prefix string) (string, error) {
+	at, err := filepath.Abs(filepath.Join(parent, prefix+t.id))
 	if err != nil {
 		return "", err
 	}
@@ -72,12 +73,12 @@ func (t *Tree) Place(parent string) (string, error) {
 	return at, nil
 }
 
-// clearPlace removes the place of a tree. Nothing else bears the name of its id.
+// clearPlace removes the place of a tree. Nothing else has its id in its name.
 func clearPlace(place, id string) error {
 	if place == "" {
 		return nil
 	}
-	if filepath.Base(place) != id || !filepath.IsAbs(place) {
+	if !strings.HasSuffix(filepath.Base(place), id) || !filepath.IsAbs(place) {
 		return fmt.Errorf("%s is not the place of tree %s", place, id)
 	}
 	return os.RemoveAll(place)

@@ -171,12 +171,17 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make the runtime's directory", Cause: err,
 			Remedy: "make sure that " + h.opts.Home + " can be written"}
 	}
+	temp, err := h.temp(tree)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make a temporary directory for the runtime", Cause: err,
+			Remedy: "make sure that " + os.TempDir() + " can be written, or set TMPDIR to a directory that can"}
+	}
 	path, args, env := tree.Command(h.opts.Runtime)
 	opts := copilot.ClientOptions{
 		Connection:      copilot.StdioConnection{Path: path, Args: args},
 		BaseDirectory:   home,
 		LogLevel:        runtimeLogLevel(h.opts.LogLevel),
-		Env:             slices.Concat(h.environment(), env),
+		Env:             slices.Concat(h.environment(), temp, env),
 		GitHubToken:     h.opts.Token,
 		UseLoggedInUser: copilot.Bool(h.opts.UseLogin && h.opts.Token == ""),
 		ClientInfo:      &copilot.ClientInfo{ApplicationName: "copilot-bridge", ApplicationVersion: h.opts.Version},
@@ -214,7 +219,7 @@ func (h *host) home(tree *supervise.Tree) (string, error) {
 	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return "", err
 	}
-	at, err := tree.Place(filepath.Join(h.opts.Home, "chats"))
+	at, err := tree.Place(filepath.Join(h.opts.Home, "chats"), "")
 	if err != nil {
 		return "", err
 	}
@@ -222,6 +227,21 @@ func (h *host) home(tree *supervise.Tree) (string, error) {
 		h.opts.Logger.Debug("the logs of chats end with them", "error", err) // Windows allows it to some only
 	}
 	return at, nil
+}
+
+// tempPrefix begins the name of an agent runtime's temporary directory.
+const tempPrefix = "copilot-bridge-"
+
+// temp gives the agent a temporary directory of its own, which goes with the
+// process. The runtime puts long outputs of tools there, for everybody on the
+// machine to read and for ever, and so do the programs that it runs. It is at
+// the top of the usual one, because the names of sockets must be short.
+func (h *host) temp(tree *supervise.Tree) (env []string, err error) {
+	if h.profile == bridge.ProfileChat {
+		return nil, nil // runs no tools
+	}
+	at, err := tree.Place(os.TempDir(), tempPrefix)
+	return []string{"TMPDIR=" + at, "TMP=" + at, "TEMP=" + at}, err
 }
 
 // startClient bounds Start by ctx, which the SDK's handshake does not do in

@@ -316,6 +316,36 @@ func TestToolOutputStreams(t *testing.T) {
 	}
 }
 
+// What the runtime and its programs put into the temporary directory is for
+// nobody else, and goes with the runtime.
+func TestTemporaryFilesGo(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	ctx, a, _ := start(t, nil)
+	s := openSession(t, ctx, a, bridge.SessionSpec{Gate: agenttest.AllowAll()})
+	o := agenttest.Collect(ctx, s, agenttest.Script(
+		agenttest.Tool("bash", map[string]any{"command": "mktemp; seq 1 20000", "description": "count"}), "next", "text ok"))
+	if ended := agenttest.Find[bridge.ToolFinished](o); o.Err != nil || len(ended) != 1 || !strings.Contains(ended[0].Result, "Saved to: "+temp) {
+		t.Fatalf("%+v, %v", ended, o.Err)
+	}
+	top, err := os.ReadDir(temp)
+	if err != nil || len(top) != 1 {
+		t.Fatalf("%v %v", top, err)
+	}
+	if info, err := top[0].Info(); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if made, err := os.ReadDir(filepath.Join(temp, top[0].Name())); err != nil || len(made) < 2 {
+		t.Errorf("%v %v", made, err)
+	}
+	if err := a.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}
+
 // The bridge's credentials must not reach the shells that the agent runs.
 func TestSecretsStayOutOfShells(t *testing.T) {
 	const secret = "s3cr3t-canary"

@@ -17,13 +17,20 @@ var spillNotice = regexp.MustCompile(`^Output too large to read at once \([^)\n]
 
 var spillName = regexp.MustCompile(`^\d+-copilot-tool-output-\d+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.txt$`)
 
+// spillDir is what the temporary directory of an agent's runtime is called.
+var spillDir = regexp.MustCompile(`^copilot-bridge-[0-9a-f]{24}$`)
+
 // maxSpill bounds what is taken over of such a file.
 const maxSpill = 8 << 20
 
 // unspilled returns the output that a notice stands for, or the text itself.
 func (r *run) unspilled(text string) string {
 	m := spillNotice.FindStringSubmatch(text)
-	if m == nil || !spillName.MatchString(filepath.Base(m[1])) || filepath.Clean(filepath.Dir(m[1])) != filepath.Clean(os.TempDir()) {
+	if m == nil || !spillName.MatchString(filepath.Base(m[1])) {
+		return text
+	}
+	dir := filepath.Dir(m[1])
+	if !spillDir.MatchString(filepath.Base(dir)) || filepath.Dir(dir) != filepath.Clean(os.TempDir()) {
 		return text
 	}
 	whole, err := readSpill(m[1])
