@@ -54,11 +54,26 @@ func testTrees(t *testing.T) group.Trees {
 	return func() (*supervise.Tree, error) { return supervise.NewTree(dir, self) }
 }
 
+// ownTemp lets everything use a temporary directory of the test's own, so that
+// what is left in it is seen.
+func ownTemp(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+func leftIn(dir string) []os.DirEntry {
+	left, _ := os.ReadDir(dir)
+	return left
+}
+
 var serverFiles = map[string]string{"go.mod": "module m\n\ngo 1.24\n", "a.go": "package m\n\nfunc A() {}\n", "a.ts": "export const a = 1;\n"}
 
 func TestCloseLeavesNoProcess(t *testing.T) {
 	for name, supervised := range map[string]bool{"group": false, "supervised": true} {
 		t.Run(name, func(t *testing.T) {
+			temp := ownTemp(t)
 			id := fmt.Sprint(t.Name(), os.Getpid())
 			opts := Options{Env: markedEnv(id)}
 			if supervised {
@@ -87,6 +102,9 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 			}
 			if left := marked(id); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
+			}
+			if left := leftIn(temp); supervised && len(left) > 0 {
+				t.Errorf("left in the temporary directory: %v", left)
 			}
 			t.Logf("closed within %s", time.Since(began).Round(time.Millisecond))
 		})
@@ -121,6 +139,7 @@ func TestCloseOfStubbornServer(t *testing.T) {
 }
 
 func TestKilledServerIsReplaced(t *testing.T) {
+	ownTemp(t)
 	m := installed(t, serverFiles, Options{})
 	for i, path := range []string{"a.go", "a.ts"} {
 		if _, err := m.Symbols(t.Context(), path); err != nil {
@@ -181,7 +200,7 @@ func bridgeMain(args []string) int {
 func TestKilledBridgeLeavesNoProcess(t *testing.T) {
 	for name, supervised := range map[string]bool{"group": false, "supervised": true} {
 		t.Run(name, func(t *testing.T) {
-			dir, records := t.TempDir(), ""
+			dir, records, temp := t.TempDir(), "", ownTemp(t)
 			for file, content := range serverFiles {
 				write(t, dir, file, content)
 			}
@@ -213,7 +232,7 @@ func TestKilledBridgeLeavesNoProcess(t *testing.T) {
 			}
 			_ = cmd.Wait() // reports the signal
 			began := time.Now()
-			eventually(t, "all have gone", func() bool { return len(marked(id)) == 0 })
+			eventually(t, "all have gone", func() bool { return len(marked(id)) == 0 && (!supervised || len(leftIn(temp)) == 0) })
 			t.Logf("all gone after %s", time.Since(began).Round(time.Millisecond))
 		})
 	}

@@ -109,6 +109,7 @@ func TestGopls(t *testing.T) {
 }
 
 func TestTypeScript(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // its server leaves directories behind
 	const a = "/** 😀 */ export class Größe {\n  constructor(readonly breite: number) {}\n  fläche(): number { return this.breite; }\n}\nexport const eins = 1;\n"
 	m := installed(t, map[string]string{
 		"tsconfig.json": `{"compilerOptions":{"strict":true,"jsx":"preserve"}}`,

@@ -84,6 +84,9 @@ func Start(cmd *exec.Cmd, trees Trees) (*Group, error) {
 		}
 	}()
 	if err := <-started; err != nil {
+		if g.tree != nil {
+			err = errors.Join(err, g.tree.Sweep())
+		}
 		return nil, err
 	}
 	return g, nil
