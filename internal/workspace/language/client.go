@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
@@ -120,7 +119,7 @@ func (c *client) spawn() error {
 		Path: c.command[0], Args: c.command, Dir: c.m.dir, Env: slices.Concat(c.m.opts.Env, c.server.env),
 		Stdin: theirIn, Stdout: theirOut, Stderr: theirErr,
 	}
-	trees, err := c.ownTemp(cmd)
+	trees, err := c.m.opts.Trees.WithTemp(cmd) // some never tidy up theirs
 	if err != nil {
 		closeAll()
 		return err
@@ -160,24 +159,6 @@ func (c *client) spawn() error {
 		_, _ = stdout.Close(), stderr.Close() // they were only read
 	}()
 	return nil
-}
-
-// ownTemp gives a supervised server a temporary directory that goes with it:
-// some never tidy up theirs.
-func (c *client) ownTemp(cmd *exec.Cmd) (group.Trees, error) {
-	if c.m.opts.Trees == nil {
-		return nil, nil
-	}
-	tree, err := c.m.opts.Trees()
-	if err != nil {
-		return nil, err
-	}
-	at, err := tree.Place(os.TempDir(), "copilot-bridge-")
-	if err != nil {
-		return nil, err
-	}
-	cmd.Env = append(cmd.Env, "TMPDIR="+at, "TMP="+at, "TEMP="+at)
-	return func() (*supervise.Tree, error) { return tree, nil }, nil
 }
 
 func (c *client) dead() bool {

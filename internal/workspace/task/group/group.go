@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"sync/atomic"
@@ -22,6 +23,24 @@ import (
 // Trees makes the supervised tree that one program runs in. Nil means that a
 // process group has to do.
 type Trees func() (*supervise.Tree, error)
+
+// WithTemp gives cmd a temporary directory of its own, which goes with the tree
+// that it runs in. cmd must be started with what is returned, and only once.
+func (t Trees) WithTemp(cmd *exec.Cmd) (Trees, error) {
+	if t == nil {
+		return nil, nil
+	}
+	tree, err := t()
+	if err != nil {
+		return nil, fmt.Errorf("supervise: %w", err)
+	}
+	at, err := tree.Place(os.TempDir(), "copilot-bridge-")
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "TMPDIR="+at, "TMP="+at, "TEMP="+at)
+	return func() (*supervise.Tree, error) { return tree, nil }, nil
+}
 
 // How long a part of the group may still be there after it was killed. It is
 // past that only if the system holds it, as on a dead network disk.
