@@ -73,6 +73,14 @@ func (t *Tree) Place(parent, prefix string) (string, error) {
 	return at, nil
 }
 
+// Temp makes the tree's place a temporary directory, and returns the variables
+// that name it. It is at the top of the usual one, because the names of sockets
+// must be short.
+func (t *Tree) Temp() (env []string, err error) {
+	at, err := t.Place(os.TempDir(), "copilot-bridge-")
+	return []string{"TMPDIR=" + at, "TMP=" + at, "TEMP=" + at}, err
+}
+
 // clearPlace removes the place of a tree. Nothing else has its id in its name.
 func clearPlace(place, id string) error {
 	if place == "" {

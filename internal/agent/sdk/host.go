@@ -229,19 +229,14 @@ func (h *host) home(tree *supervise.Tree) (string, error) {
 	return at, nil
 }
 
-// tempPrefix begins the name of an agent runtime's temporary directory.
-const tempPrefix = "copilot-bridge-"
-
 // temp gives the agent a temporary directory of its own, which goes with the
 // process. The runtime puts long outputs of tools there, for everybody on the
-// machine to read and for ever, and so do the programs that it runs. It is at
-// the top of the usual one, because the names of sockets must be short.
+// machine to read and for ever, and so do the programs that it runs.
 func (h *host) temp(tree *supervise.Tree) (env []string, err error) {
 	if h.profile == bridge.ProfileChat {
 		return nil, nil // runs no tools
 	}
-	at, err := tree.Place(os.TempDir(), tempPrefix)
-	return []string{"TMPDIR=" + at, "TMP=" + at, "TEMP=" + at}, err
+	return tree.Temp()
 }
 
 // startClient bounds Start by ctx, which the SDK's handshake does not do in

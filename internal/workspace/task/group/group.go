@@ -11,9 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,11 +34,11 @@ func (t Trees) WithTemp(cmd *exec.Cmd) (Trees, error) {
 	if err != nil {
 		return nil, fmt.Errorf("supervise: %w", err)
 	}
-	at, err := tree.Place(os.TempDir(), "copilot-bridge-")
+	env, err := tree.Temp()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "TMPDIR="+at, "TMP="+at, "TEMP="+at)
+	cmd.Env = slices.Concat(cmd.Env, env)
 	return func() (*supervise.Tree, error) { return tree, nil }, nil
 }
 
