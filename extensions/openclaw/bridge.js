@@ -26,7 +26,8 @@ function environment(extra) {
 }
 
 const startIn = 60_000; // to answer the first request, on a busy machine
-const stopIn = 4_000; // OpenClaw waits five seconds for a plugin that stops
+const closeIn = 2_000; // OpenClaw gives up a plugin for good that needs five seconds to stop
+const stopIn = 10_000; // to end, for a child that was asked to; nobody waits for that
 const worst = 5_000; // the longest pause before another start
 const told = 2_000; // characters of standard error that an error repeats
 
@@ -76,6 +77,7 @@ export class Bridge {
   #child; // a promise of one that has answered, or undefined
   #failures = 0; // in a row: starts that failed, children that died
   #users = 0; // registrations that have not been released
+  #closes = 0; // how often it was closed: a start that was under way then is over
   #forget;
 
   constructor(config, version, logger, forget) {
@@ -112,25 +114,41 @@ export class Bridge {
     await this.close();
   }
 
-  // close ends the child. A later call would start another.
+  // close ends the child. It does not wait long: one that is busy, or has not
+  // answered yet, ends by itself. A later call would start another.
   async close() {
     const child = this.#child;
     this.#child = undefined;
-    await (await child?.catch(() => undefined))?.close();
+    this.#closes++;
+    if (!child) return;
+    let late;
+    const enough = new Promise((resolve) => (late = setTimeout(resolve, closeIn)));
+    await Promise.race([child.then((c) => c.close()).catch(() => {}), enough]);
+    clearTimeout(late);
   }
 
   #ready() {
-    this.#child ??= this.#start().catch((error) => {
+    if (this.#child) return this.#child;
+    const starting = this.#start();
+    // What becomes of it counts only as long as it has not been closed.
+    const over = (counts) => {
+      if (this.#child !== starting) return;
       this.#child = undefined;
-      if (!error.missing) this.#failures++; // what is not there costs nothing to look for
-      throw error;
-    });
-    return this.#child;
+      if (counts) this.#failures++;
+    };
+    starting.then(
+      (child) => child.gone.then(() => over(true)),
+      (error) => over(!error.missing), // what is not there costs nothing to look for
+    );
+    this.#child = starting;
+    return starting;
   }
 
   async #start() {
     if (this.#failures > 1) {
+      const closes = this.#closes;
       await new Promise((resolve) => setTimeout(resolve, Math.min(worst, 100 * 2 ** this.#failures)));
+      if (closes !== this.#closes) throw aborted();
     }
     const child = new Child(this.config, this.logger);
     try {
@@ -139,12 +157,6 @@ export class Bridge {
       await child.close();
       throw error;
     }
-    const promise = this.#child;
-    child.gone.then(() => {
-      if (!promise || this.#child !== promise) return; // it was closed
-      this.#child = undefined;
-      this.#failures++;
-    });
     return child;
   }
 }
@@ -283,6 +295,7 @@ class Child {
   async close() {
     this.process.stdin.end();
     const kill = setTimeout(() => this.process.kill("SIGKILL"), stopIn);
+    kill.unref(); // without the gateway its input has an end, too
     await this.gone;
     clearTimeout(kill);
   }

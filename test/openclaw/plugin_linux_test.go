@@ -301,12 +301,22 @@ func (b *bench) binaries(t *testing.T) {
 	b.write(t, old, "#!/bin/sh\necho 'unknown command \"plugin\"' >&2\nexit 2\n")
 	other := filepath.Join(b.user.Home, "other")
 	b.write(t, other, "#!/bin/sh\nread line\necho '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"serverInfo\":{\"name\":\"other\",\"version\":\"9\"}}}'\ncat >/dev/null\n")
-	for _, program := range []string{old, other} {
+	// One that does not end when it should, and whose child keeps its streams.
+	slow := filepath.Join(b.user.Home, "slow-bridge")
+	b.write(t, slow, "#!/bin/sh\n"+binary+" \"$@\"\nexec 0</dev/null\nsleep 20 &\nwait\n")
+	for _, program := range []string{old, other, slow} {
 		if err := os.Chmod(program, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	first := b.processes(t, child)
+	b.settings(t, map[string]any{"binary": slow, "workspace": b.workspace})
+	until(t, "the slow one is at work", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		o, err := b.try(ctx, "copilot_code", map[string]any{"task": "rehearsal: text Slowly."})
+		return err == nil && o.Details.OK && len(b.processes(t, slow)) > 0
+	})
 	for _, tt := range []struct{ binary, text, remedy string }{
 		{filepath.Join(b.user.Home, "nonesuch"), "copilot-bridge was not found (" + b.user.Home + "/nonesuch)", "copilot-bridge register openclaw"},
 		{old, `does not fit this plugin: unknown command "plugin"`, "update copilot-bridge"},
@@ -328,6 +338,7 @@ func (b *bench) binaries(t *testing.T) {
 	until(t, "the first child has gone with its settings", func() bool {
 		return !slices.ContainsFunc(b.processes(t, child), func(id int) bool { return slices.Contains(first, id) })
 	})
+	until(t, "the slow one is ended, and what it has left", func() bool { return len(b.processes(t, slow))+len(b.processes(t, "sleep 20")) == 0 })
 	b.settings(t, map[string]any{"binary": binary, "workspace": b.workspace})
 	until(t, "the first settings count again", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
