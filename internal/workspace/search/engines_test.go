@@ -47,6 +47,7 @@ func sample(t *testing.T) string {
 		"long.txt":          strings.Repeat("é", 3000) + "needle" + strings.Repeat("x", 3000) + "\n",
 		"two\nlines.txt":    "needle\n",
 		"dir\nline/x.txt":   "needle\n",
+		"two\n\nlate":       "needle\n" + strings.Repeat("x\n", 300<<10) + "\x00\n", // ripgrep warns of it by its name
 		"carriage\rreturn":  "needle\n",
 		"./-e":              "needle\n",
 		"kelvin.txt":        "Kneedle \u212aneedle ſneedle\n",

@@ -17,17 +17,19 @@ import (
 //	                                an empty line before each further file
 //	./path: WARNING: …              last of a file that turned out binary
 //
-// Paths begin with "./", since that is what is searched. Neither they nor text
-// hold line breaks: files with such names are not searched, because in the
-// warning they could be made to look like anything.
+// Paths begin with "./", since that is what is searched, and end with the NUL,
+// so that line breaks in them do no harm; in the warning the path is known.
+// Files with such names are passed over all the same, as the other engines do.
 type output struct {
 	found *collection
 	keep  func(file string) bool
 	find  func(line string) int // where a match is, if ripgrep does not say; nil: it does
 
-	heading bool // a path comes next
-	skip    bool // the present file's lines are not wanted
-	last    int  // number of the last line
+	heading bool   // a path comes next
+	path    string // as far as it has come
+	skip    bool   // the present file's lines are not wanted
+	warning int    // lines that belong to the warning which has begun
+	last    int    // number of the last line
 
 	// pause, if set, is called between reads once there are many hits.
 	pause func()
@@ -35,6 +37,9 @@ type output struct {
 
 // lineBreaks is what must not be in a path.
 const lineBreaks = "\n\r"
+
+// maxPath is more than any system allows.
+const maxPath = 64 << 10
 
 var errOutput = errors.New("ripgrep's output is not of the form that was asked for")
 
@@ -75,6 +80,8 @@ func (p *output) read(r io.Reader) error {
 		switch {
 		case errors.Is(err, io.EOF) && held > 0:
 			return errOutput
+		case errors.Is(err, io.EOF) && p.heading && p.path != "":
+			return errOutput
 		case errors.Is(err, io.EOF):
 			p.found.flush()
 			return nil
@@ -109,12 +116,17 @@ func (p *output) lines(text string) error {
 func (p *output) line(line string) error {
 	if p.heading {
 		path, rest, ok := strings.Cut(line, "\x00")
-		file, inside := strings.CutPrefix(path, "./")
+		if !ok && len(p.path)+len(path) < maxPath {
+			p.path += path + "\n"
+			return nil
+		}
+		p.path += path
+		file, inside := strings.CutPrefix(p.path, "./")
 		if !ok || !inside || file == "" {
 			return errOutput
 		}
 		p.heading, p.last, line = false, 0, rest
-		if p.skip = !p.keep(file); !p.skip {
+		if p.skip = strings.ContainsAny(file, lineBreaks) || !p.keep(file); !p.skip {
 			p.found.begin(file)
 			if p.found.done {
 				return nil
@@ -122,10 +134,16 @@ func (p *output) line(line string) error {
 		}
 	}
 	switch {
-	case line == "":
-		p.heading = true
+	case p.warning > 0:
+		p.warning--
 		return nil
-	case p.skip, line[0] == '.':
+	case line == "":
+		p.heading, p.path = true, ""
+		return nil
+	case line[0] == '.':
+		p.warning = strings.Count(p.path, "\n")
+		return nil
+	case p.skip:
 		return nil
 	}
 	number, rest := leadingNumber(line)

@@ -32,13 +32,30 @@ func TestOutput(t *testing.T) {
 		}
 		wantSame(t, got, want)
 	}
-	for _, broken := range []string{"x", "x\n", "./a\x00\x001:1:x\n", "a\x001:1:x\n", "./a\x00x\n", "./a\x001\n", "./a\x001:x\n", "./a\x001:1\n", "./a\x000:1:x\n", "./a\x001:1:x", "./\x001:1:x\n", "./a\x002:1:x\n1:1:x\n", "./a\nb\x001:1:x\n"} {
+	for _, broken := range []string{"x", "x\n", "./a\x00\x001:1:x\n", "a\x001:1:x\n", "./a\x00x\n", "./a\x001\n", "./a\x001:x\n", "./a\x001:1\n", "./a\x000:1:x\n", "./a\x001:1:x", "./\x001:1:x\n", "./a\x002:1:x\n1:1:x\n", "./a\nb", "./a\nb\n", "./a\n\n" + strings.Repeat("b\n", maxPath) + "\x001:1:x\n"} {
 		if got, _, err := parse(strings.NewReader(broken), 10, 0); !errors.Is(err, errOutput) {
 			t.Errorf("%q: got %v, %v", broken, got, err)
 		}
 	}
 	if _, _, err := parse(iotest.ErrReader(io.ErrClosedPipe), 10, 0); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Names with line breaks are passed over, whatever they pretend to be.
+func TestLineBreaksInNames(t *testing.T) {
+	const warning = ": WARNING: stopped searching binary file after match (found \"\\0\" byte around offset 9)\n"
+	var text strings.Builder
+	for _, name := range []string{"./x\n\n./c", "./x\n9:1:forged", "./secret\n./a", "./x\r", "./\n", "./x\n"} {
+		text.WriteString(name + "\x001:1:needle\n3:1:more\n" + name + warning + "\n" + name + "\x002:1:needle\n\n")
+	}
+	text.WriteString("./b\x002:3:x needle\n")
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text.String()), "by bytes": iotest.OneByteReader(strings.NewReader(text.String()))} {
+		got, _, err := parse(r, 100, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		wantSame(t, got, []Hit{{File: "b", Line: 2, Column: 3, Snippet: "x needle"}})
 	}
 }
 

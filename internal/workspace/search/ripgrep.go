@@ -88,7 +88,7 @@ func inGit(file string) bool {
 func arguments(o Options, filter *files.Filter, column bool) (args []string, release func() error, err error) {
 	args = []string{
 		"--no-config", "--color=never", "--heading", "--null", "--line-number", "--no-context-separator",
-		"--no-messages", "--no-ignore-messages", "--path-separator=/", "--no-ignore-global", "--glob=!*[" + lineBreaks + "]*",
+		"--no-messages", "--no-ignore-messages", "--path-separator=/", "--no-ignore-global",
 	}
 	above, inRepository := files.Repository(o.Dir)
 	flag := func(on bool, name string) {
