@@ -129,3 +129,32 @@ func (a *automaton) lay(nodes []node, order []int) {
 		}
 	}
 }
+
+// in reports whether one of the literals is in s. Every step of a pass waits
+// for the one before, so the processor has time for a second pass, through the
+// second half of s.
+func (a *automaton) in(s string) bool {
+	next, class, width, accept := a.next, &a.class, a.width, a.accept
+	half := len(s) / 2
+	second := s[half:]
+	x, y := uint16(0), uint16(0)
+	for i, c := range []byte(s[:half]) {
+		x = next[int(x)*width+int(class[c])]
+		y = next[int(y)*width+int(class[second[i]])]
+		if x >= accept || y >= accept {
+			return true
+		}
+	}
+	if len(second) > half {
+		if y = next[int(y)*width+int(class[second[half]])]; y >= accept {
+			return true
+		}
+	}
+	// What begins in the first half may end in the second.
+	for i := 0; i < len(second) && int(a.depth[x]) > i; i++ {
+		if x = next[int(x)*width+int(class[second[i]])]; x >= accept {
+			return true
+		}
+	}
+	return false
+}

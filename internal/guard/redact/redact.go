@@ -128,16 +128,7 @@ func lower(s string) string {
 
 // silent reports that no keyword is in s, so that find would find nothing: true
 // of most lines of most texts.
-func (r *rules) silent(s string) bool {
-	next, class, width, accept := r.auto.next, &r.auto.class, r.auto.width, r.auto.accept
-	state := uint16(0)
-	for i := range len(s) {
-		if state = next[int(state)*width+int(class[s[i]])]; state >= accept {
-			return false
-		}
-	}
-	return true
-}
+func (r *rules) silent(s string) bool { return !r.auto.in(s) }
 
 // find asks the matchers about every keyword from sc.done on.
 func (r *rules) find(sc *scan) {

@@ -3,6 +3,7 @@ package redact
 import (
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -95,6 +96,24 @@ func TestAutomaton(t *testing.T) {
 	}
 	if newAutomaton(nil, true) != nil {
 		t.Error("an automaton of nothing")
+	}
+}
+
+// in looks at two halves at once; what it finds does not depend on where that
+// cuts a word.
+func TestAutomatonIn(t *testing.T) {
+	words := []string{"he", "hers", "abcabd", "q"}
+	a := newAutomaton(words, true)
+	for _, piece := range append(words, "HERS", "abcabcabd", "h", "ab", "her", "") {
+		for before := range 9 {
+			for after := range 9 {
+				text := strings.Repeat("x", before) + piece + strings.Repeat("x", after)
+				want := slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(text), w) })
+				if got := a.in(text); got != want {
+					t.Errorf("%q: %t", text, got)
+				}
+			}
+		}
 	}
 }
 
