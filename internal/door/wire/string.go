@@ -14,7 +14,9 @@ func AppendString(to []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {
-			n := asTheyAre(s[i : i+8])
+			e := s[i : i+8]
+			x := uint64(e[0]) | uint64(e[1])<<8 | uint64(e[2])<<16 | uint64(e[3])<<24 | uint64(e[4])<<32 | uint64(e[5])<<40 | uint64(e[6])<<48 | uint64(e[7])<<56
+			n := asTheyAre(x)
 			if i += n; n == 8 {
 				continue
 			}
@@ -65,14 +67,13 @@ func AppendString(to []byte, s string) []byte {
 	return append(to, '"')
 }
 
-// asTheyAre returns how many of the eight bytes of s go into JSON as they are,
-// before the first that may not. It looks at all of them at once: of each byte
-// the highest bit is set where it is wanted; a carry into the next byte comes
-// only from one that is set itself.
-func asTheyAre(s string) int {
+// asTheyAre returns how many of eight bytes go into JSON as they are, before
+// the first that may not. It looks at all of them at once: of each byte the
+// highest bit is set where it is wanted; a carry into the next byte comes only
+// from one that is set itself.
+func asTheyAre(eight uint64) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-	quote, slash := x^ones*'"', x^ones*'\\'
-	special := (x | (x - ones*' ') | (quote - ones) | (slash - ones)) & highs
+	quote, slash := eight^ones*'"', eight^ones*'\\'
+	special := (eight | (eight - ones*' ') | (quote - ones) | (slash - ones)) & highs
 	return bits.TrailingZeros64(special) / 8
 }
