@@ -1,10 +1,7 @@
 package toolbus
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/wire"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
@@ -24,17 +21,11 @@ type found struct {
 	search.Result     // without the hits
 	limit         int // of size
 	size          int // of all pieces
-	pieces        []piece
+	pieces        files.Order[[]byte]
+	count         int    // of pieces: hits of one file, each with a comma before it
 	slab          []byte // what pieces are cut from
-	file, key     string
+	file          string
 	begin         []byte // hits of one file begin alike
-}
-
-// piece is hits of one file, each with a comma before it.
-type piece struct {
-	key   string // files.SortKey of the file
-	order int    // among the pieces of a file
-	json  []byte
 }
 
 // Slabs are small at first: most answers are.
@@ -46,7 +37,7 @@ const (
 // take encodes hits. It is a search.Taker.
 func (f *found) take(file string, hits []search.Hit) bool {
 	if f.begin == nil || f.file != file {
-		f.file, f.key = file, files.SortKey(file)
+		f.file = file
 		f.begin = append(wire.AppendString(append(f.begin[:0], `,{"file":`...), file), `,"line":`...)
 	}
 	if room := f.room(hits); cap(f.slab)-len(f.slab) < room {
@@ -63,7 +54,8 @@ func (f *found) take(file string, hits []search.Hit) bool {
 		}
 	}
 	if len(f.slab) > from {
-		f.pieces = append(f.pieces, piece{f.key, len(f.pieces), f.slab[from:]})
+		f.pieces.Add(file, f.slab[from:])
+		f.count++
 		f.size += len(f.slab) - from
 	}
 	return fits
@@ -80,14 +72,13 @@ func (f *found) room(hits []search.Hit) int {
 
 // encoded is the whole result, in pieces between a head and a tail.
 func (f *found) encoded(head, tail []byte) [][]byte {
-	slices.SortFunc(f.pieces, func(a, b piece) int { return cmp.Or(strings.Compare(a.key, b.key), a.order-b.order) })
-	out := make([][]byte, 0, len(f.pieces)+2)
+	out := make([][]byte, 0, f.count+2)
 	out = append(out, append(head, `{"hits":[`...))
-	for i, p := range f.pieces {
-		if i == 0 {
-			p.json = p.json[1:]
+	for piece := range f.pieces.All() {
+		if len(out) == 1 {
+			piece = piece[1:]
 		}
-		out = append(out, p.json)
+		out = append(out, piece)
 	}
 	end := strconv.AppendBool([]byte(`],"truncated":`), f.Truncated)
 	end = append(wire.AppendString(append(end, `,"engine":`...), string(f.Engine)), '}')

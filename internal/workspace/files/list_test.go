@@ -183,14 +183,3 @@ func FuzzFilter(f *testing.F) {
 		}
 	})
 }
-
-func TestSortKey(t *testing.T) {
-	paths := []string{"a", "a/b", "a-b", "a b", "a.b/c", "a/b/c", "ab", "b", "a/-", "a\x01", "a/\x01", "é/a", "é", ""}
-	for _, a := range paths {
-		for _, b := range paths {
-			if got, want := strings.Compare(SortKey(a), SortKey(b)), Compare(a, b); got != want {
-				t.Errorf("%q and %q: %d, want %d", a, b, got, want)
-			}
-		}
-	}
-}

@@ -1,9 +1,7 @@
 package search
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
@@ -121,16 +119,9 @@ func (c *collection) merge(file string, hits []Hit, truncated bool) {
 
 // gathered are all hits, to be put in order.
 type gathered struct {
-	pieces []piece
-	slab   []Hit // what pieces are cut from
+	pieces files.Order[[]Hit] // hits of one file, several times if it has many
+	slab   []Hit              // what pieces are cut from
 	count  int
-}
-
-// piece is hits of one file, one of several if it has many.
-type piece struct {
-	key   string // files.SortKey of the file
-	order int
-	hits  []Hit
 }
 
 // slabHits is how many hits are allocated at a time, once there are many.
@@ -142,16 +133,15 @@ func (g *gathered) take(file string, hits []Hit) bool {
 	}
 	from := len(g.slab)
 	g.slab = append(g.slab, hits...)
-	g.pieces = append(g.pieces, piece{files.SortKey(file), len(g.pieces), g.slab[from:]})
+	g.pieces.Add(file, g.slab[from:])
 	g.count += len(hits)
 	return true
 }
 
 func (g *gathered) sorted() []Hit {
-	slices.SortFunc(g.pieces, func(a, b piece) int { return cmp.Or(strings.Compare(a.key, b.key), a.order-b.order) })
 	hits := make([]Hit, 0, g.count)
-	for _, p := range g.pieces {
-		hits = append(hits, p.hits...)
+	for piece := range g.pieces.All() {
+		hits = append(hits, piece...)
 	}
 	return hits
 }
