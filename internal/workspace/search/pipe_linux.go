@@ -17,6 +17,11 @@ const pipeRoom = 1 << 20
 // watch is how often a wait for output looks whether it is still wanted.
 const watch = 100 * time.Millisecond
 
+// readPause is how long output may gather in a pipe that has room for it:
+// ripgrep writes file by file, and with many hits to be woken for each costs
+// both sides dearly.
+const readPause = time.Millisecond
+
 // pipe is the reading end of a pipe outside of Go's poller, which is woken by
 // every write even when nobody waits for it. Read is for one goroutine.
 type pipe struct {
@@ -24,21 +29,29 @@ type pipe struct {
 	fd  int
 }
 
-// attach makes a pipe the output of cmd. It is patient if there is so much
-// room that the reader may take its time.
-func attach(ctx context.Context, cmd *exec.Cmd) (r io.ReadCloser, patient bool, err error) {
+// attach makes a pipe the output of cmd. If there is so much room in it that
+// the reader may take its time, pause is how.
+func attach(ctx context.Context, cmd *exec.Cmd) (r io.ReadCloser, pause func(), err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, false, os.NewSyscallError("pipe2", err)
+		return nil, nil, os.NewSyscallError("pipe2", err)
 	}
 	p := &pipe{ctx: ctx, fd: ends[0]}
 	writer := os.NewFile(uintptr(ends[1]), "ripgrep's output")
 	if err := unix.SetNonblock(p.fd, true); err != nil {
-		return nil, false, errors.Join(os.NewSyscallError("fcntl", err), p.Close(), writer.Close())
+		return nil, nil, errors.Join(os.NewSyscallError("fcntl", err), p.Close(), writer.Close())
 	}
-	room, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, pipeRoom)
+	if room, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, pipeRoom); err == nil && room >= pipeRoom {
+		pause = rest
+	}
 	cmd.Stdout = writer
-	return p, err == nil && room >= pipeRoom, nil
+	return p, pause, nil
+}
+
+// rest sleeps without Go's timers, which would wake another thread each time.
+func rest() {
+	length := unix.NsecToTimespec(readPause.Nanoseconds())
+	_ = unix.Nanosleep(&length, nil) // a signal may cut it short
 }
 
 func (p *pipe) Read(b []byte) (int, error) {

@@ -17,11 +17,6 @@ import (
 // pipeGrace bounds the wait for the output of a killed program.
 const pipeGrace = 2 * time.Second
 
-// readPause is how long output may gather in a pipe that has room for it:
-// ripgrep writes file by file, and with many hits to be woken for each costs
-// both sides dearly.
-const readPause = time.Millisecond
-
 // ripgrep searches with the program o.RG and fills found. It returns when the
 // program has gone. A bridge that dies takes it along soon enough: its next
 // line of output, or the end of the tree, ends it.
@@ -46,7 +41,7 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without RIPGREP_CONFIG_PATH and all secrets
 	stderr := &head{limit: 4 << 10}
 	cmd.Stderr = stderr
-	stdout, patient, err := attach(ctx, cmd)
+	stdout, pause, err := attach(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -54,10 +49,7 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	if err := startWith(cmd); err != nil {
 		return notStarted(o, err)
 	}
-	out := &output{found: found, find: find, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
-	if patient {
-		out.pause = func() { time.Sleep(readPause) }
-	}
+	out := &output{found: found, find: find, pause: pause, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
 	readErr := out.read(stdout)
 	if found.done || readErr != nil {
 		cancel()
