@@ -249,7 +249,7 @@ func readText(t *testing.T, dir, name string) string {
 // What a patch under way has in the tree is nobody's business.
 func TestTemporariesAreNotShown(t *testing.T) {
 	b := newBench(t, rules, policy.DefaultsServe())
-	for _, name := range []string{".copilot-bridge-patch-abc-0/n1", "sub/.copilot-bridge-patch-abc-1/o2", "sub/.copilot-bridge-ABC.tmp", "sub/.mine"} {
+	for _, name := range []string{".copilot-bridge-patch-abc/o1", "sub/.copilot-bridge-patch-abc-2", "sub/.copilot-bridge-ABC.tmp", "sub/.mine"} {
 		at := filepath.Join(b.Dir(), filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)

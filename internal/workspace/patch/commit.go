@@ -12,8 +12,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// commit carries the plan's steps out: journal first, then all new files into
-// a staging directory, then file by file into place. Old files are kept by a
+// commit carries the plan's steps out: journal first, then all new files under
+// names of their own, then file by file into place. Old files are kept by a
 // second name until all is done. If anything fails, everything is undone.
 func (b *book) commit(ctx context.Context, p *plan, sync bool) error {
 	if len(p.steps) == 0 {
@@ -26,9 +26,10 @@ func (b *book) commit(ctx context.Context, p *plan, sync bool) error {
 	if err := b.write(r); err != nil {
 		return errors.Join(err, b.remove())
 	}
+	defer b.near.close()
 	stages, err := b.openStages(r)
 	if err == nil {
-		err = b.stage(ctx, r, stages)
+		err = b.stage(ctx, r)
 	}
 	if err == nil {
 		err = b.run(r, stages)
@@ -63,9 +64,12 @@ func failed(err error) error {
 	}
 }
 
-// assignStages decides where new and old files are kept: in one directory at
-// the top of the workspace, or, since files cannot be moved between file
-// systems, beside the file where another one is mounted.
+// assignStages decides where new and old files are kept. A new one is written
+// beside the place that it will have, as git does, so that it gets what the
+// directory passes on to its files (group, access list, encryption, quota) and
+// a place on the disk near the others. Old ones go into one directory at the
+// top of the workspace, or, since files cannot be moved between file systems,
+// one on the other where that is mounted: their own may have to go.
 func (r *record) assignStages(d *disk) error {
 	name := newStage()
 	top, err := d.dir(".")
@@ -95,7 +99,7 @@ func (r *record) assignStages(d *disk) error {
 			r.stages = append(r.stages, stage)
 		}
 		if s.kind != stepRemove {
-			s.temp = stage + "/n" + strconv.Itoa(i)
+			s.temp = path.Join(dir, name+"-"+strconv.Itoa(i))
 		}
 		if s.kind != stepCreate {
 			s.backup = stage + "/o" + strconv.Itoa(i)
@@ -121,7 +125,7 @@ func (b *book) openStages(r *record) (stages map[string]*os.Root, err error) {
 
 // stage writes the new files. Until it is done the workspace's own files have
 // not been touched.
-func (b *book) stage(ctx context.Context, r *record, stages map[string]*os.Root) error {
+func (b *book) stage(ctx context.Context, r *record) error {
 	for _, s := range r.steps {
 		if s.temp == "" {
 			continue
@@ -129,7 +133,11 @@ func (b *book) stage(ctx context.Context, r *record, stages map[string]*os.Root)
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("apply the diff: %w", err)
 		}
-		if err := stageFile(stages[path.Dir(s.temp)], path.Base(s.temp), s.out, r.sync); err != nil {
+		dir, name, err := b.near.in(s.temp)
+		if err != nil {
+			return err
+		}
+		if err := stageFile(dir, name, s.out, r.sync); err != nil {
 			return err
 		}
 	}
@@ -182,8 +190,9 @@ func (b *book) carryOut(r *record, i int, stages map[string]*os.Root) error {
 		if err := b.backUp(s, stages); err != nil {
 			return err
 		}
-		return ignoreMissing(b.root.Remove(s.path))
+		return ignoreMissing(b.drop(s.path))
 	case stepRmdir:
+		b.near.close() // it may be this one
 		err := b.root.Remove(s.path)
 		switch {
 		case !s.must:
@@ -201,7 +210,7 @@ func (b *book) carryOut(r *record, i int, stages map[string]*os.Root) error {
 		if err := b.backUp(s, stages); err != nil {
 			return err
 		}
-		return b.replace(s, stages)
+		return b.replace(s)
 	case stepCreate:
 		return b.place(r, i)
 	}
@@ -237,19 +246,32 @@ func (s *step) asSeen(now fs.FileInfo) bool {
 	return os.SameFile(now, s.seen) && now.Size() == s.seen.Size() && now.ModTime().Equal(s.seen.ModTime())
 }
 
+// drop removes a file.
+func (b *book) drop(name string) error {
+	dir, base, err := b.near.in(name)
+	if err != nil {
+		return err
+	}
+	return dir.Remove(base)
+}
+
 // replace puts the new file in the place of the old one, which has been backed
 // up. Where the two can change places, what came away is looked at: if another
 // program was quicker, its file is what an undo has to restore.
-func (b *book) replace(s *step, stages map[string]*os.Root) error {
-	stage, staged := stages[path.Dir(s.temp)], path.Base(s.temp)
-	if err := exchange(stage, staged, b.root, s.path); err != nil {
-		return b.root.Rename(s.temp, s.path) // the file system cannot, or the old one had to be moved away
+func (b *book) replace(s *step) error {
+	dir, name, err := b.near.in(s.path)
+	if err != nil {
+		return err
 	}
-	old, err := stage.Lstat(staged)
+	staged := path.Base(s.temp) // in the same directory, since that is there
+	if err := exchange(dir, staged, name); err != nil {
+		return dir.Rename(staged, name) // the file system cannot, or the old one had to be moved away
+	}
+	old, err := dir.Lstat(staged)
 	if err != nil || s.asSeen(old) {
 		return err
 	}
-	if err := stage.Rename(staged, path.Base(s.backup)); err != nil {
+	if err := b.root.Rename(s.temp, s.backup); err != nil {
 		return err
 	}
 	return &changedError{path: s.path, reason: reasonChanged}

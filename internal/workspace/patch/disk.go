@@ -27,15 +27,9 @@ const (
 // saw of directories. Nothing follows a symbolic link: root would follow one
 // that stays inside, but git does not.
 type disk struct {
-	root *os.Root
-	seen map[string]seenDir
-
-	// The directory looked into last, kept open: diffs name the files of a
-	// directory one after the other, and root opens every directory on the way
-	// each time.
-	near    *os.Root
-	nearDir string
-	buffer  []byte
+	near
+	seen   map[string]seenDir
+	buffer []byte
 }
 
 type seenDir struct {
@@ -48,32 +42,7 @@ func newDisk(root *os.Root) (*disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at the workspace: %w", err)
 	}
-	return &disk{root: root, seen: map[string]seenDir{".": {leadDir, info}}}, nil
-}
-
-func (d *disk) close() {
-	if d.near != nil {
-		_ = d.near.Close() // a handle of a directory
-		d.near = nil
-	}
-}
-
-// in returns a handle of the directory that name is in, which stays open until
-// the next call, and the rest of the name.
-func (d *disk) in(name string) (*os.Root, string, error) {
-	dir, base := path.Split(name)
-	if dir == "" {
-		return d.root, base, nil
-	}
-	if d.near == nil || d.nearDir != dir {
-		near, err := d.root.OpenRoot(dir)
-		if err != nil {
-			return nil, "", err
-		}
-		d.close()
-		d.near, d.nearDir = near, dir
-	}
-	return d.near, base, nil
+	return &disk{near: near{root: root}, seen: map[string]seenDir{".": {leadDir, info}}}, nil
 }
 
 // dir says what the path dir and the directories above it are.

@@ -32,9 +32,9 @@
 //
 // # Crashes
 //
-// New files are written to a staging directory at the top of the workspace, old
-// ones get a second name there, and a journal outside the workspace says how to
-// undo it all before the first file is put in place. If the process is killed
+// New files are written beside the places that they will have, old ones get a
+// second name in a directory at the top of the workspace, and a journal outside
+// the workspace says how to undo it all before the first file is put in place. If the process is killed
 // at any point, Recover or the next Apply restores the old tree, or, where the
 // new one was complete, tidies up. With Options.Sync the same holds for a
 // power cut, and a result that was reported is on the disk; without it a power

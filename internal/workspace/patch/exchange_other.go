@@ -8,4 +8,4 @@ import (
 )
 
 // exchange is not offered here.
-func exchange(*os.Root, string, *os.Root, string) error { return errors.ErrUnsupported }
+func exchange(*os.Root, string, string) error { return errors.ErrUnsupported }

@@ -34,6 +34,7 @@ const (
 // book is the journal of one workspace, locked.
 type book struct {
 	root   *os.Root
+	near   near // for commit and what it calls
 	path   string
 	unlock func() error
 	link   func(oldname, newname string) error // the root's; tests do without hard links
@@ -53,7 +54,7 @@ func openJournal(ctx context.Context, root *os.Root, dir string) (*book, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &book{root: root, path: filepath.Join(dir, key+".journal"), unlock: unlock, link: root.Link}
+	b := &book{root: root, near: near{root: root}, path: filepath.Join(dir, key+".journal"), unlock: unlock, link: root.Link}
 	if err := b.recover(); err != nil {
 		return nil, errors.Join(&bridge.Error{
 			Code:    bridge.CodeInternal,

@@ -85,13 +85,16 @@ func withExec(perm fs.FileMode, mode uint32) fs.FileMode {
 	}
 }
 
-// sums fills in the hashes of what will be there.
+// sums fills in the hashes of what will be there, once. It may run beside
+// commit.
 func (p *plan) sums() {
-	for _, out := range p.outcomes {
-		if out.section.deleted != yes {
-			out.change.SHA256 = sum(out.data)
+	p.summed.Do(func() {
+		for _, out := range p.outcomes {
+			if out.section.deleted != yes {
+				out.change.SHA256 = sum(out.data)
+			}
 		}
-	}
+	})
 }
 
 // sum is the SHA-256 of a file's contents in hexadecimal.
@@ -182,6 +185,7 @@ func describe(s *section) FileChange {
 
 // result folds several sections for one file into one change.
 func (p *plan) result(dry bool) Result {
+	p.sums()
 	r := Result{OK: len(p.conflicts) == 0, DryRun: dry, Files: []FileChange{}, Conflicts: p.conflicts}
 	if r.Conflicts == nil {
 		r.Conflicts = []Conflict{}

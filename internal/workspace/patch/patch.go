@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
@@ -185,6 +186,10 @@ func (b *book) apply(ctx context.Context, sections []*section, opts Options, bud
 	if err != nil {
 		return Result{}, err
 	}
+	// The hashes are only for the result, and take as long as much of the rest.
+	var hashing sync.WaitGroup
+	hashing.Go(p.sums)
+	defer hashing.Wait()
 	if len(p.conflicts) == 0 {
 		if err := b.commit(ctx, p, opts.Sync); err != nil {
 			var changed *changedError

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 )
 
 // Reasons that are told in more than one place. The first group are refusals
@@ -50,6 +51,7 @@ type plan struct {
 	outcomes  []*outcome
 	conflicts []Conflict
 	steps     []*step
+	summed    sync.Once
 }
 
 // newPlan reads the workspace and works out what applying sections would do.
@@ -98,7 +100,6 @@ func newPlan(ctx context.Context, root *os.Root, sections []*section, opts Optio
 			return nil, err
 		}
 	}
-	p.sums()
 	return p, nil
 }
 

@@ -119,7 +119,7 @@ func (c *crash) staged() {
 	c.must(c.book.write(c.record))
 	c.stages, err = c.book.openStages(c.record)
 	c.must(err)
-	c.must(c.book.stage(c.t.Context(), c.record, c.stages))
+	c.must(c.book.stage(c.t.Context(), c.record))
 }
 
 func (c *crash) steps(n int) {
@@ -184,7 +184,7 @@ func TestRecoverAtEveryStep(t *testing.T) {
 		var err error
 		c.stages, err = c.book.openStages(c.record)
 		c.must(err)
-		c.must(c.book.stage(t.Context(), &record{steps: c.record.steps[len(c.record.steps)-1:]}, c.stages))
+		c.must(c.book.stage(t.Context(), &record{steps: c.record.steps[len(c.record.steps)-1:]}))
 		c.recovered(before)
 	})
 	t.Run("done", func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestFailureIsUndone(t *testing.T) {
 			c := newCrash(t, before, diff)
 			c.must(disturb(c))
 			disturbed := readTree(t, c.dir)
-			p := &plan{steps: c.record.steps, disk: &disk{root: c.root, seen: map[string]seenDir{}}}
+			p := &plan{steps: c.record.steps, disk: &disk{near: near{root: c.root}, seen: map[string]seenDir{}}}
 			info, err := c.root.Stat(".")
 			c.must(err)
 			p.disk.seen["."] = seenDir{leadDir, info}

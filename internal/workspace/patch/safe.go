@@ -9,11 +9,11 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// stagePrefix begins the names of the directories that hold new and old files
-// while a diff is being applied.
+// stagePrefix begins the names of new files, and of the directories that hold
+// old ones, while a diff is being applied.
 const stagePrefix = ".copilot-bridge-patch-"
 
-// StagePattern matches the names of those directories.
+// StagePattern matches those names.
 const StagePattern = stagePrefix + "*"
 
 const maxName = 4096

@@ -74,6 +74,15 @@ func (b *book) undoStep(s *step, moved bool) error {
 
 // tidy removes what was only needed meanwhile. The journal goes last.
 func (b *book) tidy(r *record) error {
+	defer b.near.close()
+	for _, s := range r.steps {
+		if s.temp == "" {
+			continue
+		}
+		if err := ignoreMissing(b.drop(s.temp)); err != nil {
+			return fmt.Errorf("remove %s: %w", printable(s.temp), err)
+		}
+	}
 	for _, dir := range r.stages {
 		if err := b.root.RemoveAll(dir); err != nil {
 			return fmt.Errorf("remove %s: %w", dir, err)
