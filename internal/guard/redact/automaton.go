@@ -25,10 +25,10 @@ type node struct {
 	ends  []int32
 }
 
-// newAutomaton builds one for the literals, whose indexes it reports. With
-// fold set the literals must be in lower case and match either case of ASCII
-// letters. It returns nil if there are no literals.
-func newAutomaton(literals []string, fold bool) *automaton {
+// newAutomaton builds one for the literals, whose indexes it reports. They are
+// in lower case and match either case of ASCII letters. It returns nil if there
+// are none.
+func newAutomaton(literals []string) *automaton {
 	if len(literals) == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func newAutomaton(literals []string, fold bool) *automaton {
 				continue
 			}
 			a.class[c] = uint8(a.width)
-			if fold && 'a' <= c && c <= 'z' {
+			if 'a' <= c && c <= 'z' {
 				a.class[c-'a'+'A'] = uint8(a.width)
 			}
 			a.width++

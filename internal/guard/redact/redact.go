@@ -95,7 +95,7 @@ var compiled = sync.OnceValue(func() *rules {
 	b.add("basic", basic{})
 	b.add(" -u", curlUser{})
 	b.add(" --user", curlUser{})
-	return &rules{auto: newAutomaton(b.words, true), matchers: b.matchers}
+	return &rules{auto: newAutomaton(b.words), matchers: b.matchers}
 })
 
 type ruleBuilder struct {

@@ -74,7 +74,7 @@ func TestBadShapes(t *testing.T) {
 
 func TestAutomaton(t *testing.T) {
 	words := []string{"he", "she", "his", "hers", "ers", "s"}
-	a := newAutomaton(words, true)
+	a := newAutomaton(words)
 	const text = "uSHErs hishe"
 	found := map[string]int{}
 	state := uint16(0)
@@ -94,7 +94,7 @@ func TestAutomaton(t *testing.T) {
 			t.Errorf("%q found %d times, want %d", w, found[w], want)
 		}
 	}
-	if newAutomaton(nil, true) != nil {
+	if newAutomaton(nil) != nil {
 		t.Error("an automaton of nothing")
 	}
 }
@@ -103,7 +103,7 @@ func TestAutomaton(t *testing.T) {
 // cuts a word.
 func TestAutomatonIn(t *testing.T) {
 	words := []string{"he", "hers", "abcabd", "q"}
-	a := newAutomaton(words, true)
+	a := newAutomaton(words)
 	for _, piece := range append(words, "HERS", "abcabcabd", "h", "ab", "her", "") {
 		for before := range 9 {
 			for after := range 9 {
