@@ -186,8 +186,9 @@ func TestWindowGarbage(t *testing.T) {
 // are below.
 func awaitTree(t *testing.T, pid int) []int {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
 		all, sleeps := below(pid), false
 		for _, p := range all {
 			line, err := os.ReadFile(fmt.Sprint("/proc/", p, "/cmdline"))
@@ -196,7 +197,6 @@ func awaitTree(t *testing.T, pid int) []int {
 		if sleeps {
 			return all
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Fatal("the task does not run")
 	return nil

@@ -4,6 +4,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,31 +27,37 @@ func script(t *testing.T, body string) string {
 	return path
 }
 
-func gone(t *testing.T, pid int) {
+// poll asks until it is so.
+func poll(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if err := syscall.Kill(pid, 0); err != nil {
-			return
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !is(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
 		}
-		time.Sleep(time.Millisecond)
 	}
-	t.Errorf("process %d is still there", pid)
 }
 
-func readPID(t *testing.T, path string) int {
+func gone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if text, err := os.ReadFile(path); err == nil && strings.HasSuffix(string(text), "\n") {
-			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return pid
+	poll(t, fmt.Sprintf("process %d ends", pid), func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+func readPID(t *testing.T, path string) (pid int) {
+	t.Helper()
+	poll(t, "a process id in "+path, func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasSuffix(string(text), "\n") {
+			return false
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("no process id")
-	return 0
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return true
+	})
+	return pid
 }
 
 // An endless search is killed with all that it started when enough is found,
