@@ -55,6 +55,7 @@ var goFiles = map[string]string{
 }
 
 func TestGopls(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // it leaves directories behind when it is stopped
 	// An empty module cache, so that gopls has nothing to look through.
 	m := installed(t, goFiles, Options{Env: append(task.PlainEnviron(os.Environ()), "GOMODCACHE="+t.TempDir(), "GOPROXY=off")})
 	t.Run("symbols", func(t *testing.T) {
@@ -183,6 +184,7 @@ func rewrites(t *testing.T, m *Manager, list []rewriting) {
 }
 
 func TestIdleServerIsStopped(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // as above
 	m := installed(t, goFiles, Options{IdleTimeout: 50 * time.Millisecond})
 	for starts := 1; starts <= 2; starts++ {
 		if _, err := m.Symbols(t.Context(), "a.go"); err != nil {
