@@ -111,7 +111,8 @@ func (r *rig) runtimeIn(ctx context.Context, home string, environ []string, chan
 	return rt, nil
 }
 
-// environment keeps the runtime from reaching anything but the model.
+// environment keeps the runtime from reaching anything but the model, and its
+// temporary files, which it never removes, in a place that goes.
 func (r *rig) environment() []string {
 	env := slices.DeleteFunc(slices.Clone(r.opts.Env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -119,7 +120,7 @@ func (r *rig) environment() []string {
 			strings.HasPrefix(name, "OTEL_") || strings.HasSuffix(name, "_API_KEY")
 	})
 	return append(env, "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_BASE_URL="+r.model.URL(),
-		"COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+r.model.Model())
+		"COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+r.model.Model(), "TMPDIR="+r.dir, "TMP="+r.dir, "TEMP="+r.dir)
 }
 
 // kill ends the process with all that it started, at once, as a crash would.
