@@ -9,7 +9,8 @@ import (
 	"io"
 	"strconv"
 	"sync"
-	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/lineconn"
 )
 
 // Handler answers the other side.
@@ -38,29 +39,17 @@ type Options struct {
 	AnswerMalformed bool
 }
 
-// flushWithin is how long the last answers may take to be written.
-const flushWithin = 2 * time.Second
-
 // Conn is one connection. Call and Notify may be used from any goroutine as
 // soon as it is made; they do not return before Run has begun.
 type Conn struct {
 	r       io.Reader
-	w       io.Writer
 	handler Handler
 	opts    Options
-
-	out      chan []byte
-	ended    chan struct{} // closed by fail: nothing new comes or goes
-	silent   chan struct{} // closed when no answer can be written any more
-	slots    chan struct{}
-	handlers sync.WaitGroup // begun under mu, and only before the end
-	closer   sync.Once
+	line    *lineconn.Conn
 
 	mu      sync.Mutex
-	err     error // why it ended
 	lastID  int64
-	waiting map[string]chan *frame             // our requests
-	serving map[string]context.CancelCauseFunc // theirs
+	waiting map[string]chan *frame // our requests
 }
 
 // NewConn returns a connection that Run brings to life. If r and w can be
@@ -72,122 +61,22 @@ func NewConn(r io.Reader, w io.Writer, h Handler, o Options) *Conn {
 	if o.MaxRequests <= 0 {
 		o.MaxRequests = 64
 	}
-	return &Conn{r: r, w: w, handler: h, opts: o, out: make(chan []byte, 64), ended: make(chan struct{}),
-		silent: make(chan struct{}), slots: make(chan struct{}, o.MaxRequests), waiting: map[string]chan *frame{}, serving: map[string]context.CancelCauseFunc{}}
+	return &Conn{r: r, handler: h, opts: o, line: lineconn.New(r, w, o.MaxRequests), waiting: map[string]chan *frame{}}
 }
 
 // Run reads and writes until the other side ends the stream, Fail is called,
 // or ctx ends, and returns when all of its goroutines have gone. The error is
-// nil if the other side ended the stream. (Only a read or a write that closing
-// r or w does not end, of a terminal for instance, is left behind; it ends with
-// the process.)
-func (c *Conn) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	reads, writes := make(chan struct{}), make(chan struct{})
-	go func() { defer close(writes); c.write() }()
-	go func() { defer close(reads); c.fail(c.read(ctx)) }()
-	select {
-	case <-ctx.Done():
-		c.fail(context.Cause(ctx))
-	case <-c.ended:
-	}
-	cancel(c.Err())
-	// The last answers are let out, but not for ever.
-	hush := sync.OnceFunc(func() { close(c.silent) })
-	late := time.AfterFunc(flushWithin, func() { c.closeWriter(); hush() })
-	defer late.Stop()
-	c.handlers.Wait()
-	hush()
-	wait := time.NewTimer(flushWithin)
-	defer wait.Stop()
-	select {
-	case <-writes:
-	case <-wait.C:
-	}
-	c.closeWriter()
-	select {
-	case <-reads:
-	default:
-		if rc, ok := c.r.(io.Closer); ok {
-			_ = rc.Close() // only read from
-		}
-		wait.Reset(flushWithin)
-		select {
-		case <-reads:
-		case <-wait.C:
-		}
-	}
-	if err := c.Err(); !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
-}
-
-func (c *Conn) closeWriter() {
-	c.closer.Do(func() {
-		if wc, ok := c.w.(io.Closer); ok {
-			_ = wc.Close() // whatever could not be written is lost already
-		}
-	})
-}
-
-// write is the one goroutine that writes. After an error it goes on taking
-// messages, so that nobody waits for it.
-func (c *Conn) write() {
-	broken := false
-	put := func(line []byte) {
-		if broken {
-			return
-		}
-		if _, err := c.w.Write(line); err != nil {
-			broken = true
-			c.fail(fmt.Errorf("write: %w", err))
-		}
-	}
-	for {
-		select {
-		case line := <-c.out:
-			put(line)
-			continue
-		case <-c.silent:
-		}
-		for {
-			select {
-			case line := <-c.out:
-				put(line)
-			default:
-				return
-			}
-		}
-	}
-}
+// nil if the other side ended the stream.
+func (c *Conn) Run(ctx context.Context) error { return c.line.Run(ctx, c.read) }
 
 // Fail ends the connection; every call that waits returns err at once.
-func (c *Conn) Fail(err error) { c.fail(err) }
+func (c *Conn) Fail(err error) { c.line.Fail(err) }
 
 // Done is closed when the connection has ended.
-func (c *Conn) Done() <-chan struct{} { return c.ended }
+func (c *Conn) Done() <-chan struct{} { return c.line.Done() }
 
 // Err is why it ended, or nil.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
-func (c *Conn) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
-	}
-	if err == nil {
-		err = io.EOF
-	}
-	c.err = err
-	close(c.ended)
-}
+func (c *Conn) Err() error { return c.line.Err() }
 
 func (c *Conn) closed() error {
 	if err := c.Err(); err != nil && !errors.Is(err, io.EOF) {
@@ -220,7 +109,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	select {
 	case f := <-answer:
 		return read(f, method, result)
-	case <-c.ended:
+	case <-c.Done():
 		select {
 		case f := <-answer: // it came just before the end
 			return read(f, method, result)
@@ -228,7 +117,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 			return c.closed()
 		}
 	case <-ctx.Done():
-		tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
+		tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), lineconn.FlushWithin)
 		defer cancel()
 		_ = c.Notify(tell, NotifyCancelRequest, CancelRequest{RequestID: json.RawMessage(id)}) // it may have gone
 		return context.Cause(ctx)
@@ -263,17 +152,8 @@ func (c *Conn) send(ctx context.Context, f *frame) error {
 	if err != nil {
 		return fmt.Errorf("encode a message: %w", err)
 	}
-	select {
-	case <-c.ended:
-		return c.closed()
-	default:
+	if err := c.line.Send(ctx, line); !errors.Is(err, lineconn.ErrEnded) {
+		return err
 	}
-	select {
-	case c.out <- append(line, '\n'):
-		return nil
-	case <-c.ended:
-		return c.closed()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return c.closed()
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/lineconn"
 )
 
 // read takes lines until there are no more.
@@ -63,12 +65,7 @@ func (c *Conn) hear(f *frame) {
 	if json.Unmarshal(f.Params, &p) != nil {
 		return
 	}
-	c.mu.Lock()
-	cancel := c.serving[string(p.RequestID)]
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel(errCancelled)
-	}
+	c.line.Cancel(string(p.RequestID), errCancelled)
 }
 
 var errCancelled = &Error{Code: CodeCancelled, Message: "the request was cancelled"}
@@ -76,42 +73,22 @@ var errCancelled = &Error{Code: CodeCancelled, Message: "the request was cancell
 // serve starts the answer to a request.
 func (c *Conn) serve(ctx context.Context, f *frame) {
 	id := string(f.ID)
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		c.reply(f.ID, nil, Errorf(CodeInternal, "busy: %d requests run already", c.opts.MaxRequests))
-		return
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	_, double := c.serving[id]
-	if c.err != nil || double {
-		over := c.err != nil
-		c.mu.Unlock()
-		cancel(nil)
-		<-c.slots
-		if !over {
-			c.reply(f.ID, nil, Errorf(CodeInvalidRequest, "the id %s is in use", id))
+	err := c.line.Serve(ctx, id, func(ctx context.Context) func() []byte {
+		answer := c.handler.Request(ctx, f.Method, f.Params)
+		return func() []byte {
+			result, err := outcome(answer, f.Method)
+			if err != nil && errors.Is(context.Cause(ctx), errCancelled) {
+				err = errCancelled
+			}
+			return encoded(f.ID, result, err)
 		}
-		return
+	})
+	switch {
+	case errors.Is(err, lineconn.ErrBusy):
+		c.refuse(f.ID, Errorf(CodeInternal, "busy: %d requests run already", c.opts.MaxRequests))
+	case errors.Is(err, lineconn.ErrInUse):
+		c.refuse(f.ID, Errorf(CodeInvalidRequest, "the id %s is in use", id))
 	}
-	c.serving[id] = cancel
-	c.handlers.Add(1)
-	c.mu.Unlock()
-	answer := c.handler.Request(ctx, f.Method, f.Params)
-	go func() {
-		defer c.handlers.Done()
-		result, err := outcome(answer, f.Method)
-		c.mu.Lock()
-		delete(c.serving, id)
-		c.mu.Unlock()
-		if err != nil && errors.Is(context.Cause(ctx), errCancelled) {
-			err = errCancelled
-		}
-		cancel(nil)
-		c.reply(f.ID, result, err)
-		<-c.slots
-	}()
 }
 
 // outcome calls a handler so that a panic is an error of that request alone.
@@ -127,9 +104,10 @@ func outcome(answer func() (any, error), method string) (result any, err error) 
 	return answer()
 }
 
-// reply writes an answer, also after the end has begun, as long as the other
-// side takes it.
-func (c *Conn) reply(id json.RawMessage, result any, err error) {
+func (c *Conn) refuse(id json.RawMessage, err error) { c.line.Reply(encoded(id, nil, err)) }
+
+// encoded is an answer.
+func encoded(id json.RawMessage, result any, err error) []byte {
 	f := frame{Version: "2.0", ID: id, Result: emptyResult}
 	if err == nil && result != nil {
 		if f.Result, err = json.Marshal(result); err != nil {
@@ -146,10 +124,7 @@ func (c *Conn) reply(id json.RawMessage, result any, err error) {
 	if err != nil {
 		line = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"the answer could not be encoded"}}`)
 	}
-	select {
-	case c.out <- append(line, '\n'):
-	case <-c.silent:
-	}
+	return line
 }
 
 func (c *Conn) malformed(f *frame, line []byte, err error) {
@@ -165,5 +140,5 @@ func (c *Conn) malformed(f *frame, line []byte, err error) {
 	} else if len(f.ID) > 0 && f.kind() != frameResponse {
 		id = f.ID
 	}
-	c.reply(id, nil, Errorf(code, "%s", err))
+	c.refuse(id, Errorf(code, "%s", err))
 }

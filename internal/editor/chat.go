@@ -56,7 +56,7 @@ func (c *Conn) Chat(ctx context.Context, r ChatRequest, idle time.Duration) iter
 					return
 				}
 				late.Reset(idle + grace)
-			case <-c.ended:
+			case <-c.Done():
 				over = true
 				yield(Part{}, c.gone())
 				return

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/lineconn"
 )
 
 const (
 	// grace is how much longer than the extension we wait for an answer.
 	grace = 3 * time.Second
-	// flushWithin is how long the last messages may take to be written.
-	flushWithin = 2 * time.Second
 	// maxServed is how many requests of the extension may run at a time.
 	maxServed = 16
 )
@@ -38,23 +37,14 @@ type Handler interface {
 // as it is made; those that wait for an answer need Run to be running.
 type Conn struct {
 	r       io.Reader
-	w       io.Writer
 	handler Handler
 	log     *slog.Logger
 	unread  int // see maxUnread
-
-	out    chan []byte
-	ended  chan struct{} // closed by fail: nothing new comes or goes
-	silent chan struct{} // closed when nothing is written any more
-	slots  chan struct{}
-	served sync.WaitGroup // begun under mu, and only before the end
-	closer sync.Once
+	line    *lineconn.Conn
 
 	mu      sync.Mutex
-	err     error // why it ended
 	lastID  int64
-	waiting map[string]*pending                // our requests
-	serving map[string]context.CancelCauseFunc // theirs
+	waiting map[string]*pending // our requests
 }
 
 // New returns a connection that Run brings to life. If r and w can be closed,
@@ -63,118 +53,22 @@ func New(r io.Reader, w io.Writer, h Handler, log *slog.Logger) *Conn {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Conn{r: r, w: w, handler: h, log: log, unread: maxUnread, out: make(chan []byte, 64), ended: make(chan struct{}), silent: make(chan struct{}),
-		slots: make(chan struct{}, maxServed), waiting: map[string]*pending{}, serving: map[string]context.CancelCauseFunc{}}
+	return &Conn{r: r, handler: h, log: log, unread: maxUnread, line: lineconn.New(r, w, maxServed), waiting: map[string]*pending{}}
 }
 
 // Run reads and writes until the extension ends the stream, something comes
 // that is no message, or ctx ends. It returns when all of its goroutines have
-// gone, and nil if the extension ended the stream. (Only a read that closing r
-// does not end is left behind; it ends with the process.)
-func (c *Conn) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	reads, writes := make(chan struct{}), make(chan struct{})
-	go func() { defer close(writes); c.write() }()
-	go func() { defer close(reads); c.fail(c.read(ctx)) }()
-	select {
-	case <-ctx.Done():
-		c.fail(context.Cause(ctx))
-	case <-c.ended:
-	}
-	cancel(c.Err())
-	// The last answers are let out, but not for ever.
-	hush := sync.OnceFunc(func() { close(c.silent) })
-	late := time.AfterFunc(flushWithin, func() { c.closeWriter(); hush() })
-	defer late.Stop()
-	c.served.Wait()
-	hush()
-	within(writes, flushWithin)
-	c.closeWriter()
-	if rc, ok := c.r.(io.Closer); ok {
-		_ = rc.Close() // only read from
-	}
-	within(reads, flushWithin)
-	if err := c.Err(); !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
-}
-
-// within waits for something, but not for ever.
-func within(done <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
-}
-
-func (c *Conn) closeWriter() {
-	c.closer.Do(func() {
-		if wc, ok := c.w.(io.Closer); ok {
-			_ = wc.Close() // whatever could not be written is lost already
-		}
-	})
-}
-
-// write is the one goroutine that writes. After an error it goes on taking
-// messages, so that nobody waits for it.
-func (c *Conn) write() {
-	broken := false
-	put := func(line []byte) {
-		if broken {
-			return
-		}
-		if _, err := c.w.Write(line); err != nil {
-			broken = true
-			c.fail(fmt.Errorf("write to the editor: %w", err))
-		}
-	}
-	for {
-		select {
-		case line := <-c.out:
-			put(line)
-			continue
-		case <-c.silent:
-		}
-		for {
-			select {
-			case line := <-c.out:
-				put(line)
-			default:
-				return
-			}
-		}
-	}
-}
+// gone, and nil if the extension ended the stream.
+func (c *Conn) Run(ctx context.Context) error { return c.line.Run(ctx, c.read) }
 
 // Done is closed when the connection has ended.
-func (c *Conn) Done() <-chan struct{} { return c.ended }
+func (c *Conn) Done() <-chan struct{} { return c.line.Done() }
 
 // Err is why it ended: io.EOF if the extension ended it, nil if it has not.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
+func (c *Conn) Err() error { return c.line.Err() }
 
 // Fail ends the connection; whoever waits gets an error at once.
-func (c *Conn) Fail(err error) { c.fail(err) }
-
-func (c *Conn) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
-	}
-	if err == nil {
-		err = io.EOF
-	}
-	c.err = err
-	close(c.ended)
-}
+func (c *Conn) Fail(err error) { c.line.Fail(err) }
 
 // gone is the error of whoever asks, or waits, when the editor is not there.
 func (c *Conn) gone() error {
@@ -221,7 +115,7 @@ func (c *Conn) call(ctx context.Context, method string, params any, bound time.D
 	select {
 	case f := <-p.answer:
 		return read(f, method, result)
-	case <-c.ended:
+	case <-c.Done():
 		select {
 		case f := <-p.answer: // it came just before the end
 			return read(f, method, result)
@@ -258,7 +152,7 @@ func read(f *frame, method string, result any) error {
 
 // cancel tells the extension that nobody waits for a request any more.
 func (c *Conn) cancel(id string) {
-	ctx, stop := context.WithTimeout(context.Background(), flushWithin)
+	ctx, stop := context.WithTimeout(context.Background(), lineconn.FlushWithin)
 	defer stop()
 	_ = c.send(ctx, methodCancel, "", cancelParams{ID: json.RawMessage(id)}) // it may have gone
 }
@@ -277,17 +171,8 @@ func (c *Conn) send(ctx context.Context, method, id string, params any) error {
 	if len(line) > maxLine {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%s would be longer than %d MiB", method, maxLine>>20), Remedy: "send less at a time"}
 	}
-	select {
-	case <-c.ended:
-		return c.gone()
-	default:
+	if err := c.line.Send(ctx, line); !errors.Is(err, lineconn.ErrEnded) {
+		return err
 	}
-	select {
-	case c.out <- append(line, '\n'):
-		return nil
-	case <-c.ended:
-		return c.gone()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return c.gone()
 }

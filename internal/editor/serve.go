@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/lineconn"
 )
 
 // read takes lines until there are no more, or one that is no message.
@@ -78,12 +79,7 @@ func (c *Conn) hear(f *frame) error {
 		if err := json.Unmarshal(f.Params, &p); err != nil {
 			return fmt.Errorf("the editor's %s is not understood: %w", f.Method, err)
 		}
-		c.mu.Lock()
-		cancel := c.serving[string(p.ID)]
-		c.mu.Unlock()
-		if cancel != nil {
-			cancel(errCanceled)
-		}
+		c.line.Cancel(string(p.ID), errCanceled)
 	default:
 		c.log.Debug("the editor says what this version does not know", "method", f.Method)
 	}
@@ -95,40 +91,21 @@ var errCanceled = &bridge.Error{Code: bridge.CodeCanceled, Message: "the request
 // serve starts the answer to a request.
 func (c *Conn) serve(ctx context.Context, f *frame) {
 	id := string(f.ID)
-	refuse := func(e *bridge.Error) { c.reply(f.ID, nil, e) }
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		refuse(&bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("%d requests run already", maxServed)})
-		return
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	if _, double := c.serving[id]; double || c.err != nil {
-		c.mu.Unlock()
-		cancel(nil)
-		<-c.slots
-		if double {
-			refuse(&bridge.Error{Code: bridge.CodeInvalid, Message: "the id " + id + " is in use"})
+	err := c.line.Serve(ctx, id, func(ctx context.Context) func() []byte {
+		return func() []byte {
+			result, err := c.outcome(ctx, f)
+			if err != nil && errors.Is(context.Cause(ctx), errCanceled) {
+				err = errCanceled
+			}
+			return encoded(f.ID, result, err)
 		}
-		return
+	})
+	switch {
+	case errors.Is(err, lineconn.ErrBusy):
+		c.line.Reply(encoded(f.ID, nil, &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("%d requests run already", maxServed)}))
+	case errors.Is(err, lineconn.ErrInUse):
+		c.line.Reply(encoded(f.ID, nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the id " + id + " is in use"}))
 	}
-	c.serving[id] = cancel
-	c.served.Add(1)
-	c.mu.Unlock()
-	go func() {
-		defer c.served.Done()
-		result, err := c.outcome(ctx, f)
-		c.mu.Lock()
-		delete(c.serving, id)
-		c.mu.Unlock()
-		if err != nil && errors.Is(context.Cause(ctx), errCanceled) {
-			err = errCanceled
-		}
-		cancel(nil)
-		c.reply(f.ID, result, err)
-		<-c.slots
-	}()
 }
 
 // outcome answers one request; a panic is an error of that request alone.
@@ -147,9 +124,8 @@ func (c *Conn) outcome(ctx context.Context, f *frame) (result any, err error) {
 	return nil, &Fault{Code: codeNoMethod, Message: "there is no method " + f.Method}
 }
 
-// reply writes an answer, also after the end has begun, as long as the other
-// side takes it.
-func (c *Conn) reply(id json.RawMessage, result any, err error) {
+// encoded is an answer.
+func encoded(id json.RawMessage, result any, err error) []byte {
 	f := frame{Version: "2.0", ID: id}
 	if err == nil {
 		if f.Result, err = json.Marshal(result); err != nil {
@@ -160,11 +136,8 @@ func (c *Conn) reply(id json.RawMessage, result any, err error) {
 		f.Result, f.Error = nil, faultOf(err)
 	}
 	line, err := json.Marshal(f)
-	if err != nil {
-		return // a frame of plain texts always can be
+	if err != nil { // never: a frame of plain texts always can be
+		line = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"the answer could not be encoded"}}`)
 	}
-	select {
-	case c.out <- append(line, '\n'):
-	case <-c.silent:
-	}
+	return line
 }
