@@ -48,7 +48,7 @@ func fake(t *testing.T, behaviour string, change func(*Options, *Server)) (*Mana
 	state := t.TempDir()
 	write(t, dir, "a.fake", "line one\nline two\n")
 	server := Server{Command: []string{self, "fake-server", behaviour, state}, Extensions: []string{".fake"}}
-	opts := Options{StartTimeout: 10 * time.Second, RequestTimeout: 10 * time.Second}
+	opts := Options{StartTimeout: 2 * time.Minute, RequestTimeout: 2 * time.Minute} // for a busy machine
 	if change != nil {
 		change(&opts, &server)
 	}
