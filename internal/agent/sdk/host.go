@@ -7,14 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/environ"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
@@ -253,26 +251,6 @@ func startClient(ctx context.Context, c *copilot.Client) error {
 		return ctx.Err()
 	}
 }
-
-// environment is the runtime's: without the bridge's own secrets, which the
-// runtime would hand on to every shell, and without what the user may have
-// set for another runtime.
-func (h *host) environment() []string {
-	env := slices.DeleteFunc(environ.Plain(h.opts.Env, h.opts.UseLogin), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(hidden, name) || strings.HasPrefix(name, "COPILOT_PROVIDER_")
-	})
-	if p := h.opts.Provider; p != nil && h.opts.Token == "" && !h.opts.UseLogin {
-		// The real key goes with each session, not through the environment.
-		env = append(env, "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE="+providerType(p.Kind),
-			"COPILOT_PROVIDER_BASE_URL="+p.BaseURL, "COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+h.opts.Model)
-	}
-	return env
-}
-
-// hidden are the token that goes to the runtime in another way, and what the
-// user may have set for another runtime.
-var hidden = []string{"COPILOT_GITHUB_TOKEN", "COPILOT_OFFLINE", "COPILOT_MODEL"}
 
 // backOff sets how long the next start has to wait.
 func (h *host) backOff() {
