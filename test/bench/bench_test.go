@@ -66,14 +66,14 @@ type bareSession struct {
 	idle  chan string // id of the user message's event
 }
 
-func bareClient(b *testing.B, m *rehearsal.Server) *copilot.Client {
+func bareClient(b *testing.B, m *rehearsal.Server, env ...string) *copilot.Client {
 	b.Helper()
 	c := copilot.NewClient(&copilot.ClientOptions{
 		Connection: copilot.StdioConnection{Path: runtimetest.Path(b)}, BaseDirectory: b.TempDir(), Mode: copilot.ModeEmpty,
 		WorkingDirectory: b.TempDir(), // as the bridge does: in a repository the runtime starts git with every turn
 		UseLoggedInUser:  copilot.Bool(false), LogLevel: "error",
-		Env: append(os.Environ(), "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_BASE_URL="+m.URL(),
-			"COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+m.Model()),
+		Env: append(append(os.Environ(), "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_BASE_URL="+m.URL(),
+			"COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+m.Model()), env...),
 	})
 	return c
 }
@@ -214,6 +214,11 @@ func report(what, bare, ours, difference, target string, ok bool) {
 		verdict = "MISSED"
 	}
 	fmt.Printf("\n%-34s bare %-12s bridge %-12s %-12s target %-12s %s\n", what, bare, ours, difference, target, verdict)
+}
+
+// remark prints a line that has no target.
+func remark(what, bare, ours, difference string) {
+	fmt.Printf("\n%-34s bare %-12s bridge %-12s %s\n", what, bare, ours, difference)
 }
 
 // BenchmarkWarmTurn: the engine's time to first token is at most 1 ms above
