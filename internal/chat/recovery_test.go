@@ -141,6 +141,29 @@ func TestWidening(t *testing.T) {
 	}
 	eventually(t, "the sessions are spread", func() bool { many(); return spread() })
 	eventually(t, "quiet", func() bool { return b.Stats().Running == 0 })
+	kept := 0
+	for range 6 { // more than are held as openings
+		b.mu.Lock()
+		choice := false
+		for _, list := range b.pool.sessions {
+			choice = choice || slices.ContainsFunc(list, func(x pooled) bool { return !x.session.Aside() && x.session.Current() })
+		}
+		b.mu.Unlock()
+		ask(b.ctx, b.Service, chatOf(say("alone"))).good(t, bridge.EndDone, "alone")
+		eventually(t, "quiet", func() bool { return b.Stats().Running == 0 })
+		b.mu.Lock()
+		used := conversationAt(b.order.Front()).session
+		b.mu.Unlock()
+		if choice && used.Aside() {
+			t.Error("a single caller was sent to the second runtime")
+		}
+		if choice {
+			kept++
+		}
+	}
+	if kept == 0 {
+		t.Error("there never was a session of the first runtime")
+	}
 	eventually(t, "the second runtime has ended", func() bool { b.expire(); return syscall.Kill(second, 0) != nil })
 	if pids := b.agent.ProgramPIDs(bridge.ProfileChat); len(pids) != 1 {
 		t.Errorf("runtimes %v are left", pids)

@@ -118,10 +118,12 @@ func (s *Service) giveBack(c *conversation) {
 func (s *Service) spare(sh *shape) *engine.Session {
 	s.mu.Lock()
 	var stale []*engine.Session
-	session := s.pool.take(sh.key)
+	// One more may be about to end.
+	quiet := s.running <= 2
+	session := s.pool.take(sh.key, quiet)
 	for session != nil && !session.Current() {
 		stale = append(stale, session)
-		session = s.pool.take(sh.key)
+		session = s.pool.take(sh.key, quiet)
 	}
 	s.mu.Unlock()
 	if len(stale) > 0 {

@@ -80,10 +80,12 @@ type (
 	Dater interface {
 		Current() bool
 	}
-	// Sharer is a session that knows whether its runtime has more than its
-	// share of them.
+	// Sharer is a session of an agent with several runtimes. It knows whether
+	// its own has more than its share of the sessions, and whether that is one
+	// beside the first, which is there for a crowd.
 	Sharer interface {
 		Crowded() bool
+		Aside() bool
 	}
 )
 

@@ -99,6 +99,12 @@ func (s *Session) Crowded() bool {
 	return ok && c.Crowded()
 }
 
+// Aside says that the session is in a runtime that is there for a crowd only.
+func (s *Session) Aside() bool {
+	c, ok := s.current().(Sharer)
+	return ok && c.Aside()
+}
+
 // Discard closes the session and deletes what the agent stored of it, where
 // the agent can.
 func (s *Session) Discard(ctx context.Context) error {

@@ -189,10 +189,20 @@ type commander interface {
 	Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
 }
 
-// Crowded is for sessions that know it.
+// Crowded and Aside are for sessions that know it.
 func (s *ableSession) Crowded() bool {
-	c, ok := s.now().(interface{ Crowded() bool })
+	c, ok := s.now().(sharer)
 	return ok && c.Crowded()
+}
+
+func (s *ableSession) Aside() bool {
+	c, ok := s.now().(sharer)
+	return ok && c.Aside()
+}
+
+type sharer interface {
+	Crowded() bool
+	Aside() bool
 }
 
 func errUnable(what string) error {

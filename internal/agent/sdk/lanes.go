@@ -128,6 +128,13 @@ func (a *Agent) crowded(h *host) bool {
 	return false
 }
 
+// aside says whether h is a lane beside the first.
+func (a *Agent) aside(h *host) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Index(a.lanes[h.profile], h) > 0
+}
+
 // load is how many sessions the host's process has; none if it is dead.
 func (h *host) load() int {
 	p := h.present.Load()

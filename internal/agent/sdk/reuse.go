@@ -94,6 +94,9 @@ func (s *session) Current() bool { return s.host.current(s.proc) }
 // sessions: one that is not needed should be opened anew elsewhere.
 func (s *session) Crowded() bool { return s.host.agent.crowded(s.host) }
 
+// Aside says that the session's runtime is not the profile's first.
+func (s *session) Aside() bool { return s.host.agent.aside(s.host) }
+
 // Remove closes the session and deletes what is stored of it. If the runtime
 // cannot do that any more, or not in time, it is done when the runtime has
 // ended.
