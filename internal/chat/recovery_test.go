@@ -109,37 +109,56 @@ func TestRotation(t *testing.T) {
 // spread; when they have gone it ends.
 func TestWidening(t *testing.T) {
 	b := onRuntime(t, Options{ConversationTTL: 2 * time.Second}, engine.Limits{})
-	many := func() {
-		var wg sync.WaitGroup
-		for range 2 * widenAt {
-			wg.Go(func() {
-				if o := ask(b.ctx, b.Service, chatOf(say("hello"))); o.err != nil || o.text() != "hello" {
-					t.Errorf("%q, %v", o.text(), o.err)
-				}
-			})
-		}
-		wg.Wait()
-	}
 	ask(b.ctx, b.Service, chatOf(say("hello"))).good(t, bridge.EndDone, "hello")
 	if pids := b.agent.ProgramPIDs(bridge.ProfileChat); len(pids) != 1 {
 		t.Fatalf("runtimes %v for one caller", pids)
 	}
-	many()
+	b.crowd(t)
 	eventually(t, "a second runtime", func() bool { return len(b.agent.ProgramPIDs(bridge.ProfileChat)) == 2 })
 	second := b.agent.ProgramPIDs(bridge.ProfileChat)[1]
-	spread := func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, list := range b.pool.sessions {
-			for _, x := range list {
-				if x.session.Crowded() {
-					return false
-				}
+	eventually(t, "the sessions are spread", func() bool { b.crowd(t); return b.spread() })
+	eventually(t, "quiet", func() bool { return b.Stats().Running == 0 })
+	eventually(t, "the second runtime has ended", func() bool { b.expire(); return syscall.Kill(second, 0) != nil })
+	if pids := b.agent.ProgramPIDs(bridge.ProfileChat); len(pids) != 1 {
+		t.Errorf("runtimes %v are left", pids)
+	}
+}
+
+// crowd has many callers at once.
+func (b *bench) crowd(t *testing.T) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range 2 * widenAt {
+		wg.Go(func() {
+			if o := ask(b.ctx, b.Service, chatOf(say("hello"))); o.err != nil || o.text() != "hello" {
+				t.Errorf("%q, %v", o.text(), o.err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// spread says whether no runtime has more than its share of the pool.
+func (b *bench) spread() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, list := range b.pool.sessions {
+		for _, x := range list {
+			if x.session.Crowded() {
+				return false
 			}
 		}
-		return b.pool.size() > 0
 	}
-	eventually(t, "the sessions are spread", func() bool { many(); return spread() })
+	return b.pool.size() > 0
+}
+
+// While a second runtime is there, callers who come one by one stay in the
+// first.
+func TestAloneInTheFirst(t *testing.T) {
+	b := onRuntime(t, Options{}, engine.Limits{})
+	b.crowd(t)
+	eventually(t, "a second runtime", func() bool { return len(b.agent.ProgramPIDs(bridge.ProfileChat)) == 2 })
+	eventually(t, "the sessions are spread", func() bool { b.crowd(t); return b.spread() })
 	eventually(t, "quiet", func() bool { return b.Stats().Running == 0 })
 	kept := 0
 	for range 6 { // more than are held as openings
@@ -163,10 +182,6 @@ func TestWidening(t *testing.T) {
 	}
 	if kept == 0 {
 		t.Error("there never was a session of the first runtime")
-	}
-	eventually(t, "the second runtime has ended", func() bool { b.expire(); return syscall.Kill(second, 0) != nil })
-	if pids := b.agent.ProgramPIDs(bridge.ProfileChat); len(pids) != 1 {
-		t.Errorf("runtimes %v are left", pids)
 	}
 }
 
