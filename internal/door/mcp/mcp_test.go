@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -97,81 +96,6 @@ func TestCalls(t *testing.T) {
 	}
 	if r := call(t, m, ToolMemorySearch, map[string]any{"query": "q", "limit": 51}); code(r) != "invalid" {
 		t.Errorf("%s", text(r))
-	}
-}
-
-// What is seen of the caller counts like what the call says, for tools that
-// start something.
-func TestDepthThatIsSeen(t *testing.T) {
-	seen := 0
-	o := Options{Depth: func() int { return seen }, Enter: func(depth int) error {
-		if depth >= 3 {
-			return &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
-		}
-		return nil
-	}}
-	f := &fake{task: func(_ context.Context, t Task) (TaskResult, error) { return TaskResult{Text: fmt.Sprint(t.Depth)}, nil },
-		large: func(_ context.Context, t LargeTask) (LargeResult, error) {
-			return LargeResult{Summary: fmt.Sprint(t.Depth)}, nil
-		}}
-	c := connect(t, NewCopilot(f, o), nil)
-	for _, tt := range []struct {
-		seen, said int
-		want       string
-	}{{0, 0, "0"}, {2, 0, "2"}, {1, 2, "2"}, {3, 0, ""}} {
-		seen = tt.seen
-		for tool, key := range map[string]string{ToolCodeTask: "prompt", ToolOrchestrate: "task"} {
-			r := call(t, c, tool, map[string]any{key: "x", "_depth": tt.said})
-			var out struct{ Text, Summary string }
-			if tt.want == "" {
-				if code(r) != "denied" {
-					t.Errorf("%s: %s", tool, text(r))
-				}
-				continue
-			}
-			if structured(t, r, &out); out.Text+out.Summary != tt.want {
-				t.Errorf("%s at %d, said to be at %d: %+v", tool, tt.seen, tt.said, out)
-			}
-		}
-	}
-	if seen = 3; code(call(t, c, ToolReadFile, map[string]any{"path": "x"})) != "" {
-		t.Error("what starts nothing is refused")
-	}
-}
-
-// Every tool of every server refuses at the bound.
-func TestDepth(t *testing.T) {
-	deep := &bridge.Error{Code: bridge.CodeDenied, Message: "that is a loop"}
-	o := Options{Enter: func(depth int) error {
-		if depth >= 3 {
-			return deep
-		}
-		return nil
-	}}
-	f := &fake{
-		task:   func(_ context.Context, t Task) (TaskResult, error) { return TaskResult{Text: fmt.Sprint(t.Depth)}, nil },
-		large:  func(context.Context, LargeTask) (LargeResult, error) { return LargeResult{}, nil },
-		search: func(context.Context, string, int) (Hits, error) { return Hits{Hits: []Hit{}}, nil },
-	}
-	args := map[string]map[string]any{ToolReadFile: {"path": "x"}, ToolCreateFile: {"path": "x", "content": ""}, ToolListFiles: {}, ToolCodeTask: {"prompt": "x"},
-		ToolOrchestrate: {"task": "x"}, ToolCode: {"task": "x"}, ToolCodeVerbose: {"task": "x"},
-		ToolMemorySearch: {"query": "x"}, ToolMemoryRead: {}, ToolUserPrefs: {}}
-	for _, s := range []*Server{NewCopilot(f, o), NewMemory(f, o), NewPlugin(f, o)} {
-		c := connect(t, s, nil)
-		for tool, err := range c.Tools(t.Context(), nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			for depth, want := range map[int]string{0: "", 2: "", 3: "denied", 100: "denied"} {
-				a := map[string]any{"_depth": depth}
-				for k, v := range args[tool.Name] {
-					a[k] = v
-				}
-				if r := call(t, c, tool.Name, a); code(r) != want || want != "" && !strings.Contains(text(r), "that is a loop") {
-					t.Errorf("%s at %d: %s", tool.Name, depth, text(r))
-				}
-			}
-		}
 	}
 }
 
@@ -411,109 +335,6 @@ func TestConsent(t *testing.T) {
 	if asked == nil || asked.Message != "Copilot wants to run: make\\x1b[2J\n\nline one\nline two" {
 		t.Errorf("%+v", asked)
 	}
-}
-
-// Over HTTP, several clients at once, each with its own cancel and questions.
-func TestHTTP(t *testing.T) {
-	f := &fake{task: func(ctx context.Context, task Task) (TaskResult, error) {
-		answer, err := task.Asker.Ask(context.WithoutCancel(ctx), approval.Question{Summary: "run: " + task.Prompt})
-		return TaskResult{Text: fmt.Sprint(answer, err)}, nil
-	}}
-	s := NewCopilot(f, Options{Consent: true})
-	server := httptest.NewServer(s.Handler())
-	defer server.Close()
-	defer s.Close()
-	var clients sync.WaitGroup
-	for i := range 4 {
-		clients.Go(func() {
-			o := &sdk.ClientOptions{ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-				if want := fmt.Sprintf("Copilot wants to run: %d", i); r.Params.Message != want {
-					t.Errorf("%d is asked %q", i, r.Params.Message)
-				}
-				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"decision": "once"}}, nil
-			}}
-			c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: server.URL, HTTPClient: server.Client()}, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: ToolCodeTask, Arguments: map[string]any{"prompt": fmt.Sprint(i), "workingDir": fmt.Sprint(i)}})
-			if err != nil || !strings.HasPrefix(text(r), "1 <nil>") {
-				t.Errorf("%+v, %v", r, err)
-			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	clients.Wait()
-}
-
-// The end of the input is the end, and what runs is ended with it.
-func TestHangUp(t *testing.T) {
-	began, ended := make(chan struct{}), make(chan struct{})
-	f := &fake{task: func(ctx context.Context, _ Task) (TaskResult, error) {
-		close(began)
-		<-ctx.Done()
-		close(ended)
-		return TaskResult{}, ctx.Err()
-	}}
-	in, client := io.Pipe()
-	out := &lines{}
-	done := make(chan error, 1)
-	s := NewCopilot(f, Options{})
-	go func() { done <- s.Serve(t.Context(), in, out) }()
-	for _, line := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"copilot_code_task","arguments":{"prompt":"x"}}}`,
-	} {
-		if _, err := io.WriteString(client, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-began
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
-	<-ended
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(out.String(), `"protocolVersion":"2025-06-18"`) {
-		t.Errorf("%s", out)
-	}
-}
-
-// The end of the context is the end too, whatever the input does.
-func TestStop(t *testing.T) {
-	in, client := io.Pipe()
-	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- NewMemory(&fake{}, Options{}).Serve(ctx, in, io.Discard) }()
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	_ = in.Close() // so that the reader goes, which in a process ends with it
-}
-
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func FuzzMessages(f *testing.F) {

@@ -2,8 +2,6 @@ package language
 
 import (
 	"context"
-	"errors"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 	"os"
 	"path/filepath"
 	"strings"
@@ -267,78 +265,6 @@ func TestFlatAndBigSymbols(t *testing.T) {
 	}
 }
 
-// rewriter is Format, Organize or Tidy.
-type rewriter func(*Manager, context.Context, string, string) (string, bool, error)
-
-func TestRewrite(t *testing.T) {
-	upper := func(behaviour string, more ...string) func(*Options, *Server) {
-		return func(_ *Options, s *Server) {
-			s.Formatter = append([]string{s.Command[0], "fake-formatter", behaviour}, more...)
-		}
-	}
-	none := func(o *Options, s *Server) {
-		upper("upper")(o, s)
-		s.Command = []string{"no-such-server"}
-	}
-	first := func(o *Options, s *Server) {
-		upper("upper")(o, s)
-		s.FormatterFirst = true
-	}
-	tests := []struct {
-		name, behaviour string
-		change          func(*Options, *Server)
-		do              rewriter
-		before, after   string
-		code            bridge.Code
-	}{
-		{"format", "any", nil, (*Manager).Format, "a😀ä b\nc", "a😀ä b formatted\nc", ""},
-		{"format in UTF-8", "units utf-8", nil, (*Manager).Format, "a😀ä b\nc", "a😀ä b formatted\nc", ""},
-		{"format in UTF-16", "units utf-16", nil, (*Manager).Format, "a😀ä b\nc", "a😀ä b formatted\nc", ""},
-		{"format in UTF-32", "units utf-32", nil, (*Manager).Format, "a😀ä b\nc", "a😀ä b formatted\nc", ""},
-		{"format keeps a byte order mark", "any", nil, (*Manager).Format, "\uFEFFa", "\uFEFFa formatted", ""},
-		{"format keeps CRLF", "any", nil, (*Manager).Format, "a\r\nb\r\n", "a formatted\r\nb\r\n", ""},
-		{"overlapping edits", "overlap", nil, (*Manager).Format, "abcdef", "", bridge.CodeInternal},
-		{"organise", "any", nil, (*Manager).Organize, "x", "organized x", ""},
-		{"organise, resolved", "resolves", nil, (*Manager).Organize, "x", "resolved x", ""},
-		{"organise by command", "commands", nil, (*Manager).Organize, "x", "commanded x", ""},
-		{"organise by bare command", "bare command", nil, (*Manager).Organize, "x", "commanded x", ""},
-		{"organise elsewhere", "elsewhere", nil, (*Manager).Organize, "x", "", bridge.CodeUnsupported},
-		{"organise, nothing fits", "other kinds", nil, (*Manager).Organize, "x", "x", ""},
-		{"tidy", "any", nil, (*Manager).Tidy, "x", "organized x formatted", ""},
-		{"tidy, formatter", "formats not", upper("upper"), (*Manager).Tidy, "x", "ORGANIZED X", ""},
-		{"tidy, formatter first", "any", first, (*Manager).Tidy, "x", "ORGANIZED X", ""},
-		{"formatter, server cannot", "formats not", upper("upper"), (*Manager).Format, "x", "X", ""},
-		{"formatter, no server", "any", none, (*Manager).Format, "x", "X", ""},
-		{"formatter, server broken", "exits", upper("upper"), (*Manager).Format, "x", "X", ""},
-		{"formatter first", "any", first, (*Manager).Format, "x", "X", ""},
-		{"formatter not needed", "any", upper("upper"), (*Manager).Format, "x", "x formatted", ""},
-		{"formatter gets the name", "formats not", upper("file", "{file}"), (*Manager).Format, "x", "a.fake: x", ""},
-		{"formatter fails", "formats not", upper("fails"), (*Manager).Format, "x", "", bridge.CodeInvalid},
-		{"formatter empties", "formats not", upper("empty"), (*Manager).Format, "x", "", bridge.CodeInternal},
-		{"nobody formats", "formats not", nil, (*Manager).Format, "x", "", bridge.CodeUnsupported},
-		{"not UTF-8", "any", nil, (*Manager).Format, "\xff", "", bridge.CodeInvalid},
-		{"too long", "any", nil, (*Manager).Format, strings.Repeat("x", maxContent+1), "", bridge.CodeInvalid},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			m, _ := fake(t, tt.behaviour, tt.change)
-			got, changed, err := tt.do(m, t.Context(), "a.fake", tt.before)
-			if bridge.CodeOf(err) != tt.code || got != tt.after || (err == nil && changed != (tt.before != tt.after)) {
-				t.Errorf("got %q, %v, %v", got, changed, err)
-			}
-		})
-	}
-}
-
-func TestTidyChangesTheOpenDocument(t *testing.T) {
-	m, state := fake(t, "any", nil)
-	if _, _, err := m.Tidy(t.Context(), "not/there.fake", "x"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is closed", func() bool { return recorded(t, state, "log") == "open\nchange v2\nclose\n" })
-}
-
 func TestPaths(t *testing.T) {
 	m, _ := fake(t, "any", nil)
 	outside := filepath.Join(t.TempDir(), "secret.fake")
@@ -390,102 +316,6 @@ func TestTable(t *testing.T) {
 		if len(s.Command) == 0 || len(s.Extensions) == 0 || s.Install == "" {
 			t.Errorf("%s is not complete", name)
 		}
-	}
-}
-
-func TestProgramsOfTheWorkspaceAreNotTaken(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "bin/gopls", "#!/bin/sh\n")
-	write(t, dir, "bin/gofmt", "#!/bin/sh\n")
-	look := func(name string) (string, error) {
-		if name == "gopls" || name == "gofmt" || filepath.IsAbs(name) {
-			return filepath.Join(dir, "bin", filepath.Base(name)), nil
-		}
-		return "", errors.New("no")
-	}
-	m := New(dir, Options{LookPath: look})
-	if info, ok := m.Describe("a.go"); !ok || info.Language != "go" || info.Command != nil || info.Formatter != nil {
-		t.Errorf("got %+v", info)
-	}
-	if _, _, err := m.Format(t.Context(), "a.go", "package a\n"); bridge.CodeOf(err) != bridge.CodeUnsupported || !strings.Contains(bridge.AsError(err).Remedy, "go install") {
-		t.Errorf("got %v", err)
-	}
-	m = New(dir, Options{LookPath: look, Servers: map[string]Server{"go": {Command: []string{"gopls"}}}})
-	if info, _ := m.Describe("a.go"); len(info.Command) != 1 {
-		t.Errorf("configured: %+v", info)
-	}
-	if info, _ := m.Describe("a.rs"); !info.RunsCode {
-		t.Errorf("rust: %+v", info)
-	}
-}
-
-// A server that may run code of the project is asked about before it starts,
-// once for as long as it runs.
-func TestPermit(t *testing.T) {
-	asked, allow := 0, false
-	m, _ := fake(t, "normal", func(o *Options, s *Server) {
-		s.RunsCode = true
-		o.Permit = func(_ context.Context, i Info) error {
-			if asked++; i.Language != "fake" || len(i.Command) < 2 || !i.RunsCode {
-				t.Errorf("asked about %+v", i)
-			}
-			if !allow {
-				return &bridge.Error{Code: bridge.CodeDenied, Message: "no"}
-			}
-			return nil
-		}
-	})
-	if _, err := m.Symbols(t.Context(), "a.fake"); bridge.CodeOf(err) != bridge.CodeDenied || asked != 1 || len(m.Stats()) > 0 && m.Stats()[0].Starts > 0 {
-		t.Errorf("%v, asked %d times, %+v", err, asked, m.Stats())
-	}
-	allow = true
-	for range 3 {
-		if _, err := m.Symbols(t.Context(), "a.fake"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
-	}
-}
-
-// Without the server a formatter that runs nothing of the project will do.
-func TestFormatterWhereTheServerMayNotStart(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, _ := fake(t, "normal", func(o *Options, s *Server) {
-		s.RunsCode, s.Formatter = true, []string{self, "fake-formatter", "upper"}
-		o.Permit = func(context.Context, Info) error { return &bridge.Error{Code: bridge.CodeDenied, Message: "no"} }
-	})
-	if got, _, err := m.Format(t.Context(), "a.fake", "x\n"); err != nil || got != "X\n" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-func TestTypeScriptNeedsItsOwnLibrary(t *testing.T) {
-	dir, apart := t.TempDir(), t.TempDir()
-	write(t, dir, "node_modules/typescript/lib/tsserver.js", "evil")
-	write(t, apart, "typescript-language-server", "#!/bin/sh\n")
-	m := New(dir, Options{LookPath: func(name string) (string, error) {
-		if name == "typescript-language-server" {
-			return filepath.Join(apart, name), nil
-		}
-		return "", errors.New("no")
-	}})
-	_, _, err := m.Organize(t.Context(), "a.ts", "x")
-	if bridge.CodeOf(err) != bridge.CodeUnsupported || !strings.Contains(bridge.AsError(err).Remedy, "typescript@5") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestSecretsAreNotPassedOn(t *testing.T) {
-	got := strings.Join(task.PlainEnviron([]string{
-		"PATH=x", "GITHUB_TOKEN=1", "MY_API_KEY=2", "COPILOT_X=3", "db_password=4", "HOME=y", "AWS_SECRET_ACCESS_KEY=5", "OPENCLAW_Z=6", "GOFLAGS=z",
-	}), " ")
-	if got != "PATH=x HOME=y GOFLAGS=z" {
-		t.Errorf("got %s", got)
 	}
 }
 
