@@ -186,7 +186,7 @@ func (httpTurner) reset(context.Context) error { return nil }
 // the runtime keeps up to 2,000 passing events of each, about 35 turns of
 // these, then lets go of them, and works on in a heap full of holes. The first
 // six rounds at 32, in which most of the bare sessions are younger than that,
-// are told as well.
+// must reach the target by themselves as well.
 func BenchmarkFacade(b *testing.B) {
 	ctx, m := context.Background(), startModel(b)
 	const most = 32
@@ -248,7 +248,8 @@ func BenchmarkFacade(b *testing.B) {
 			report(fmt.Sprintf("facade, turns per second at %d", n), rate(0), rate(1), fmt.Sprintf("%.1f %%", 100*r), "≥ 95 %", r >= 0.95)
 			remark("  with the bridge's allocator", rate(2), rate(1), fmt.Sprintf("%.1f %%", 100*mid(alike)))
 			if n == most {
-				remark("  the first six rounds alone", "", "", fmt.Sprintf("%.1f %%", 100*mid(ratios[:young])))
+				y := mid(ratios[:young])
+				report("  its first six rounds alone", "", "", fmt.Sprintf("%.1f %%", 100*y), "≥ 95 %", y >= 0.95)
 			}
 			b.ReportMetric(100*r, fmt.Sprintf("%%-of-bare-at-%d", n))
 		}
