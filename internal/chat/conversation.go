@@ -73,8 +73,8 @@ func (s *Service) begin(ctx context.Context, chat *bridge.Chat) (*answer, error)
 	if err != nil {
 		return nil, err
 	}
-	known := s.take(a)
-	if known != nil && known.state == parked {
+	known, waits := s.take(a)
+	if waits {
 		if err := known.resume(ctx, a); !errors.Is(err, errOver) {
 			return a, err
 		}
@@ -95,10 +95,11 @@ func (s *Service) begin(ctx context.Context, chat *bridge.Chat) (*answer, error)
 }
 
 // take finds the held conversation that an answer continues, and makes it the
-// caller's.
-func (s *Service) take(a *answer) *conversation {
+// caller's. It waits if it is parked; whoever settles the last turn may be
+// changing its state by the time the caller has it.
+func (s *Service) take(a *answer) (c *conversation, waits bool) {
 	if len(a.known) == 0 {
-		return nil
+		return nil, false
 	}
 	key, exact := a.chain.key()
 	results := a.fresh[0].Role == bridge.RoleTool
@@ -127,10 +128,10 @@ func (s *Service) take(a *answer) *conversation {
 	// Of two that differ in nothing but what their tools were called with it
 	// could be either, so it is told anew.
 	if found == nil || several {
-		return nil
+		return nil, false
 	}
 	s.release(found)
-	return found
+	return found, found.state == parked
 }
 
 // hold keeps a conversation under what was said in it. mu is held.
