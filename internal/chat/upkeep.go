@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	openWithin    = 30 * time.Second
+	openWithin    = 90 * time.Second // a runtime may have to be started for it
 	discardWithin = 10 * time.Second
 	speakWithin   = 50 * time.Millisecond
 	closeWithin   = 3 * time.Second

@@ -22,7 +22,7 @@ import (
 const (
 	// startWithin bounds the time from the start of a program to its answer to
 	// initialize.
-	startWithin = 30 * time.Second
+	startWithin = time.Minute
 	// endWithin is how long a program may take to go by itself.
 	endWithin = 2 * time.Second
 	// wordsWithin is how long the last words of a dead program are waited for.

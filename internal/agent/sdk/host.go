@@ -17,12 +17,17 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
+// startWithin is how long the runtime may take to answer for the first time:
+// it is 200 MB to load, from a cold disk on a busy machine.
+const startWithin = time.Minute
+
 // process is one run of the runtime.
 type process struct {
 	client *copilot.Client
 	tree   *supervise.Tree
 	home   string       // where it keeps its sessions
 	heard  atomic.Int64 // when a session last said anything, in Unix nanoseconds
+	turns  atomic.Int32 // under way
 
 	// use guards client: the SDK's is not safe to use while it is stopped, and
 	// one that has been stopped starts the program again when it is used.
@@ -195,7 +200,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 			ExporterType: t.ExporterType, SourceName: t.SourceName, CaptureContent: &t.CaptureContent}
 	}
 	client := copilot.NewClient(&opts)
-	startCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	startCtx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	if err := startClient(startCtx, client); err != nil {
 		client.ForceStop()

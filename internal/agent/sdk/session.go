@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// abortWithin is how long the runtime may take to end an aborted turn
-	// before it is taken for hung and killed; abortAtMost if it is merely
-	// busy, as its other sessions show.
+	// abortWithin is how long the runtime may be silent after an abort before
+	// it is taken for hung and killed; abortAtMost if that would take others'
+	// turns with it, for on a starved machine the merely busy look the same.
 	abortWithin = 2 * time.Second
 	abortAtMost = 20 * time.Second
 	// abortAgain is the time between the first two requests to abort.
@@ -234,6 +234,7 @@ func (s *session) begin(turnC context.Context) (*turn, error) {
 			Remedy: "wait for it or abort it"}
 	}
 	s.turn, s.turnC = newTurn(), turnC
+	s.proc.turns.Add(1)
 	s.ending.Store(false)
 	s.tr.reset()
 	return s.turn, nil
@@ -242,6 +243,7 @@ func (s *session) begin(turnC context.Context) (*turn, error) {
 func (s *session) finish() {
 	s.mu.Lock()
 	s.turn, s.turnC = nil, nil
+	s.proc.turns.Add(-1)
 	s.mu.Unlock()
 }
 
@@ -268,14 +270,22 @@ func (s *session) sent(t *turn, err error) {
 	}
 }
 
+// errSilent says that no session of a runtime says anything any more.
+var errSilent = errors.New("it has gone silent")
+
 // abortTurn ends the turn in the runtime and waits until it is over there
-// too; a runtime that does not react is killed, with the turns of everybody
-// else, so it must have gone silent in all of them.
+// too; a runtime that does not react is killed. While it serves others a chat
+// is given up instead: unlike an agent it has no tool at work.
 func (s *session) abortTurn(t *turn) {
 	ctx, cancel := context.WithTimeout(context.Background(), abortAtMost)
 	defer cancel()
 	err := s.awaitEnd(ctx, t)
 	if err == nil {
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) && s.host.profile == bridge.ProfileChat && s.proc.turns.Load() > 1 {
+		s.host.opts.Logger.Warn("the runtime did not end an aborted chat, which is given up", "session", s.ID())
+		s.distrust()
 		return
 	}
 	if bridge.CodeOf(s.host.explain(err, "abort the turn")) != bridge.CodeCrashed {
@@ -315,14 +325,18 @@ func (s *session) awaitEnd(ctx context.Context, t *turn) error {
 				return err
 			}
 		case now := <-again.C:
-			if last := max(s.proc.heard.Load(), began.UnixNano()); now.UnixNano()-last > int64(abortWithin) {
-				return errors.New("it has gone silent")
+			last := max(s.proc.heard.Load(), began.UnixNano())
+			if now.UnixNano()-last > int64(abortWithin) && s.proc.turns.Load() == 1 {
+				return errSilent
 			}
 			open++
 			wg.Go(ask)
 			again.Reset(pause)
 			pause = min(2*pause, abortWithin/2)
 		case <-ctx.Done():
+			if s.proc.heard.Load() < began.UnixNano() {
+				return errSilent
+			}
 			return ctx.Err()
 		}
 	}
