@@ -164,9 +164,14 @@ func (s *session) config() (*copilot.SessionConfig, error) {
 		return nil, err
 	}
 	c.MCPServers = mcpServers(spec.MCPServers)
-	if i := spec.Infinite; i != nil {
+	switch i := spec.Infinite; {
+	case i != nil:
 		c.InfiniteSessions = &copilot.InfiniteSessionConfig{Enabled: &i.Enabled,
 			BackgroundCompactionThreshold: positive(i.BackgroundThreshold), BufferExhaustionThreshold: positive(i.BufferThreshold)}
+	case spec.Profile == bridge.ProfileChat:
+		// A chat's client keeps its history, and shortens it itself when it is
+		// told that it has become too long. It would not know of a summary.
+		c.InfiniteSessions = &copilot.InfiniteSessionConfig{Enabled: copilot.Bool(false)}
 	}
 	if spec.MaxAICredits > 0 {
 		c.SessionLimits = &rpc.SessionLimitsConfig{MaxAiCredits: &spec.MaxAICredits}

@@ -157,3 +157,30 @@ func FuzzProviderTexts(f *testing.F) {
 		}
 	})
 }
+
+// The history of a chat is its client's: the runtime must not put a summary in
+// its place, unless somebody wants it.
+func TestChatsAreNotCompacted(t *testing.T) {
+	for _, c := range []struct {
+		spec    bridge.SessionSpec
+		enabled *bool
+	}{
+		{bridge.SessionSpec{Profile: bridge.ProfileAgent}, nil},
+		{bridge.SessionSpec{Profile: bridge.ProfileChat}, copilot.Bool(false)},
+		{bridge.SessionSpec{Profile: bridge.ProfileChat, Infinite: &bridge.InfiniteSession{Enabled: true}}, copilot.Bool(true)},
+	} {
+		s := newSession(newHost(New(Options{}), c.spec.Profile), &process{}, c.spec)
+		defer s.stop()
+		config, err := s.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got *bool
+		if i := config.InfiniteSessions; i != nil {
+			got = i.Enabled
+		}
+		if !reflect.DeepEqual(got, c.enabled) {
+			t.Errorf("%+v: compaction %v", c.spec, got)
+		}
+	}
+}
