@@ -344,7 +344,7 @@ func pids(t *testing.T, text string) []int {
 // returned, but a process may be a zombie until its new parent looks.
 func allGone(t *testing.T, text string) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for _, pid := range pids(t, text) {
 		for alive(pid) {
 			if time.Now().After(deadline) {
