@@ -243,7 +243,7 @@ func (b *Bridge) warm(ctx context.Context) error {
 	return b.onOwnModel(ctx, b.Engine.Warm)
 }
 
-// widen gives the chat profile a second runtime, which is warmed up too. One
+// widen gives the chat profile one more runtime, which is warmed up too. One
 // core has no use for it.
 func (b *Bridge) widen(ctx context.Context) error {
 	if runtime.GOMAXPROCS(0) < 2 || b.opts.Window != nil {

@@ -29,9 +29,9 @@ func newPool() *pool { return &pool{sessions: map[digest][]pooled{}} }
 func (p *pool) size() int { return p.count }
 
 // take returns the session of a shape that came last, nil if there is none;
-// in quiet times one of the first runtime if there is any. A second one is
-// there for a crowd: with few turns, going to and fro between the two finds
-// neither's memory in the processor's caches, which costs a millisecond.
+// in quiet times one of the first runtime if there is any. The others are
+// there for a crowd: with few turns, going to and fro between them finds
+// nobody's memory in the processor's caches, which costs a millisecond.
 func (p *pool) take(key digest, quiet bool) *engine.Session {
 	list := p.sessions[key]
 	if len(list) == 0 {

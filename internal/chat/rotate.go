@@ -63,13 +63,14 @@ func (s *Service) rotate(p bridge.Profile) {
 }
 
 const (
-	// widenAt is how many turns at once are worth a second runtime.
+	// widenAt is how many turns at once are worth one more runtime.
 	widenAt = 8
-	// widenEvery bounds how often one is asked for: there may be one already.
-	widenEvery = 5 * time.Second
+	// widenEvery bounds how often one is asked for: so long must the crowd last
+	// for a third, and there may be enough of them.
+	widenEvery = 2 * time.Second
 )
 
-// shouldWiden says that a second runtime is to be asked for. mu is held.
+// shouldWiden says that one more runtime is to be asked for. mu is held.
 func (s *Service) shouldWiden() bool {
 	if s.opts.Widen == nil || s.running < widenAt || s.widening || time.Since(s.widened) < widenEvery {
 		return false
@@ -78,20 +79,20 @@ func (s *Service) shouldWiden() bool {
 	return true
 }
 
-// widen asks for a second runtime beside the turns. Pooled sessions move over
+// widen asks for one more runtime beside the turns. Pooled sessions move over
 // as they are emptied, see dispose.
 func (s *Service) widen() {
 	work := func() {
 		ctx, cancel := context.WithTimeout(s.ctx, openWithin)
 		defer cancel()
 		if err := s.opts.Widen(ctx); err != nil {
-			s.opts.Logger.Warn("a second runtime could not be started", "error", err)
+			s.opts.Logger.Warn("one more runtime could not be started", "error", err)
 		}
 		s.mu.Lock()
 		s.widening = false
 		s.mu.Unlock()
 	}
 	if err := s.start(work); err != nil {
-		s.opts.Logger.Debug("no second runtime is needed any more", "error", err)
+		s.opts.Logger.Debug("no other runtime is needed any more", "error", err)
 	}
 }

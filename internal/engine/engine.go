@@ -54,7 +54,7 @@ type (
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
 	}
-	// Widener can give a profile a second runtime while there is much to do.
+	// Widener can give a profile more runtimes while there is much to do.
 	Widener interface {
 		Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
 	}
@@ -226,8 +226,8 @@ func (e *Engine) Rotate(ctx context.Context, p bridge.Profile) error {
 	return nil
 }
 
-// Widen has new sessions of a profile spread over two runtimes. The provider
-// answers a dummy turn, as with Warm.
+// Widen has new sessions of a profile spread over one runtime more, up to as
+// many as are of use. The provider answers a dummy turn, as with Warm.
 func (e *Engine) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
 	if w, ok := e.opts.Agent.(Widener); ok {
 		return w.Widen(ctx, p, provider, model)

@@ -107,7 +107,7 @@ func (a *Auto) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provi
 	return nil
 }
 
-// Widen gives a profile a second runtime, where the agent in use can.
+// Widen gives a profile one more runtime, where the agent in use can.
 func (a *Auto) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
 	agent, _, err := a.current(ctx)
 	if err != nil {

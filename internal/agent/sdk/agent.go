@@ -4,7 +4,7 @@
 // tool may do; that is asked of the session's Gate.
 //
 // An Agent owns a runtime process a profile, because the SDK's mode belongs to
-// the process, and a second one for a profile with much to do (see Widen).
+// the process, and more of them for a profile with much to do (see Widen).
 // Each is started when it is first needed and replaced, after a pause that
 // grows, when it dies.
 package sdk

@@ -8,12 +8,13 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// A profile has one lane, which is a host, or for a while a second one beside
-// it: a runtime does part of its work one thing after another, so that with
-// many turns at once two of them get a third more done on the same machine.
-// The second is there while it has sessions.
+// A profile has one lane, which is a host, or for a while others beside it: a
+// runtime does part of its work one thing after another, so that with many
+// turns at once two of them get a quarter more done on the same machine, and
+// three another 7 %. A fourth adds too little for its 100 MB. Those beside the
+// first are there while they have sessions.
 const (
-	mostLanes = 2
+	mostLanes = 3
 	// crowd is how many sessions more than another lane has are too many.
 	crowd = 2
 )
@@ -66,8 +67,8 @@ func (a *Agent) stay(h *host) (leave func(context.Context)) {
 	}
 }
 
-// Widen gives a profile a second runtime, unless it has one, and lets it run a
-// turn first; see Warm. Sessions that were there before stay where they are.
+// Widen gives a profile one more runtime, unless it has enough, and lets it run
+// a turn first; see Warm. Sessions that were there before stay where they are.
 func (a *Agent) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
 	a.mu.Lock()
 	enough := a.closed || a.widening || len(a.lanes[p]) == 0 || len(a.lanes[p]) >= mostLanes

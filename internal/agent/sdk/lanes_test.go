@@ -23,10 +23,8 @@ func widened(t *testing.T) (context.Context, *sdk.Agent, bridge.Session) {
 		t.Fatalf("a lane beside none: %v, %v", a.ProgramPIDs(bridge.ProfileChat), err)
 	}
 	first := openSession(t, ctx, a, bridge.SessionSpec{Profile: bridge.ProfileChat})
-	for range 2 { // the second time there is nothing to do
-		if err := widen(ctx, a, m); err != nil {
-			t.Fatal(err)
-		}
+	if err := widen(ctx, a, m); err != nil {
+		t.Fatal(err)
 	}
 	if pids := a.ProgramPIDs(bridge.ProfileChat); len(pids) != 2 || pids[0] == pids[1] || pids[1] == 0 {
 		t.Fatalf("runtimes %v", pids)
@@ -122,5 +120,19 @@ func TestSecondLaneEnds(t *testing.T) {
 	}
 	if o := agenttest.Collect(ctx, first, agenttest.Say("here")); o.Err != nil {
 		t.Error(o.Err)
+	}
+}
+
+// There are never more than are of use.
+func TestMostLanes(t *testing.T) {
+	ctx, a, m := start(t, nil)
+	openSession(t, ctx, a, bridge.SessionSpec{Profile: bridge.ProfileChat})
+	for range 4 {
+		if err := widen(ctx, a, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pids := a.ProgramPIDs(bridge.ProfileChat); len(pids) != 3 {
+		t.Errorf("runtimes %v", pids)
 	}
 }
