@@ -27,7 +27,7 @@ build:
 ## test: all tests that need only Go, Node and git; installs the pinned runtime
 test:
 	$(GO) vet $(PACKAGES)
-	$(GO) test -count=1 -timeout 20m $(PACKAGES)
+	$(GO) test -count=1 -timeout 30m $(PACKAGES)
 
 ## race: the same under the race detector
 race:

@@ -59,7 +59,7 @@ func newEditor(t *testing.T) *editor {
 // run runs a program of Node and returns what it wrote to standard output.
 func (e *editor) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, e.node, args...)
 	var stdout, stderr bytes.Buffer

@@ -32,7 +32,7 @@ func newerNode(t *testing.T) (node, installed string) {
 // suite runs the MCP conformance suite's own program.
 func suite(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	node, installed := newerNode(t)
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(installed, "@modelcontextprotocol", "conformance", "dist", "index.js")}, args...)...)

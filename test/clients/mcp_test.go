@@ -92,7 +92,7 @@ func (b *mcpBench) http(t *testing.T, name string, flags []string, settings ...s
 // every platform.)
 func (b *mcpBench) inspector(t *testing.T, server []string, args ...string) (stdout, stderr []byte, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	node, installed := newerNode(t)
 	program := filepath.Join(installed, "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js")

@@ -51,7 +51,7 @@ func TestNPM(t *testing.T) {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "BRIDGE=" + open.url, "STRICT=" + closed.url, "TOKEN=" + token, "MODEL=" + open.model.Model()}
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".test.mjs"), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 			defer cancel()
 			var out bytes.Buffer
 			cmd := exec.CommandContext(ctx, "node", "--test-reporter=tap", script)

@@ -24,7 +24,7 @@ import (
 )
 
 // patience is long because machines that run tests are busy.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // served is a running `copilot-bridge serve` and the model behind it.
 type served struct {

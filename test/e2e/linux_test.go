@@ -69,7 +69,7 @@ func jobOf(ts *testscript.TestScript) *job {
 }
 
 // patience is long because machines that run tests are busy.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // poll waits until ok, or says what did not happen.
 func poll(ts *testscript.TestScript, limit time.Duration, what string, ok func() bool) {

@@ -140,7 +140,7 @@ type taskResult struct {
 
 func mcpCall(t *testing.T, c *mcp.ClientSession, tool string, args map[string]any, into any) *mcp.CallToolResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	r, err := c.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {

@@ -115,7 +115,7 @@ func TestMCPCodeTask(t *testing.T) {
 		"rehearsal: tool bash " + quoted(map[string]any{"command": "touch refused", "description": "x"}) + "\nrehearsal: next\nrehearsal: text All done."
 	p := &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": prompt}}
 	p.SetProgressToken("p")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	r, err := c.CallTool(ctx, p)
 	if err != nil {

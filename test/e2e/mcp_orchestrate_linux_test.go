@@ -73,7 +73,7 @@ func TestMCPOrchestrate(t *testing.T) {
 	}}, "copilot")
 	p := &mcp.CallToolParams{Name: "copilot_orchestrate", Arguments: map[string]any{"task": threeParts, "maxConcurrency": 2}}
 	p.SetProgressToken("p")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	r, err := c.CallTool(ctx, p)
 	if err != nil {

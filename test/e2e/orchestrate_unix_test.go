@@ -105,7 +105,7 @@ func (s *studio) run(args ...string) (r orchestrate.Result, code int, types []st
 	cmd := s.command(append(args, "--json")...)
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
-	timer := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(8*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	_ = cmd.Run() // the code says it
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

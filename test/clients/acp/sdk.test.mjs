@@ -89,7 +89,7 @@ async function eventually(check) {
   }
 }
 
-const patience = { timeout: 60_000 };
+const patience = { timeout: 180_000 };
 
 test("a prompt with tools and a permission", patience, async (t) => {
   const c = await start(t);

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 export const { BRIDGE: bridge, STRICT: strict, TOKEN: token, MODEL: model } = process.env;
 
 // check is a test that cannot hang.
-export const check = (name, run) => test(name, { timeout: 60_000 }, run);
+export const check = (name, run) => test(name, { timeout: 180_000 }, run);
 
 // fails returns the error that a promise is rejected with.
 export async function fails(promise, type) {
