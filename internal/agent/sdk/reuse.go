@@ -15,10 +15,10 @@ import (
 
 // Reset forgets the conversation but keeps the session, which is much cheaper
 // than a new one. Nothing said before is sent to the model again. It must not
-// run beside a turn, and it fails rather than leave anything behind.
+// run beside a turn, and it fails rather than leave anything of a chat behind.
 func (s *session) Reset(ctx context.Context) error {
 	s.mu.Lock()
-	first, older := s.first, s.older
+	first, older, kept, doubt := s.first, s.older, s.kept, s.doubt
 	blocked := s.turn != nil || s.loose
 	s.mu.Unlock()
 	if blocked {
@@ -30,6 +30,7 @@ func (s *session) Reset(ctx context.Context) error {
 			return err
 		}
 	}
+	removed := 0
 	if first != "" {
 		res, err := s.sdk.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: first})
 		if err != nil {
@@ -38,10 +39,53 @@ func (s *session) Reset(ctx context.Context) error {
 		if res == nil || res.EventsRemoved < 1 {
 			return &bridge.Error{Code: bridge.CodeConflict, Message: "the runtime removed nothing of the session"}
 		}
+		removed = int(res.EventsRemoved)
+	}
+	if s.spec.Profile == bridge.ProfileChat && (older || doubt || removed != kept) {
+		if err := s.empty(ctx); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
-	s.first, s.older = "", false
+	s.first, s.older, s.kept, s.doubt = "", false, 0, false
 	s.mu.Unlock()
+	return nil
+}
+
+// note takes down what a reset has to know of an event: where the conversation
+// begins, and how many events the runtime stores from there on. If it says
+// that it has removed just as many, nothing is left, and it need not be asked
+// again, which would be one request in three of a short chat.
+// s.mu is held.
+func (s *session) note(e copilot.SessionEvent) {
+	if _, ok := e.Data.(*rpc.UserMessageData); ok && s.first == "" && e.AgentID == nil {
+		s.first = e.ID
+	}
+	switch {
+	case e.Ephemeral != nil && *e.Ephemeral:
+	case s.first != "":
+		s.kept++
+	case !blank[e.Type()]:
+		s.doubt = true
+	}
+}
+
+// blank are the events that an empty chat may hold.
+var blank = map[copilot.SessionEventType]bool{
+	copilot.SessionEventTypeSessionStart: true, copilot.SessionEventTypeSessionModelChange: true, copilot.SessionEventTypeAbort: true,
+}
+
+// empty asks the runtime whether anything is left of a conversation.
+func (s *session) empty(ctx context.Context) error {
+	events, err := s.sdk.GetEvents(ctx)
+	if err != nil {
+		return s.host.explain(err, "read the session's history")
+	}
+	for _, e := range events {
+		if !blank[e.Type()] {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "after its reset the session still holds an event " + string(e.Type())}
+		}
+	}
 	return nil
 }
 

@@ -54,6 +54,8 @@ type session struct {
 	turnC context.Context // the running turn's
 	first string          // event id of the first user message, for Reset
 	older bool            // there may be messages before first
+	kept  int             // events from first on that the runtime stores
+	doubt bool            // those are perhaps not all that a reset has to remove
 	loose bool            // an aborted turn may still be under way
 	asked int             // questions of the gate, to number them
 }
@@ -72,9 +74,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	}
 	s.mu.Lock()
 	t := s.turn
-	if _, ok := e.Data.(*rpc.UserMessageData); ok && s.first == "" && e.AgentID == nil {
-		s.first = e.ID
-	}
+	s.note(e)
 	s.mu.Unlock()
 	if d, ok := e.Data.(*rpc.SessionResumeData); ok {
 		select {
@@ -156,9 +156,9 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 		_, err := s.sdk.RPC.Send(sendC, req)
 		s.sent(t, err)
 	}()
-	aborted := false
+	aborted, done := false, false
 	defer func() {
-		s.finish()
+		s.finish(done)
 		if aborted {
 			s.confirm(sent)
 		}
@@ -194,6 +194,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 			if stopped {
 				end.Reason = bridge.EndAborted
 			} else {
+				done = true
 				s.host.worked()
 			}
 			if !yield(end) {
@@ -240,9 +241,11 @@ func (s *session) begin(turnC context.Context) (*turn, error) {
 	return s.turn, nil
 }
 
-func (s *session) finish() {
+// finish is called when a turn is over; done says that it ended well.
+func (s *session) finish(done bool) {
 	s.mu.Lock()
 	s.turn, s.turnC = nil, nil
+	s.doubt = s.doubt || !done
 	s.proc.turns.Add(-1)
 	s.mu.Unlock()
 }
