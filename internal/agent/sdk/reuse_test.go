@@ -39,7 +39,11 @@ func chatSession(t *testing.T) (context.Context, *session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ctx, s.(*session)
+	own, ok := s.(*session)
+	if !ok {
+		t.Fatalf("the session is a %T", s)
+	}
+	return ctx, own
 }
 
 // A reset trusts its own count of what the runtime stores, so the count has to
