@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -21,7 +22,7 @@ func TestHangUp(t *testing.T) {
 				name += ", not streaming"
 			}
 			t.Run(name, func(t *testing.T) {
-				best := time.Hour
+				var all []time.Duration
 				var before counts
 				for try := range hangUps + 1 {
 					number++
@@ -32,15 +33,16 @@ func TestHangUp(t *testing.T) {
 						before = now // with the session that the first one needed
 						continue
 					}
-					best = min(best, took)
+					all = append(all, took)
 					if now.conversations != before.conversations || now.parked != before.parked {
 						t.Errorf("there were %s, and now there are %s", before, now)
 					}
 					eventually(t, "no session is left over", func() bool { return s.counts().sessions() <= before.sessions() })
 				}
-				t.Logf("from the hang-up to the end of the model's request: %s at best", best.Round(100*time.Microsecond))
-				if best > abortWithin {
-					t.Errorf("the turn was aborted after %s, at best", best)
+				slices.Sort(all)
+				t.Logf("from the hang-up to the end of the model's request: %v", all)
+				if mid := all[len(all)/2]; mid > abortWithin {
+					t.Errorf("the turn was aborted after %s, at the median", mid)
 				}
 			})
 		}

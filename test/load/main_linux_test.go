@@ -19,7 +19,7 @@ const (
 	warmRequests      = 400  // before that, so that all pools are filled
 	isolationRequests = 2000 // requests in TestIsolation, times the scale
 	isolationCallers  = 48   // at a time
-	hangUps           = 5    // tries for each way to hang up; the best one counts
+	hangUps           = 5    // tries for each way to hang up; the median counts
 
 	// Times the scale, these end the requests on machines that are too slow for
 	// all of them; a tenth is done in any case.
