@@ -49,10 +49,12 @@ type (
 		Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
 	}
 	// Rotator can replace the runtime of a profile by a new one, and says how
-	// much memory the present one holds (0 = not known).
+	// much memory the present one holds (0 = not known). Shrink does so if it
+	// has grown, and ends those that are there for a crowd.
 	Rotator interface {
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
+		Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error)
 	}
 	// Widener can give a profile more runtimes while there is much to do.
 	Widener interface {
@@ -79,6 +81,11 @@ type (
 	// in which new sessions are opened.
 	Dater interface {
 		Current() bool
+	}
+	// Mover is a session that can be taken to the runtime that has replaced its
+	// own.
+	Mover interface {
+		Move(ctx context.Context) (bridge.Session, error)
 	}
 	// Sharer is a session of an agent with several runtimes. It knows whether
 	// its own has more than its share of the sessions, and whether that is one
@@ -224,6 +231,15 @@ func (e *Engine) Rotate(ctx context.Context, p bridge.Profile) error {
 		return r.Rotate(ctx, p)
 	}
 	return nil
+}
+
+// Shrink is Rotate for quiet times: a profile goes back to one runtime, which
+// is replaced if it has grown. Sessions elsewhere are not Current any more.
+func (e *Engine) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error) {
+	if r, ok := e.opts.Agent.(Rotator); ok {
+		return r.Shrink(ctx, p)
+	}
+	return false, nil
 }
 
 // Widen has new sessions of a profile spread over one runtime more, up to as

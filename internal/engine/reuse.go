@@ -92,6 +92,23 @@ func (s *Session) Current() bool {
 	return !stale
 }
 
+// Move takes the session to the runtime in which new ones are opened. No turn
+// may run in it. If this fails it can only be discarded.
+func (s *Session) Move(ctx context.Context) error {
+	m, ok := s.current().(Mover)
+	if !ok {
+		return s.engine.unsupported("move a session")
+	}
+	next, err := m.Move(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.inner = next
+	s.mu.Unlock()
+	return nil
+}
+
 // Crowded says that a new session would find more room than this one has,
 // which is therefore better discarded than kept for somebody else.
 func (s *Session) Crowded() bool {

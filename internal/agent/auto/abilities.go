@@ -29,6 +29,7 @@ type (
 	rotator interface {
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
+		Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error)
 	}
 )
 
@@ -121,12 +122,8 @@ func (a *Auto) Widen(ctx context.Context, p bridge.Profile, provider bridge.Prov
 
 // Memory is what the runtime of a profile holds; 0 if not known.
 func (a *Auto) Memory(p bridge.Profile) int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.at < len(a.ways) {
-		if r, ok := a.ways[a.at].agent.(rotator); ok {
-			return r.Memory(p)
-		}
+	if r := a.rotator(); r != nil {
+		return r.Memory(p)
 	}
 	return 0
 }
@@ -141,6 +138,25 @@ func (a *Auto) Rotate(ctx context.Context, p bridge.Profile) error {
 		return r.Rotate(ctx, p)
 	}
 	return nil
+}
+
+// Shrink goes back to one runtime that is not too large, where the agent can.
+func (a *Auto) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error) {
+	if r := a.rotator(); r != nil {
+		return r.Shrink(ctx, p)
+	}
+	return false, nil
+}
+
+// rotator is the agent in use, if there is one yet and it can.
+func (a *Auto) rotator() rotator {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.at >= len(a.ways) {
+		return nil
+	}
+	r, _ := a.ways[a.at].agent.(rotator)
+	return r
 }
 
 // Capabilities are those of the agent in use; nothing, if it does not say.

@@ -81,19 +81,17 @@ func New(opts Options) *Agent {
 func (a *Agent) Name() string { return "sdk" }
 
 // host returns the first host of a profile with its process, started if need
-// be.
-func (a *Agent) host(ctx context.Context, p bridge.Profile) (*host, *process, error) {
-	h, err := a.first(p)
-	if err != nil {
-		return nil, nil, err
+// be and there until done is called.
+func (a *Agent) host(ctx context.Context, p bridge.Profile) (h *host, proc *process, done func(), err error) {
+	if h, err = a.first(p); err == nil {
+		proc, done, err = h.ensure(ctx)
 	}
-	proc, err := h.ensure(ctx)
-	return h, proc, err
+	return h, proc, done, err
 }
 
 // anyHost is for questions that every runtime can answer. No other one is
 // started for them where one runs, or ran before it died.
-func (a *Agent) anyHost(ctx context.Context) (*host, *process, error) {
+func (a *Agent) anyHost(ctx context.Context) (*host, *process, func(), error) {
 	a.mu.Lock()
 	known := map[bridge.Profile]*host{}
 	for p, lanes := range a.lanes {
@@ -116,10 +114,11 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 		return nil, err
 	}
 	defer arrived()
-	proc, err := h.ensure(ctx)
+	proc, done, err := h.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	s := newSession(h, proc, spec)
 	if err := s.create(ctx); err != nil {
 		return nil, h.noticed(proc, h.explain(err, "open a session"))
@@ -134,10 +133,11 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 		return nil, err
 	}
 	defer arrived()
-	proc, err := h.ensure(ctx)
+	proc, done, err := h.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	s := newSession(h, proc, spec)
 	if err := s.resume(ctx, id); err != nil {
 		if strings.Contains(strings.ToLower(err.Error()), "not found") {
@@ -151,10 +151,11 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 
 // List returns the stored sessions, the one changed last first.
 func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
-	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	h, proc, done, err := a.host(ctx, bridge.ProfileAgent)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	var list []copilot.SessionMetadata
 	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListSessions(ctx, nil); return err })
 	if err != nil {
@@ -177,10 +178,11 @@ func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
 
 // Delete removes a stored session for good.
 func (a *Agent) Delete(ctx context.Context, id string) error {
-	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	h, proc, done, err := a.host(ctx, bridge.ProfileAgent)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if err := proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) }); err != nil {
 		if strings.Contains(strings.ToLower(err.Error()), "not found") {
 			return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
@@ -196,10 +198,11 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	if a.opts.Provider != nil {
 		return providerModels(ctx, a.opts.Provider, a.opts.Model)
 	}
-	h, proc, err := a.host(ctx, bridge.ProfileAgent)
+	h, proc, done, err := a.host(ctx, bridge.ProfileAgent)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	var list []copilot.ModelInfo
 	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListModels(ctx); return err })
 	if err != nil {
@@ -227,10 +230,11 @@ func modelOf(m copilot.ModelInfo) bridge.Model {
 // Status says which runtime runs and who is logged in. With a provider of its
 // own the agent needs no login and counts as authenticated.
 func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
-	h, proc, err := a.anyHost(ctx)
+	h, proc, done, err := a.anyHost(ctx)
 	if err != nil {
 		return bridge.AgentStatus{}, err
 	}
+	defer done()
 	out := bridge.AgentStatus{Agent: a.Name()}
 	var st *copilot.GetStatusResponse
 	err = proc.call(func(c *copilot.Client) (err error) { st, err = c.GetStatus(ctx); return err })
@@ -261,10 +265,11 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 
 // Ping asks the runtime for a sign of life, starting it if need be.
 func (a *Agent) Ping(ctx context.Context) error {
-	h, proc, err := a.anyHost(ctx)
+	h, proc, done, err := a.anyHost(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if err := proc.call(func(c *copilot.Client) error { _, err := c.Ping(ctx, "ping"); return err }); err != nil {
 		return h.noticed(proc, h.explain(err, "ping the runtime"))
 	}

@@ -41,8 +41,9 @@ func (h *host) explain(err error, what string) error {
 	return out
 }
 
+// gone says that the runtime is not there any more, or about to go.
 func gone(text string) bool {
-	return strings.Contains(text, "process exited") || strings.Contains(text, "client stopped") ||
+	return strings.Contains(text, "server_shutting_down") || strings.Contains(text, "process exited") || strings.Contains(text, "client stopped") ||
 		strings.Contains(text, "broken pipe") || strings.Contains(text, "file already closed")
 }
 

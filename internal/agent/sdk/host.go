@@ -28,6 +28,8 @@ type process struct {
 	home   string       // where it keeps its sessions
 	heard  atomic.Int64 // when a session last said anything, in Unix nanoseconds
 	turns  atomic.Int32 // under way
+	served atomic.Int64 // turns that ended well
+	young  atomic.Int64 // bytes that it held after the first of them
 
 	// use guards client: the SDK's is not safe to use while it is stopped, and
 	// one that has been stopped starts the program again when it is used.
@@ -75,10 +77,18 @@ func (p *process) idle() bool {
 // detach takes a session out that is about to be disconnected; gone says that
 // it has been. The process is not ended for want of sessions in between.
 func (p *process) detach(s *copilot.Session) (gone func()) {
+	gone = p.stay()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	delete(p.sessions, s)
+	p.mu.Unlock()
+	return gone
+}
+
+// stay keeps the process from being ended for want of sessions.
+func (p *process) stay() (leave func()) {
+	p.mu.Lock()
 	p.leaving++
+	p.mu.Unlock()
 	return func() {
 		p.mu.Lock()
 		p.leaving--
@@ -105,6 +115,7 @@ type host struct {
 	agent   *Agent
 	present atomic.Pointer[process] // proc, unless it is dead; for those who cannot wait for mu
 	pending int                     // sessions about to be opened or deleted; Agent.mu guards it
+	going   bool                    // no more sessions are opened on it; Agent.mu guards it
 
 	mu       sync.Mutex
 	proc     *process  // nil before the first start
@@ -119,15 +130,39 @@ func newHost(a *Agent, p bridge.Profile) *host {
 	return &host{opts: &a.opts, profile: p, agent: a}
 }
 
-// ensure returns a process that was alive a moment ago.
-func (h *host) ensure(ctx context.Context) (*process, error) {
+// ensure returns a process that was alive a moment ago. If it is replaced it
+// does not end before done is called.
+func (h *host) ensure(ctx context.Context) (p *process, done func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		return nil, errClosed()
+	if h.proc == nil || h.dead || h.closed {
+		if err := h.restart(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
-	if h.proc != nil && !h.dead {
-		return h.proc, nil
+	return h.proc, h.hold(ctx, h.proc), nil
+}
+
+// hold keeps a process from being ended for want of sessions, for somebody who
+// is about to use it. mu is held.
+func (h *host) hold(ctx context.Context, p *process) (done func()) {
+	leave := p.stay()
+	return func() {
+		if leave(); h.present.Load() == p {
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if err := h.endIfLeft(ctx, p); err != nil {
+			h.opts.Logger.Warn("ending a runtime that was replaced", "error", err)
+		}
+	}
+}
+
+// restart makes sure that there is a process. mu is held.
+func (h *host) restart(ctx context.Context) error {
+	if h.closed {
+		return errClosed()
 	}
 	if h.proc != nil {
 		if err := h.discard(ctx, h.proc.tree.Stop); err != nil {
@@ -138,17 +173,17 @@ func (h *host) ensure(ctx context.Context) (*process, error) {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting to restart the runtime: %w", ctx.Err())
+			return fmt.Errorf("waiting to restart the runtime: %w", ctx.Err())
 		}
 	}
 	proc, err := h.start(ctx)
 	if err != nil {
 		h.backOff()
-		return nil, err
+		return err
 	}
 	h.proc, h.dead = proc, false
 	h.present.Store(proc)
-	return proc, nil
+	return nil
 }
 
 // alive says whether there is a process that nobody has seen dying.
@@ -298,8 +333,11 @@ func (h *host) noticed(p *process, err error) error {
 	return err
 }
 
-// worked is called after a turn that ended well.
-func (h *host) worked() {
+// worked is called after a turn of p that ended well.
+func (h *host) worked(p *process) {
+	if p.served.Add(1) == 1 {
+		p.young.Store(p.resident())
+	}
 	h.mu.Lock()
 	h.crashes = 0
 	h.mu.Unlock()

@@ -41,7 +41,7 @@ func (a *Agent) lane(p bridge.Profile) (h *host, arrived func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, x := range a.lanes[p] {
-		if x.load()+x.pending < h.load()+h.pending {
+		if !x.going && x.load()+x.pending < h.load()+h.pending {
 			h = x
 		}
 	}
@@ -69,9 +69,17 @@ func (a *Agent) stay(h *host) (leave func(context.Context)) {
 
 // Widen gives a profile one more runtime, unless it has enough, and lets it run
 // a turn first; see Warm. Sessions that were there before stay where they are.
+// One that was about to end stays instead.
 func (a *Agent) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
 	a.mu.Lock()
-	enough := a.closed || a.widening || len(a.lanes[p]) == 0 || len(a.lanes[p]) >= mostLanes
+	lanes := a.lanes[p]
+	enough := a.closed || a.widening || len(lanes) == 0
+	for _, h := range lanes {
+		if h.going && !enough {
+			h.going, enough = false, true
+		}
+	}
+	enough = enough || len(lanes) >= mostLanes
 	if !enough {
 		a.widening = true
 		a.starting.Add(1)
@@ -122,11 +130,18 @@ func (a *Agent) crowded(h *host) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, x := range a.lanes[h.profile] {
-		if x != h && h.load() > x.load()+x.pending+crowd {
+		if x != h && !x.going && h.load() > x.load()+x.pending+crowd {
 			return true
 		}
 	}
 	return false
+}
+
+// current says whether sessions are opened on h, and in p.
+func (a *Agent) current(h *host, p *process) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !h.going && h.present.Load() == p
 }
 
 // aside says whether h is a lane beside the first.
@@ -160,10 +175,11 @@ func (h *host) empty() bool {
 
 // warmUp has a host run one turn in a session that is deleted again.
 func (a *Agent) warmUp(ctx context.Context, h *host, provider bridge.Provider, model string) error {
-	proc, err := h.ensure(ctx)
+	proc, done, err := h.ensure(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	s := newSession(h, proc, bridge.SessionSpec{Profile: h.profile, Provider: &provider, Model: model})
 	if err := s.create(ctx); err != nil {
 		return h.noticed(proc, h.explain(err, "open a session"))

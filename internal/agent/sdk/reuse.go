@@ -132,7 +132,7 @@ func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
 
 // Current says whether the session's runtime lives and is the one in which
 // new sessions are opened.
-func (s *session) Current() bool { return s.host.current(s.proc) }
+func (s *session) Current() bool { return s.host.agent.current(s.host, s.proc) }
 
 // Crowded says that the session's runtime has more than its share of the
 // sessions: one that is not needed should be opened anew elsewhere.
@@ -166,6 +166,7 @@ func (s *session) remove(ctx context.Context) error {
 	s.host.mu.Lock()
 	if p := s.host.proc; p != nil && !s.host.dead {
 		proc = p // its own may have died or ended with it; any can delete
+		defer s.host.hold(ctx, p)()
 	}
 	s.host.mu.Unlock()
 	err := proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) })
@@ -206,5 +207,8 @@ func (p *process) erase(id string) error {
 	if id == "" || id != filepath.Base(id) || !filepath.IsLocal(id) {
 		return &bridge.Error{Code: bridge.CodeInternal, Message: "a session has the odd id " + id}
 	}
-	return os.RemoveAll(filepath.Join(p.home, "session-state", id))
+	return os.RemoveAll(stateOf(p.home, id))
 }
+
+// stateOf is where a runtime with this home stores a session.
+func stateOf(home, id string) string { return filepath.Join(home, "session-state", id) }

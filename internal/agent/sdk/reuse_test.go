@@ -15,7 +15,7 @@ import (
 )
 
 // chatSession opens a chat with two tools in a runtime of its own.
-func chatSession(t *testing.T) (context.Context, *session) {
+func chatSession(t *testing.T) (context.Context, *session, *rehearsal.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), agenttest.Patience)
 	t.Cleanup(cancel)
@@ -43,14 +43,14 @@ func chatSession(t *testing.T) (context.Context, *session) {
 	if !ok {
 		t.Fatalf("the session is a %T", s)
 	}
-	return ctx, own
+	return ctx, own, m
 }
 
 // A reset trusts its own count of what the runtime stores, so the count has to
 // be right, and it must have been worth it: where nothing is odd, there is no
 // doubt.
 func TestKeptEventsAreCounted(t *testing.T) {
-	ctx, s := chatSession(t)
+	ctx, s, _ := chatSession(t)
 	check := func(what string) {
 		t.Helper()
 		events, err := s.sdk.GetEvents(ctx)
@@ -94,7 +94,7 @@ func TestKeptEventsAreCounted(t *testing.T) {
 
 // What the runtime has not removed, for whatever reason, is found.
 func TestResetLeavesNothing(t *testing.T) {
-	ctx, s := chatSession(t)
+	ctx, s, _ := chatSession(t)
 	say := func(word string) {
 		t.Helper()
 		if o := agenttest.Collect(ctx, s, agenttest.Say(word)); o.Err != nil {
@@ -120,7 +120,7 @@ func TestResetLeavesNothing(t *testing.T) {
 
 // A turn that did not end well is no ground for trust.
 func TestAbortedTurnsAreDoubted(t *testing.T) {
-	ctx, s := chatSession(t)
+	ctx, s, _ := chatSession(t)
 	for ev, err := range s.Send(ctx, agenttest.Script("text begin", "silence")) {
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
@@ -19,14 +20,10 @@ func (a *Agent) Memory(p bridge.Profile) int64 {
 
 func (a *Agent) largest(p bridge.Profile) (most *host, held int64) {
 	a.mu.Lock()
-	lanes := a.lanes[p]
+	lanes := slices.DeleteFunc(slices.Clone(a.lanes[p]), func(h *host) bool { return h.going })
 	a.mu.Unlock()
 	for _, h := range lanes {
-		var bytes int64
-		if pid := h.programPID(); pid != 0 {
-			bytes = residentBytes(pid)
-		}
-		if most == nil || bytes > held {
+		if bytes := h.present.Load().resident(); most == nil || bytes > held {
 			most, held = h, bytes
 		}
 	}
@@ -38,30 +35,58 @@ func (a *Agent) largest(p bridge.Profile) (most *host, held int64) {
 // and ends with the last of them: a runtime never gives back the memory of a
 // deleted session. Without a running one it does nothing.
 func (a *Agent) Rotate(ctx context.Context, p bridge.Profile) error {
-	a.mu.Lock()
-	closed := a.closed
-	a.mu.Unlock()
-	if closed {
-		return errClosed()
+	if h, _ := a.largest(p); h != nil {
+		return a.rotate(ctx, h)
 	}
-	h, _ := a.largest(p)
-	if h == nil {
-		return nil
-	}
-	return h.rotate(ctx)
+	return nil
 }
 
-func (h *host) rotate(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed || h.proc == nil || h.dead {
+// Shrink is for quiet times after much has been done. A profile goes back to
+// one runtime: those beside it end with their last session, unless a crowd
+// comes back before that. If the one that stays has grown it is replaced,
+// which is what true says.
+func (a *Agent) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error) {
+	a.mu.Lock()
+	lanes := a.lanes[p]
+	for i, h := range lanes {
+		h.going = i > 0
+	}
+	a.mu.Unlock()
+	for i, h := range lanes {
+		if i > 0 {
+			a.narrow(ctx, h)
+		}
+	}
+	if len(lanes) == 0 || !lanes[0].present.Load().grown() {
+		return false, nil
+	}
+	return true, a.rotate(ctx, lanes[0])
+}
+
+// rotate replaces the process of a host. Others go on using the old one until
+// the new one has started.
+func (a *Agent) rotate(ctx context.Context, h *host) error {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return errClosed()
+	}
+	a.starting.Add(1)
+	a.mu.Unlock()
+	defer a.starting.Done()
+	old := h.present.Load()
+	if old == nil {
 		return nil
 	}
 	next, err := h.start(ctx)
 	if err != nil {
 		return err // the old one is still there
 	}
-	old := h.proc
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.dead || h.proc != old {
+		return h.end(context.WithoutCancel(ctx), next, next.tree.Stop)
+	}
 	h.proc = next
 	h.present.Store(next)
 	if h.retired == nil {
@@ -71,11 +96,38 @@ func (h *host) rotate(ctx context.Context) error {
 	return h.endIfLeft(ctx, old)
 }
 
-// current says whether new sessions are opened on p.
-func (h *host) current(p *process) bool {
+const (
+	// grownBy is how much more than when it was young a runtime may hold in
+	// quiet times, and grownTurns how many turns it must have had before it is
+	// worth while to replace it: what it holds may be needed, and would only
+	// be told to the next one.
+	grownBy    = 1.5
+	grownTurns = 64
+)
+
+// grown says that a process holds much that it will not give back.
+func (p *process) grown() bool {
+	return p != nil && p.served.Load() >= grownTurns && float64(p.resident()) > grownBy*float64(p.young.Load())
+}
+
+// resident is what the process has of the machine's memory; 0 if there is
+// none.
+func (p *process) resident() int64 {
+	if p == nil {
+		return 0
+	}
+	return residentBytes(p.tree.ProgramPID())
+}
+
+// serves holds a process that can still be used for the sessions that it has.
+// There is no done if it cannot.
+func (h *host) serves(ctx context.Context, p *process) (done func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.proc == p && !h.dead
+	if _, retired := h.retired[p]; retired || h.proc == p && !h.dead {
+		return h.hold(ctx, p)
+	}
+	return nil
 }
 
 // left is called when a session has gone from p.

@@ -195,7 +195,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 				end.Reason = bridge.EndAborted
 			} else {
 				done = true
-				s.host.worked()
+				s.host.worked(s.proc)
 			}
 			if !yield(end) {
 				return errReaderLeft
