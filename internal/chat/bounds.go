@@ -46,7 +46,7 @@ func (s *Service) evict(victims []*conversation, c *conversation, why string) []
 // goroutine and runs until Close.
 func (s *Service) sweep() {
 	every := max(min(s.opts.ConversationTTL, s.opts.ParkTimeout, s.opts.AnswerTTL)/20, 10*time.Millisecond)
-	t := time.NewTicker(min(every, 30*time.Second))
+	t := time.NewTicker(min(every, s.opts.RestAfter))
 	defer t.Stop()
 	for {
 		select {
@@ -55,6 +55,7 @@ func (s *Service) sweep() {
 		case <-t.C:
 		}
 		s.expire()
+		s.rest()
 	}
 }
 
@@ -67,13 +68,13 @@ func (s *Service) expire() {
 		e = e.Prev()
 		age := time.Since(c.used)
 		switch {
-		case c.state == idle && (age >= s.opts.ConversationTTL || c.outdated()):
+		case c.state == idle && age >= s.opts.ConversationTTL:
 			victims = s.evict(victims, c, "")
 		case c.state == parked && age >= s.opts.ParkTimeout:
 			victims = s.evict(victims, c, "the client did not answer its tool calls")
 		}
 	}
-	old := s.pool.weed(func(p pooled) bool { return time.Since(p.since) >= s.opts.ConversationTTL || !p.session.Current() })
+	old := s.pool.weed(func(p pooled) bool { return time.Since(p.since) >= s.opts.ConversationTTL })
 	s.mu.Unlock()
 	for _, v := range victims {
 		s.dispose(v)
@@ -81,4 +82,5 @@ func (s *Service) expire() {
 	for _, session := range old {
 		s.discard(session)
 	}
+	s.follow()
 }

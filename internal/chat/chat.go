@@ -74,6 +74,9 @@ type Options struct {
 	// MemoryLimit is what a runtime may hold before a new one takes over, in
 	// bytes; 1 GiB. Negative means no limit.
 	MemoryLimit int64
+	// RestAfter is how long there must be little to do before the runtimes give
+	// back what they have taken; 15 seconds.
+	RestAfter time.Duration
 	// Warm is called with a new runtime that has taken over, so that the next
 	// caller does not pay for its first turn.
 	Warm func(ctx context.Context) error
@@ -99,6 +102,7 @@ func (o Options) withDefaults() Options {
 	span(&o.ConversationTTL, 30*time.Minute)
 	span(&o.ParkTimeout, 10*time.Minute)
 	span(&o.AnswerTTL, time.Hour)
+	span(&o.RestAfter, 15*time.Second)
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = 1 << 30
 	}
@@ -125,6 +129,7 @@ type Service struct {
 	order    *list.List // of held conversations, the one used last in front
 	pool     *pool
 	running  int
+	crowded  time.Time     // when there was last more to do than one runtime does easily
 	newest   chan struct{} // answer.first of the turn that began last
 	turns    int           // since the memory was looked at
 	rotating bool

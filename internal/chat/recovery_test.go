@@ -92,15 +92,19 @@ func TestRotation(t *testing.T) {
 	if now := b.agent.ProgramPID(bridge.ProfileChat); now == old || now == 0 {
 		t.Fatalf("pid %d, was %d", now, old)
 	}
-	if s := b.Stats(); s.Conversations != 1 || s.Parked != 1 || s.Pooled != 0 {
+	if s := b.Stats(); s.Conversations != 2 || s.Parked != 1 || s.Pooled != 0 {
 		t.Errorf("%+v", s)
 	}
-	// The parked turn goes on where it is, and its runtime ends with it.
+	// The parked turn goes on where it is, and its runtime ends with it; the
+	// conversation goes on in the new one.
 	tools.Messages = append(tools.Messages, o.reply(), result(o.calls()[0].ID, "x"))
-	ask(b.ctx, b.Service, tools).good(t, bridge.EndDone, "seen")
-	c.Messages = append(c.Messages, user("again\nrehearsal: text told anew"))
-	if o := ask(b.ctx, b.Service, c); o.err != nil || !strings.HasSuffix(o.text(), "told anew") {
-		t.Errorf("%q, %v", o.text(), o.err)
+	tools.Messages = append(tools.Messages, ask(b.ctx, b.Service, tools).good(t, bridge.EndDone, "seen").reply(), say("more"))
+	for _, c := range []bridge.Chat{{Messages: append(c.Messages, say("more"))}, {Messages: tools.Messages, Tools: tools.Tools}} {
+		c.Door, c.Profile = "test", bridge.ProfileChat
+		ask(b.ctx, b.Service, c).good(t, bridge.EndDone, "more")
+		if got := b.last().Messages; len(got) != len(c.Messages) {
+			t.Errorf("of %d messages the model sees %+v", len(c.Messages), got)
+		}
 	}
 	eventually(t, "the old runtime has ended", func() bool { b.expire(); return syscall.Kill(old, 0) != nil })
 }

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 )
 
 // look replaces a runtime that holds too much memory, now and then, after a
 // turn. Turns that run or are parked go on in the old one; conversations that
-// wait are let go, and told again if somebody comes back to them.
+// wait are taken along.
 func (s *Service) look() {
 	s.mu.Lock()
 	s.turns++
@@ -40,29 +39,92 @@ func (s *Service) rotate(p bridge.Profile) {
 		s.opts.Logger.Warn("the runtime could not be replaced", "error", err)
 		return
 	}
-	if s.opts.Warm != nil {
-		if err := s.opts.Warm(ctx); err != nil {
-			s.opts.Logger.Debug("warming up a new runtime", "error", err)
-		}
-	}
+	s.warm(ctx)
+	s.follow()
+}
+
+// rest has the runtimes give back what they have taken, when there has been
+// little to do for a while.
+func (s *Service) rest() {
 	s.mu.Lock()
-	var old []*engine.Session
-	for e := s.order.Back(); e != nil; {
-		c := conversationAt(e)
-		e = e.Prev()
-		if c.state == idle && c.outdated() {
-			s.release(c)
-			old = append(old, c.session)
+	due := s.running <= calm && time.Since(s.crowded) >= s.opts.RestAfter && !s.rotating && !s.widening && !s.closed
+	if due {
+		s.rotating = true
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, openWithin)
+	defer cancel()
+	renewed, err := s.engine.Shrink(ctx, bridge.ProfileChat)
+	switch {
+	case err != nil && s.ctx.Err() == nil:
+		s.opts.Logger.Warn("the runtime could not be replaced", "error", err)
+	case renewed:
+		s.opts.Logger.Debug("the runtime had grown and was replaced")
+		s.warm(ctx)
+	}
+	s.follow()
+	s.mu.Lock()
+	s.rotating = false
+	s.mu.Unlock()
+}
+
+func (s *Service) warm(ctx context.Context) {
+	if s.opts.Warm == nil {
+		return
+	}
+	if err := s.opts.Warm(ctx); err != nil {
+		s.opts.Logger.Debug("warming up a new runtime", "error", err)
+	}
+}
+
+// follow takes the conversations that wait to where new sessions are opened,
+// if their runtime has been replaced. What is pooled there is empty, and let
+// go.
+func (s *Service) follow() {
+	s.mu.Lock()
+	var strays []*conversation
+	for e := s.order.Front(); e != nil; e = e.Next() {
+		if c := conversationAt(e); c.state == idle && c.outdated() {
+			// As after a turn: whoever wants to go on with it waits.
+			c.state, c.settled = settling, make(chan struct{})
+			strays = append(strays, c)
 		}
 	}
-	old = append(old, s.pool.weed(func(x pooled) bool { return !x.session.Current() })...)
+	old := s.pool.weed(func(x pooled) bool { return !x.session.Current() })
 	s.mu.Unlock()
 	for _, session := range old {
 		s.discard(session)
 	}
+	for _, c := range strays {
+		good := s.move(c)
+		s.mu.Lock()
+		dispose := s.rested(c, good)
+		s.mu.Unlock()
+		if dispose {
+			s.dispose(c)
+		}
+	}
+}
+
+// move takes the session of a conversation in which nothing goes on to where
+// new ones are opened. If that fails it is of no more use, and the
+// conversation is told again when somebody comes back to it.
+func (s *Service) move(c *conversation) bool {
+	ctx, cancel := context.WithTimeout(s.ctx, discardWithin)
+	defer cancel()
+	if err := c.session.Move(ctx); err != nil {
+		s.opts.Logger.Debug("a conversation could not be moved", "session", c.session.ID(), "error", err)
+		return false
+	}
+	return true
 }
 
 const (
+	// calm is how many turns one runtime does easily.
+	calm = 2
 	// widenAt is how many turns at once are worth one more runtime.
 	widenAt = 8
 	// widenEvery bounds how often one is asked for: so long must the crowd last

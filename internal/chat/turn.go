@@ -24,7 +24,7 @@ func (s *Service) run(ctx context.Context, a *answer, known *conversation) {
 		return
 	}
 	s.mu.Lock()
-	s.running++ // settle counts it out
+	s.count(1) // settle counts it out
 	s.newest = a.first
 	widen := s.shouldWiden()
 	s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Service) ready(ctx context.Context, c *conversation) bool {
 	}
 	dead := c.dead
 	s.mu.Unlock()
-	if dead || c.outdated() {
+	if dead || c.outdated() && !s.move(c) {
 		s.discard(c.session)
 		return false
 	}
@@ -221,7 +221,7 @@ func (c *conversation) conclude(a *answer, r bridge.EndReason, st state, calls [
 	c.calls, c.opening = calls, len(a.known) == 0
 	s.hold(c, key, exact, st)
 	if st == parked {
-		s.running--
+		s.count(-1)
 	}
 	s.mu.Unlock()
 	c.seat.Leave() // what is left of the turn should not keep the next one out

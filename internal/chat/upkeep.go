@@ -20,10 +20,18 @@ const (
 	lookEvery = 64
 )
 
+// count adds to the turns that run. mu is held.
+func (s *Service) count(n int) {
+	if max(s.running, s.running+n) > calm {
+		s.crowded = time.Now()
+	}
+	s.running += n
+}
+
 // uncount is for a turn that came to nothing.
 func (s *Service) uncount() {
 	s.mu.Lock()
-	s.running--
+	s.count(-1)
 	s.mu.Unlock()
 }
 
@@ -43,30 +51,26 @@ func (s *Service) settle(c *conversation, err error) {
 	}
 	s.mu.Lock()
 	if c.state == parked {
-		s.running++ // it was not counted while it waited
+		s.count(1) // it was not counted while it waited
 	}
-	dispose := false
-	switch {
-	case err == nil && (c.state == settling || c.state == idle):
-		c.state = idle
-		if c.place != nil && c.outdated() {
-			s.release(c)
-			dispose = true
-		}
-	default:
-		c.dead = true
-		// One that was taken for the next request is that one's to dispose of.
-		dispose = c.state != settling || c.place != nil
-		s.release(c)
+	good := err == nil && (c.state == settling || c.state == idle)
+	stray := good && c.place != nil && c.outdated()
+	if stray {
+		c.state = settling
 	}
-	close(c.settled)
+	s.mu.Unlock()
+	if stray {
+		good = s.move(c)
+	}
+	s.mu.Lock()
+	dispose := s.rested(c, good)
 	victims := s.surplus()
 	s.mu.Unlock()
 	if dispose {
 		s.dispose(c)
 	}
 	s.mu.Lock()
-	s.running--
+	s.count(-1)
 	next := s.newest
 	if s.running != 1 {
 		next = nil
@@ -79,6 +83,21 @@ func (s *Service) settle(c *conversation, err error) {
 		s.dispose(v)
 	}
 	s.look()
+}
+
+// rested ends what went on in a conversation: it waits for its next request,
+// or is of no more use and perhaps the caller's to dispose of. mu is held.
+func (s *Service) rested(c *conversation, good bool) (dispose bool) {
+	if good && (c.state == settling || c.state == idle) {
+		c.state = idle
+	} else {
+		c.dead = true
+		// One that was taken for the next request is that one's to dispose of.
+		dispose = c.state != settling || c.place != nil
+		s.release(c)
+	}
+	close(c.settled)
+	return dispose
 }
 
 // letSpeak lets the one request that followed at once have its first word
