@@ -14,7 +14,7 @@ type counts struct {
 	connections, goroutines                int
 	heap                                   int // bytes in use
 	descriptors                            int // as the system counts
-	memory                                 int // resident bytes
+	memory                                 int // resident bytes of all processes
 }
 
 func (c counts) String() string {
@@ -33,8 +33,18 @@ func (s *server) counts() counts {
 		conversations: read("copilot_bridge_conversations"), running: read("copilot_bridge_running_turns"),
 		parked: read("copilot_bridge_parked_calls"), pooled: read("copilot_bridge_pooled_sessions"),
 		connections: read("copilot_bridge_connections"), goroutines: read("go_goroutines"), heap: read("go_memstats_heap_inuse_bytes"),
-		descriptors: s.descriptors(pid), memory: s.resident(pid),
+		descriptors: s.descriptors(pid), memory: s.allResident(),
 	}
+}
+
+// allResident is what the program and those that it has started hold.
+func (s *server) allResident() int {
+	s.t.Helper()
+	sum := s.resident(s.cmd.Process.Pid)
+	for pid := range s.tree() {
+		sum += s.resident(pid)
+	}
+	return sum
 }
 
 // inFlight is how many requests are on their way, that for the metrics

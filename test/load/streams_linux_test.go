@@ -11,25 +11,31 @@ import (
 // Many clients at a time, of which some hang up, some never come back and
 // some meet errors, leave nothing behind. More turns run at once than by
 // default; more still would only wait for each other inside the runtime.
+//
+// What is compared is what there was after a few callers, one at a time, with
+// what there is when the crowd has gone and the program has come to rest: the
+// memory is that of all its processes.
 func TestManyStreams(t *testing.T) {
 	m := newModel(t)
 	s := serve(t, m.URL(), m.Key(), "COPILOT_BRIDGE_MAX_CONCURRENT=32", "COPILOT_BRIDGE_QUEUE_LIMIT="+strconv.Itoa(streams),
 		"COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_TOOL_TTL=3s", "COPILOT_BRIDGE_CONVERSATIONS=16")
-	w := &crowd{t: t, url: s.url, size: streams, budget: streamBudget, shape: func(*caller) {}}
-	w.run(warmRequests)
+	few := &crowd{t: t, url: s.url, size: 1, budget: streamBudget, shape: func(*caller) {}}
+	few.run(firstRequests)
 	before := s.settled()
 	t.Logf("before: %s; runtime: %s", before, s.runtimeHolds())
+	w := &crowd{t: t, url: s.url, size: streams, budget: streamBudget, shape: func(*caller) {}}
 	w.run(streamRequests * scale)
-	s.settled()
+	t.Logf("at the end of it: %s; runtime: %s", s.settled(), s.runtimeHolds())
 	// What is resident counts. The garbage of the last requests is part of it
 	// until it has been collected and given back.
-	deadline := time.Now().Add(patience)
+	over := time.Now()
+	deadline := over.Add(patience)
 	for {
 		after := s.counts()
 		more := max(0, after.sessions()-before.sessions()) // up to the bounds, that is no leak
 		if after.goroutines <= before.goroutines+more+5 && after.descriptors <= before.descriptors+3 &&
 			float64(after.memory) <= memoryGrowth*float64(before.memory) {
-			t.Logf("after: %s; runtime: %s", after, s.runtimeHolds())
+			t.Logf("%s later: %s; runtime: %s", time.Since(over).Round(time.Second), after, s.runtimeHolds())
 			return
 		}
 		if time.Now().After(deadline) {
