@@ -129,6 +129,7 @@ type Service struct {
 	order    *list.List // of held conversations, the one used last in front
 	pool     *pool
 	running  int
+	active   time.Time     // when the last turn began or ended
 	crowded  time.Time     // when there was last more to do than one runtime does easily
 	newest   chan struct{} // answer.first of the turn that began last
 	turns    int           // since the memory was looked at

@@ -43,6 +43,7 @@ type conversation struct {
 	exact   digest        // see chain
 	used    time.Time
 	opening bool          // it holds one question and its answer
+	moving  bool          // to another runtime, which is like a turn to others
 	settled chan struct{} // closed when the turn is over
 	dead    bool          // of no more use; final when settled is closed
 	calls   []bridge.ToolCall

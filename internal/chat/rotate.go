@@ -51,13 +51,17 @@ func (s *Service) rest() {
 	if due {
 		s.rotating = true
 	}
+	times := grownCalm
+	if s.running == 0 && time.Since(s.active) >= s.opts.RestAfter {
+		times = grownIdle
+	}
 	s.mu.Unlock()
 	if !due {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, openWithin)
 	defer cancel()
-	renewed, err := s.engine.Shrink(ctx, bridge.ProfileChat)
+	renewed, err := s.engine.Shrink(ctx, bridge.ProfileChat, times)
 	switch {
 	case err != nil && s.ctx.Err() == nil:
 		s.opts.Logger.Warn("the runtime could not be replaced", "error", err)
@@ -89,7 +93,7 @@ func (s *Service) follow() {
 	for e := s.order.Front(); e != nil; e = e.Next() {
 		if c := conversationAt(e); c.state == idle && c.outdated() {
 			// As after a turn: whoever wants to go on with it waits.
-			c.state, c.settled = settling, make(chan struct{})
+			c.state, c.settled, c.moving = settling, make(chan struct{}), true
 			strays = append(strays, c)
 		}
 	}
@@ -113,7 +117,7 @@ func (s *Service) follow() {
 // new ones are opened. If that fails it is of no more use, and the
 // conversation is told again when somebody comes back to it.
 func (s *Service) move(c *conversation) bool {
-	ctx, cancel := context.WithTimeout(s.ctx, discardWithin)
+	ctx, cancel := context.WithTimeout(s.ctx, moveWithin)
 	defer cancel()
 	if err := c.session.Move(ctx); err != nil {
 		s.opts.Logger.Debug("a conversation could not be moved", "session", c.session.ID(), "error", err)
@@ -125,6 +129,11 @@ func (s *Service) move(c *conversation) bool {
 const (
 	// calm is how many turns one runtime does easily.
 	calm = 2
+	// A runtime that has grown so many times is replaced when little is left
+	// to do, or nothing. One caller after the other makes it grow to twice
+	// what it was, and no further.
+	grownCalm = 3.0
+	grownIdle = 1.5
 	// widenAt is how many turns at once are worth one more runtime.
 	widenAt = 8
 	// widenEvery bounds how often one is asked for: so long must the crowd last

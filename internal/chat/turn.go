@@ -99,7 +99,13 @@ func (s *Service) prepare(ctx context.Context, a *answer, known *conversation) (
 // ready waits for the end of the turn before in a conversation that was taken,
 // and says whether it can be gone on with; if not, it has been seen to.
 func (s *Service) ready(ctx context.Context, c *conversation) bool {
-	late := time.NewTimer(settleWithin)
+	s.mu.Lock()
+	patience := settleWithin
+	if c.moving {
+		patience = moveWithin
+	}
+	s.mu.Unlock()
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case <-c.settled: // a few milliseconds: the answer was over

@@ -13,6 +13,7 @@ import (
 const (
 	openWithin    = 90 * time.Second // a runtime may have to be started for it
 	discardWithin = 10 * time.Second
+	moveWithin    = 10 * time.Second
 	speakWithin   = 50 * time.Millisecond
 	closeWithin   = 3 * time.Second
 	closeAtOnce   = 8
@@ -22,8 +23,9 @@ const (
 
 // count adds to the turns that run. mu is held.
 func (s *Service) count(n int) {
+	s.active = time.Now()
 	if max(s.running, s.running+n) > calm {
-		s.crowded = time.Now()
+		s.crowded = s.active
 	}
 	s.running += n
 }
@@ -56,7 +58,7 @@ func (s *Service) settle(c *conversation, err error) {
 	good := err == nil && (c.state == settling || c.state == idle)
 	stray := good && c.place != nil && c.outdated()
 	if stray {
-		c.state = settling
+		c.state, c.moving = settling, true
 	}
 	s.mu.Unlock()
 	if stray {
@@ -88,6 +90,7 @@ func (s *Service) settle(c *conversation, err error) {
 // rested ends what went on in a conversation: it waits for its next request,
 // or is of no more use and perhaps the caller's to dispose of. mu is held.
 func (s *Service) rested(c *conversation, good bool) (dispose bool) {
+	c.moving = false
 	if good && (c.state == settling || c.state == idle) {
 		c.state = idle
 	} else {

@@ -50,11 +50,11 @@ type (
 	}
 	// Rotator can replace the runtime of a profile by a new one, and says how
 	// much memory the present one holds (0 = not known). Shrink does so if it
-	// has grown, and ends those that are there for a crowd.
+	// has grown so many times, and ends those that are there for a crowd.
 	Rotator interface {
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
-		Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error)
+		Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error)
 	}
 	// Widener can give a profile more runtimes while there is much to do.
 	Widener interface {
@@ -234,10 +234,11 @@ func (e *Engine) Rotate(ctx context.Context, p bridge.Profile) error {
 }
 
 // Shrink is Rotate for quiet times: a profile goes back to one runtime, which
-// is replaced if it has grown. Sessions elsewhere are not Current any more.
-func (e *Engine) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error) {
+// is replaced if it holds more than so many times what it did when it was
+// young. Sessions elsewhere are not Current any more.
+func (e *Engine) Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error) {
 	if r, ok := e.opts.Agent.(Rotator); ok {
-		return r.Shrink(ctx, p)
+		return r.Shrink(ctx, p, times)
 	}
 	return false, nil
 }

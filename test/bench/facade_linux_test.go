@@ -301,11 +301,15 @@ func BenchmarkFacadeMemory(b *testing.B) {
 		if _, err := measure(ctx, t, 300); err != nil {
 			b.Fatal(err)
 		}
-		before := statusKB(runtimePID(b, s.pid), "VmRSS:")
+		pid := runtimePID(b, s.pid)
+		before := statusKB(pid, "VmRSS:")
 		if _, err := measure(ctx, t, 2000); err != nil {
 			b.Fatal(err)
 		}
-		after := statusKB(runtimePID(b, s.pid), "VmRSS:")
+		if now := runtimePID(b, s.pid); now != pid {
+			b.Fatalf("the runtime was replaced meanwhile, so the figures say nothing: %d, was %d", now, pid)
+		}
+		after := statusKB(pid, "VmRSS:")
 		change := 100 * (float64(after)/float64(before) - 1)
 		report("runtime memory, 2,000 callers", fmt.Sprintf("%.0f MB", float64(before)/1024), fmt.Sprintf("%.0f MB", float64(after)/1024),
 			fmt.Sprintf("%+.1f %%", change), "± 10 %", change <= 10)

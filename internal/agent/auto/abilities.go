@@ -29,7 +29,7 @@ type (
 	rotator interface {
 		Memory(p bridge.Profile) int64
 		Rotate(ctx context.Context, p bridge.Profile) error
-		Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error)
+		Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error)
 	}
 )
 
@@ -141,9 +141,9 @@ func (a *Auto) Rotate(ctx context.Context, p bridge.Profile) error {
 }
 
 // Shrink goes back to one runtime that is not too large, where the agent can.
-func (a *Auto) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error) {
+func (a *Auto) Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error) {
 	if r := a.rotator(); r != nil {
-		return r.Shrink(ctx, p)
+		return r.Shrink(ctx, p, times)
 	}
 	return false, nil
 }

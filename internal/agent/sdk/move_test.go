@@ -134,7 +134,7 @@ func TestShrink(t *testing.T) {
 	provider := bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}
 	shrink := func(want bool) {
 		t.Helper()
-		if renewed, err := a.Shrink(ctx, bridge.ProfileChat); err != nil || renewed != want {
+		if renewed, err := a.Shrink(ctx, bridge.ProfileChat, 1.5); err != nil || renewed != want {
 			t.Fatalf("replaced: %v, %v", renewed, err)
 		}
 	}

@@ -43,9 +43,9 @@ func (a *Agent) Rotate(ctx context.Context, p bridge.Profile) error {
 
 // Shrink is for quiet times after much has been done. A profile goes back to
 // one runtime: those beside it end with their last session, unless a crowd
-// comes back before that. If the one that stays has grown it is replaced,
-// which is what true says.
-func (a *Agent) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err error) {
+// comes back before that. If the one that stays holds more than so many times
+// what it did when it was young it is replaced, which is what true says.
+func (a *Agent) Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error) {
 	a.mu.Lock()
 	lanes := a.lanes[p]
 	for i, h := range lanes {
@@ -57,7 +57,7 @@ func (a *Agent) Shrink(ctx context.Context, p bridge.Profile) (renewed bool, err
 			a.narrow(ctx, h)
 		}
 	}
-	if len(lanes) == 0 || !lanes[0].present.Load().grown() {
+	if len(lanes) == 0 || !lanes[0].present.Load().grown(times) {
 		return false, nil
 	}
 	return true, a.rotate(ctx, lanes[0])
@@ -96,18 +96,19 @@ func (a *Agent) rotate(ctx context.Context, h *host) error {
 	return h.endIfLeft(ctx, old)
 }
 
-const (
-	// grownBy is how much more than when it was young a runtime may hold in
-	// quiet times, and grownTurns how many turns it must have had before it is
-	// worth while to replace it: what it holds may be needed, and would only
-	// be told to the next one.
-	grownBy    = 1.5
-	grownTurns = 64
-)
+// grownTurns is how many turns a runtime must have had before it is worth
+// while to replace it in quiet times: what it holds may be needed, and would
+// only be told to the next one.
+const grownTurns = 64
 
-// grown says that a process holds much that it will not give back.
-func (p *process) grown() bool {
-	return p != nil && p.served.Load() >= grownTurns && float64(p.resident()) > grownBy*float64(p.young.Load())
+// grown says that a process holds so many times what it did when it was young,
+// which it will not give back.
+func (p *process) grown(times float64) bool {
+	if p == nil || p.served.Load() < grownTurns {
+		return false
+	}
+	young := p.young.Load()
+	return young > 0 && float64(p.resident()) > times*float64(young)
 }
 
 // resident is what the process has of the machine's memory; 0 if there is
