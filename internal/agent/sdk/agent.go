@@ -109,12 +109,7 @@ func (a *Agent) anyHost(ctx context.Context) (*host, *process, func(), error) {
 
 // Open makes a new session.
 func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
-	h, arrived, err := a.lane(spec.Profile)
-	if err != nil {
-		return nil, err
-	}
-	defer arrived()
-	proc, done, err := h.ensure(ctx)
+	h, proc, done, err := a.lane(ctx, spec.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +123,7 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 
 // Resume goes on with a stored session.
 func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) (bridge.Session, error) {
-	h, arrived, err := a.lane(spec.Profile)
-	if err != nil {
-		return nil, err
-	}
-	defer arrived()
-	proc, done, err := h.ensure(ctx)
+	h, proc, done, err := a.lane(ctx, spec.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -32,21 +32,27 @@ func (a *Agent) first(p bridge.Profile) (*host, error) {
 	return a.lanes[p][0], nil
 }
 
-// lane returns the host that a new session of a profile is opened on: the one
-// with the fewest. It is not taken away until arrived is called.
-func (a *Agent) lane(p bridge.Profile) (h *host, arrived func(), err error) {
+// lane returns the host that a new session of a profile is opened on, which is
+// the one with the fewest, and its process. They are not taken away until done
+// is called.
+func (a *Agent) lane(ctx context.Context, p bridge.Profile) (h *host, proc *process, done func(), err error) {
 	if h, err = a.first(p); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	for _, x := range a.lanes[p] {
 		if !x.going && x.load()+x.pending < h.load()+h.pending {
 			h = x
 		}
 	}
 	h.pending++
-	return h, func() { a.arrived(h) }, nil
+	a.mu.Unlock()
+	proc, leave, err := h.ensure(ctx)
+	if err != nil {
+		a.arrived(h)
+		return nil, nil, nil, err
+	}
+	return h, proc, func() { leave(); a.arrived(h) }, nil
 }
 
 func (a *Agent) arrived(h *host) {

@@ -32,12 +32,7 @@ func (s *session) Move(ctx context.Context) (bridge.Session, error) {
 	if err != nil {
 		return nil, s.host.noticed(s.proc, s.host.explain(err, "read the session's history"))
 	}
-	h, arrived, err := s.host.agent.lane(s.spec.Profile)
-	if err != nil {
-		return nil, err
-	}
-	defer arrived()
-	proc, done, err := h.ensure(ctx)
+	h, proc, done, err := s.host.agent.lane(ctx, s.spec.Profile)
 	if err != nil {
 		return nil, err
 	}
