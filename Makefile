@@ -29,7 +29,7 @@ test:
 	$(GO) vet $(PACKAGES)
 	$(GO) test -count=1 -timeout 30m $(PACKAGES)
 
-## race: the same under the race detector
+## race: the same under the race detector, which the load tests build the program with as well
 race:
 	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
 

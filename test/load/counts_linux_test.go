@@ -1,11 +1,14 @@
 package load
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // counts is what can leak.
@@ -77,25 +80,32 @@ func (s *server) metrics() func(name string) int {
 	}
 }
 
+// descriptors is how many a process has open; none if it has ended.
 func (s *server) descriptors(pid int) int {
 	s.t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
+	if err != nil && !ended(err) {
 		s.t.Fatal(err)
 	}
 	return len(entries)
 }
 
+// resident is what a process holds; nothing if it has ended or is about to.
 func (s *server) resident(pid int) int {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
+	if err != nil && !ended(err) {
 		s.t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, rest, ok := strings.Cut(string(status), "VmRSS:")
+	if !ok {
+		return 0
+	}
 	kb, err := strconv.Atoi(strings.Fields(rest)[0])
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return kb << 10
 }
+
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }

@@ -33,6 +33,9 @@ func (w *crowd) run(requests int) {
 	client := newClient(w.url, w.size)
 	defer client.close()
 	limit := w.budget * time.Duration(scale)
+	if raced {
+		limit /= 4
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit+patience)
 	defer cancel()
 	var wg sync.WaitGroup

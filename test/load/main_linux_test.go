@@ -22,7 +22,8 @@ const (
 	hangUps           = 5    // tries for each way to hang up; the median counts
 
 	// Times the scale, these end the requests on machines that are too slow for
-	// all of them; a tenth is done in any case.
+	// all of them; a tenth is done in any case. With the race detector they are
+	// a quarter of that.
 	streamBudget    = 60 * time.Second
 	isolationBudget = 60 * time.Second
 )
@@ -61,7 +62,11 @@ func testMain(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
 	binary = filepath.Join(dir, "copilot-bridge")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge")
+	args := []string{"build", "-o", binary}
+	if raced {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "../../cmd/copilot-bridge")...)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the program:", err)

@@ -137,7 +137,7 @@ func (s *server) end() {
 	if lines := strings.Count(s.said.String(), "\n"); lines != 1 {
 		s.t.Errorf("it said %q", s.said)
 	}
-	if text := s.errors.String(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "panic") || s.t.Failed() {
+	if text := s.errors.String(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "panic") || strings.Contains(text, "DATA RACE") || s.t.Failed() {
 		s.t.Errorf("it wrote:\n%s", text)
 	}
 }

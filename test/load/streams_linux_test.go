@@ -34,7 +34,7 @@ func TestManyStreams(t *testing.T) {
 		after := s.counts()
 		more := max(0, after.sessions()-before.sessions()) // up to the bounds, that is no leak
 		if after.goroutines <= before.goroutines+more+5 && after.descriptors <= before.descriptors+3 &&
-			float64(after.memory) <= memoryGrowth*float64(before.memory) {
+			(raced || float64(after.memory) <= memoryGrowth*float64(before.memory)) {
 			t.Logf("%s later: %s; runtime: %s", time.Since(over).Round(time.Second), after, s.runtimeHolds())
 			return
 		}
