@@ -45,6 +45,7 @@ func (s *session) Move(ctx context.Context) (bridge.Session, error) {
 	}
 	next := newSession(h, proc, s.spec)
 	if err = next.resume(ctx, s.ID()); err != nil {
+		proc.doom(s.ID()) // if it was only too late, the runtime may write it down once more
 		return nil, errors.Join(h.noticed(proc, h.explain(err, "move the session")), proc.erase(s.ID()))
 	}
 	if err := next.knows(ctx, events); err != nil {
