@@ -116,16 +116,16 @@ func (c Command) Line() string {
 	if c.script {
 		return c.Args[len(c.Args)-1]
 	}
-	return c.before + quoted(c.Args)
+	return c.before + words(c.Args)
 }
 
 // prepare checks what a command is made of, and returns the directory and the
 // environment without Set.
-func (p Place) prepare(words []string) (dir string, env []string, err error) {
-	if words[0] == "" {
+func (p Place) prepare(given []string) (dir string, env []string, err error) {
+	if given[0] == "" {
 		return "", nil, invalid("no command was given", "Give a command.")
 	}
-	if slices.ContainsFunc(slices.Concat(words, p.Set), func(w string) bool { return strings.ContainsRune(w, 0) }) {
+	if slices.ContainsFunc(slices.Concat(given, p.Set), func(w string) bool { return strings.ContainsRune(w, 0) }) {
 		return "", nil, invalid("the command has a NUL byte in it", "Remove the NUL byte.")
 	}
 	for _, kv := range p.Set {
@@ -188,24 +188,41 @@ func (p Place) moved(dir string) string {
 	if p.Root == "" || dir == resolved(p.Root) {
 		return ""
 	}
-	return "cd " + quoted([]string{dir}) + " && "
+	return "cd " + quote(dir) + " && "
 }
 
 func assignments(set []string) []string {
 	out := make([]string, 0, len(set))
 	for _, kv := range set {
 		name, value, _ := strings.Cut(kv, "=")
-		out = append(out, name+"="+quoted([]string{value}))
+		out = append(out, name+"="+quote(value))
 	}
 	return out
 }
 
-func quoted(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+// words are a program and its arguments as bash takes them.
+func words(args []string) string {
+	out := make([]string, len(args))
+	for i, w := range args {
+		out[i] = quote(w)
+	}
+	if strings.Contains(args[0], "=") || slices.Contains(keywords, args[0]) {
+		out[0] = "'" + args[0] + "'"
 	}
 	return strings.Join(out, " ")
+}
+
+// keywords are words that would not be taken as the name of a program.
+var keywords = strings.Fields("if then else elif fi case esac for select while until do done in function time coproc let declare export local readonly typeset nameref")
+
+// plain words mean themselves.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_+./,:@%-][A-Za-z0-9_+./,:@%=-]*$`)
+
+func quote(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func notFound(name string, cause error) error {

@@ -81,9 +81,9 @@ func TestLineTellsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Place{Root: root, Dir: "sub", Env: []string{usual, "OWN=1"}, Set: []string{"A=b c", "B=it's"}}
-	at := "cd '" + filepath.Join(root, "sub") + "' && "
+	at := "cd " + filepath.Join(root, "sub") + " && "
 	direct, err := New(p, "env", "-0")
-	if err != nil || direct.Line() != at+`A='b c' B='it'\''s' 'env' '-0'` || direct.Dir != filepath.Join(root, "sub") || !slices.Contains(direct.Env, "A=b c") {
+	if err != nil || direct.Line() != at+`A='b c' B='it'\''s' env -0` || direct.Dir != filepath.Join(root, "sub") || !slices.Contains(direct.Env, "A=b c") {
 		t.Errorf("%+v, %v", direct, err)
 	}
 	line, err := Shell(p, `echo "$A,$B"; pwd`)
@@ -93,9 +93,13 @@ func TestLineTellsAll(t *testing.T) {
 	if got, want := output(t, line), "b c,it's\n"+filepath.Join(root, "sub")+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	plain, err := New(Place{Root: root, Env: []string{usual}}, "true")
-	if err != nil || plain.Line() != "'true'" {
-		t.Errorf("%q, %v", plain.Line(), err)
+	put(t, filepath.Join(root, "bin", "A=b"), "")
+	put(t, filepath.Join(root, "bin", "time"), "")
+	for name, want := range map[string]string{"true": "true ''", "A=b": "'A=b' ''", "time": "'time' ''"} {
+		c, err := New(Place{Env: []string{"PATH=" + filepath.Join(root, "bin") + ":/bin"}}, name, "")
+		if err != nil || c.Line() != want {
+			t.Errorf("%q, %v", c.Line(), err)
+		}
 	}
 }
 
