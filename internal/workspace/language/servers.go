@@ -31,7 +31,7 @@ type Server struct {
 	organize  []string                                     // kinds of code actions, in order
 	watch     []string                                     // further files that the server wants to know of
 	harmless  []string                                     // programs that run nothing of a workspace, see Start
-	settled   bool                                         // a person has chosen its settings
+	settled   bool                                         // a person has chosen InitializationOptions
 	configure func(m *Manager, server string) (any, error) // InitializationOptions by what is installed
 }
 
@@ -154,7 +154,7 @@ func (s Server) over(base Server) Server {
 		base.InitializationOptions, base.configure, base.settled = s.InitializationOptions, nil, true
 	}
 	if len(s.Settings) > 0 {
-		base.Settings, base.settled = s.Settings, true
+		base.Settings = s.Settings
 	}
 	if s.TabSize > 0 {
 		base.TabSize = s.TabSize
