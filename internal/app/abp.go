@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -61,7 +61,7 @@ func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir st
 	if s.base.Config != nil {
 		o.MaxInline = s.base.Config.ABP.MaxInlineOutputBytes
 	}
-	o.Git, _ = exec.LookPath("git") // without it there is no verification
+	o.Git, _ = program.Find("git", s.base.Environ) // without it there is no verification
 	return abp.Serve(ctx, s, in, out, o)
 }
 

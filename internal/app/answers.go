@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 )
 
@@ -116,7 +116,7 @@ func (b *Bridge) loginTraces(copilotHome string) bool {
 	if _, err := os.Stat(copilotHome); err == nil {
 		return true
 	}
-	_, err := exec.LookPath("gh")
+	_, err := program.Find("gh", b.opts.Environ)
 	return err == nil
 }
 

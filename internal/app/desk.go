@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -122,7 +121,7 @@ func (b *Bridge) openDesk(o Serving, gate func(dir string) (bridge.Gate, error),
 	if b.Runtime.Path != "" {
 		beside = filepath.Dir(b.Runtime.Path)
 	}
-	rg := search.FindRipgrep(beside, exec.LookPath)
+	rg := search.FindRipgrep(beside, b.find)
 	c := b.opts.Config
 	d := &desk{engine: search.Scanner, status: status, readWrite: o.ReadWrite, readOnly: map[string]bool{}, policies: map[string][]string{}}
 	if rg != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
@@ -107,7 +107,7 @@ func (b *Bridge) acpAgent(ctx context.Context, install bool) (engine.Agent, erro
 	case c.ABP.ACPURL != "":
 		o.Address = strings.TrimPrefix(c.ABP.ACPURL, "tcp://")
 	case c.ABP.Cmd != "":
-		path, err := program(c.ABP.Cmd, "ABP_COPILOT_CMD")
+		path, err := b.named(c.ABP.Cmd, "ABP_COPILOT_CMD")
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (b *Bridge) runnerAgent() (engine.Agent, error) {
 	if name == "" {
 		return runner.New(o), nil
 	}
-	path, err := program(name, setting)
+	path, err := b.named(name, setting)
 	if err != nil {
 		return nil, err
 	}
@@ -211,14 +211,17 @@ func (b *Bridge) runnerAgent() (engine.Agent, error) {
 	return runner.New(o), nil
 }
 
-// program finds a program that a setting names.
-func program(name, setting string) (string, error) {
-	path, err := exec.LookPath(name)
+// find finds a program in the user's environment.
+func (b *Bridge) find(name string) (string, error) { return program.Find(name, b.opts.Environ) }
+
+// named finds a program that a setting names.
+func (b *Bridge) named(name, setting string) (string, error) {
+	path, err := b.find(name)
 	if err != nil {
 		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%s names %s, which cannot be run", setting, name), Cause: err,
 			Remedy: "correct " + setting + ", and see that the file is there and may be executed"}
 	}
-	return filepath.Abs(path)
+	return path, nil
 }
 
 func demoNeedsCopilot(what string) error {

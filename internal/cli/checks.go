@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
@@ -112,7 +112,7 @@ func (v *validation) runtime(ctx context.Context, cfg *config.Config) bool {
 func (v *validation) npm(installed bool) {
 	var missing []string
 	for _, name := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(name); err != nil {
+		if _, err := programs.Find(name, os.Environ()); err != nil {
 			missing = append(missing, name)
 		}
 	}

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // extensionID is what VS Code calls the extension.
@@ -213,24 +212,14 @@ func (p *program) findEditor(given, by string) (string, error) {
 
 // lookPath finds a program as a shell with our environment would.
 func (p *program) lookPath(name string) string {
-	if strings.ContainsAny(name, `/\`) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(p.env.Dir, name)
-		}
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
+		name = filepath.Join(p.env.Dir, name)
+	}
+	path, err := programs.Find(name, p.env.Environ)
+	if err != nil {
 		return ""
 	}
-	for _, dir := range filepath.SplitList(p.env.get("PATH")) {
-		if dir == "" || !filepath.IsAbs(dir) {
-			continue
-		}
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path
-		}
-	}
-	return ""
+	return path
 }
 
 // hasExtension says whether an editor has the extension.
@@ -246,19 +235,20 @@ func (p *program) hasExtension(ctx context.Context, editor string) (bool, error)
 func (p *program) runEditor(ctx context.Context, editor string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, editorWithin)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, editor, args...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = p.editorEnviron(), p.env.Dir, time.Second
-	var out, fault bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &fault
-	if err := cmd.Run(); err != nil {
+	c, err := programs.New(programs.Place{Dir: p.env.Dir, Env: p.editorEnviron()}, editor, args...)
+	if err != nil {
+		return "", err
+	}
+	out, fault := &programs.Head{Limit: 1 << 20}, &programs.Tail{Limit: 2000}
+	exit, err := c.Run(ctx, programs.RunOptions{Stdout: out, Stderr: fault})
+	if err == nil {
+		err = exit.Err()
+	}
+	if err != nil {
 		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return "", context.Cause(ctx)
 		}
-		text := strings.TrimSpace(fault.String())
-		if i := len(text) - 2000; i > 0 {
-			text = "…" + strings.ToValidUTF8(text[i:], "")
-		}
-		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%s %s failed", editor, args[0]), Cause: errors.Join(err, errors.New(text)),
+		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%s %s failed", editor, args[0]), Cause: errors.Join(err, errors.New(strings.TrimSpace(fault.String()))),
 			Remedy: "try the same command by hand"}
 	}
 	return out.String(), nil

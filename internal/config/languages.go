@@ -28,8 +28,8 @@ type Language struct {
 	TabSize               int            `json:"tab_size,omitempty"`
 	Settings              map[string]any `json:"settings,omitempty"`
 	InitializationOptions map[string]any `json:"initialization_options,omitempty"`
-	// RunsCode: the server may run code of the project, so the policy is asked
-	// before it starts.
+	// RunsCode: the server may run code of the project, so it needs consent
+	// even if it is one that is known.
 	RunsCode bool `json:"runs_code,omitempty"`
 }
 

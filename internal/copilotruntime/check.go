@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Status is what a runtime says about itself.
@@ -28,6 +29,9 @@ const (
 	versionBound = time.Minute
 	// leaveBound is for a runtime to go by itself once its input is closed.
 	leaveBound = 2 * time.Second
+	// pipeGrace is how long the output of a dead program may be held open by
+	// something that it started.
+	pipeGrace = 2 * time.Second
 )
 
 // Check starts the program at path, which may be the native runtime or the
@@ -42,8 +46,8 @@ func Check(ctx context.Context, path string) (Status, error) {
 
 func check(ctx context.Context, path string, bound time.Duration) (Status, error) {
 	var status Status
-	err := probe(ctx, path, bound, func(ctx context.Context, cancel func(), cmd *exec.Cmd) (err error) {
-		status, err = ask(ctx, cancel, cmd)
+	err := probe(ctx, path, bound, func(ctx context.Context, c command) (err error) {
+		status, err = ask(ctx, c)
 		return err
 	})
 	if err != nil {
@@ -56,40 +60,53 @@ func check(ctx context.Context, path string, bound time.Duration) (Status, error
 	return status, nil
 }
 
-// ask starts cmd, shakes hands and waits until it is gone. The end of ctx,
-// which cancel brings, kills cmd.
-func ask(ctx context.Context, cancel func(), cmd *exec.Cmd) (Status, error) {
-	cmd.Args = append(cmd.Args, "--headless", "--no-auto-update", "--stdio", "--no-auto-login")
-	stderr := &tail{limit: 4 << 10}
-	cmd.Stderr = stderr
-	stdin, err := cmd.StdinPipe()
+// command makes the command that is checked, with arguments of its own.
+type command func(args ...string) (program.Command, error)
+
+// ask starts the runtime, shakes hands and waits until it is gone.
+func ask(ctx context.Context, runtime command) (Status, error) {
+	c, err := runtime("--headless", "--no-auto-update", "--stdio", "--no-auto-login")
 	if err != nil {
 		return Status{}, err
 	}
-	stdout, err := cmd.StdoutPipe()
+	p, err := c.Pipe(nil)
 	if err != nil {
-		return Status{}, err
-	}
-	runtime.LockOSThread() // see run
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
 		return Status{}, notStarted(err)
 	}
-	// The kill that the end of ctx brings does not reach a process that left
-	// the group; if such a one holds the output open, this ends the read.
-	stopClosing := context.AfterFunc(ctx, func() { _ = stdout.Close() })
-	defer stopClosing()
+	stderr := &program.Tail{Limit: 4 << 10}
+	var copied sync.WaitGroup
+	copied.Go(func() { _, _ = io.Copy(stderr, p.Err) }) // its end, or the deadline below, ends it
+	// A read of its output ends with ctx, whoever holds the other end.
+	stop := context.AfterFunc(ctx, func() { _ = p.Out.SetReadDeadline(time.Now()) })
+	defer func() {
+		stop()
+		_, _ = p.Out.Close(), p.Err.Close() // they were only read
+	}()
 
-	status, askErr := shakeHands(stdin, stdout)
+	status, askErr := shakeHands(p.In, p.Out)
 	late := ctx.Err()
-	_ = stdin.Close() // tells it to go; an error means that it has gone
+	_ = p.In.Close() // tells it to go; an error means that it has gone
 	grace := leaveBound
 	if askErr != nil && !errors.Is(askErr, errEnded) {
 		grace = 0 // it is not one of ours, so it may not know to go
 	}
-	leave := time.AfterFunc(grace, cancel)
-	waitErr := finish(cmd)
-	leave.Stop()
+	leave := time.NewTimer(grace)
+	defer leave.Stop()
+	var endErr error
+	select {
+	case <-p.Done():
+	case <-leave.C:
+		endErr = p.Kill()
+	case <-ctx.Done():
+		endErr = p.Kill()
+	}
+	_ = p.Err.SetReadDeadline(time.Now().Add(pipeGrace)) // something may hold the other end
+	copied.Wait()
+	if endErr != nil {
+		return Status{}, endErr
+	}
+	var exit program.Exit
+	exit.Code, exit.Signal = p.Exit()
 
 	switch {
 	case askErr == nil:
@@ -97,7 +114,7 @@ func ask(ctx context.Context, cancel func(), cmd *exec.Cmd) (Status, error) {
 	case late != nil:
 		return Status{}, late
 	case errors.Is(askErr, errEnded):
-		return Status{}, fmt.Errorf("%w%s", errEnded, quoted(joinNonEmpty(waitErr, stderr.String())))
+		return Status{}, fmt.Errorf("%w%s", errEnded, quoted(joinNonEmpty(exit.Err(), stderr.String())))
 	default:
 		return Status{}, askErr
 	}
@@ -123,11 +140,17 @@ var versionLine = regexp.MustCompile(`(?m)^GitHub Copilot CLI v?(\d+\.\d+\.\d+[0
 // cliVersion asks the Copilot CLI at path for its version.
 func cliVersion(ctx context.Context, path string) (string, error) {
 	var version string
-	err := probe(ctx, path, versionBound, func(_ context.Context, _ func(), cmd *exec.Cmd) error {
-		cmd.Args = append(cmd.Args, "--version")
-		stdout, stderr := &tail{limit: 4 << 10}, &tail{limit: 4 << 10}
-		cmd.Stdout, cmd.Stderr = stdout, stderr
-		if err := run(cmd); err != nil {
+	err := probe(ctx, path, versionBound, func(ctx context.Context, cli command) error {
+		c, err := cli("--version")
+		if err != nil {
+			return err
+		}
+		stdout, stderr := &program.Tail{Limit: 4 << 10}, &program.Tail{Limit: 4 << 10}
+		exit, err := c.Run(ctx, program.RunOptions{Stdout: stdout, Stderr: stderr})
+		if err == nil {
+			err = exit.Err()
+		}
+		if err != nil {
 			return fmt.Errorf("it does not tell its version%s", quoted(joinNonEmpty(err, stderr.String())))
 		}
 		found := versionLine.FindStringSubmatch(stdout.String())
@@ -142,9 +165,8 @@ func cliVersion(ctx context.Context, path string) (string, error) {
 
 // probe prepares the program at path, in a directory and an environment that
 // hold nothing of the user's, for use to start and to end, and words the
-// errors. The context that use gets ends after bound or when it says cancel.
-func probe(ctx context.Context, path string, bound time.Duration,
-	use func(ctx context.Context, cancel func(), cmd *exec.Cmd) error) (err error) {
+// errors. The context that use gets ends after bound.
+func probe(ctx context.Context, path string, bound time.Duration, use func(context.Context, command) error) (err error) {
 	path, err = filepath.Abs(path) // it is started in another directory
 	if err != nil {
 		return unusable(path, "its absolute path cannot be found", err)
@@ -160,14 +182,13 @@ func probe(ctx context.Context, path string, bound time.Duration,
 
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	program, args := path, []string(nil)
-	if strings.HasSuffix(path, ".js") { // the SDK starts these through node too
-		program, args = "node", []string{path}
-	}
-	cmd := command(bounded, program, args...)
-	cmd.Dir = home
-	cmd.Env = append(checkEnv(os.Environ()), "COPILOT_HOME="+home)
-	err = use(bounded, cancel, cmd)
+	place := program.Place{Dir: home, Env: append(checkEnv(os.Environ()), "COPILOT_HOME="+home)}
+	err = use(bounded, func(args ...string) (program.Command, error) {
+		if strings.HasSuffix(path, ".js") { // the SDK starts these through node too
+			return program.New(place, "node", append([]string{path}, args...)...)
+		}
+		return program.New(place, path, args...)
+	})
 	switch {
 	case err == nil:
 		return nil

@@ -13,11 +13,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Source says where a program was found.
@@ -172,7 +172,7 @@ func blameSetting(err error) error {
 // would.
 func resolveNamed(named string) (string, error) {
 	if !strings.ContainsRune(named, filepath.Separator) && !strings.ContainsRune(named, '/') {
-		if found, err := exec.LookPath(named); err == nil {
+		if found, err := program.Find(named, os.Environ()); err == nil {
 			named = found
 		}
 	}
@@ -184,11 +184,7 @@ func resolveNamed(named string) (string, error) {
 }
 
 func onPATH() (string, bool) {
-	found, err := exec.LookPath("copilot")
-	if err != nil {
-		return "", false
-	}
-	path, err := filepath.Abs(found)
+	path, err := program.Find("copilot", os.Environ())
 	return path, err == nil
 }
 

@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 func findNPM(prod product) (string, error) {
-	npm, err := exec.LookPath("npm")
+	npm, err := program.Find("npm", os.Environ())
 	if err != nil {
 		return "", &bridge.Error{
 			Code:    bridge.CodeUnavailable,
@@ -23,7 +23,7 @@ func findNPM(prod product) (string, error) {
 			Cause: err,
 		}
 	}
-	return filepath.Abs(npm)
+	return npm, nil
 }
 
 // fetch has npm put the package into the staging directory.
@@ -67,12 +67,15 @@ func npmFlags() []string {
 }
 
 func (s site) runNPM(ctx context.Context, dir, npm string, args []string) error {
-	cmd := command(ctx, npm, append(args, npmFlags()...)...)
-	cmd.Dir = dir
-	cmd.Env = npmEnv(os.Environ())
-	stderr := &tail{limit: 8 << 10}
-	cmd.Stderr = stderr
-	err := run(cmd)
+	c, err := program.New(program.Place{Dir: dir, Env: npmEnv(os.Environ())}, npm, append(args, npmFlags()...)...)
+	if err != nil {
+		return err
+	}
+	stderr := &program.Tail{Limit: 8 << 10}
+	exit, err := c.Run(ctx, program.RunOptions{Stderr: stderr})
+	if err == nil {
+		err = exit.Err()
+	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

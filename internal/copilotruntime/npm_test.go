@@ -47,18 +47,6 @@ func TestEnvironments(t *testing.T) {
 	}
 }
 
-func TestTailKeepsTheEnd(t *testing.T) {
-	kept := &tail{limit: 5}
-	for _, part := range []string{"ab", "cdef", "", "ghijklmnop", "q"} {
-		if n, err := kept.Write([]byte(part)); n != len(part) || err != nil {
-			t.Fatalf("Write returned %d, %v", n, err)
-		}
-	}
-	if got := kept.String(); got != "mnopq" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestQuotedIsShort(t *testing.T) {
 	long := strings.Repeat("line\n", 50) + strings.Repeat("é", 2000)
 	got := quoted(long)

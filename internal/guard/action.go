@@ -26,7 +26,7 @@ var known = map[string]policy.Kind{
 	"report_intent": policy.KindOther, "update_todo": policy.KindOther, "exit_plan_mode": policy.KindOther, "task_complete": policy.KindOther,
 	"mcp.fs.read": policy.KindRead, "mcp.fs.list": policy.KindRead, "mcp.search.code": policy.KindRead, "mcp.symbols.list": policy.KindRead,
 	"mcp.edit.applyPatch": policy.KindWrite, "mcp.fs.create": policy.KindWrite, "mcp.format.apply": policy.KindWrite, "mcp.imports.organize": policy.KindWrite,
-	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell, "mcp.language.server": policy.KindShell,
+	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell, "mcp.language.server": policy.KindShell, "mcp.language.formatter": policy.KindShell,
 	"openclaw_memory_search": policy.KindOther, "openclaw_memory_read": policy.KindOther, "openclaw_user_prefs": policy.KindOther,
 	"fetch_copilot_cli_documentation": policy.KindOther, "tool_search_tool": policy.KindOther,
 }
@@ -69,6 +69,11 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 			return a
 		}
 		g.addCommand(&a, text)
+		if harmless, _ := args["harmless"].(bool); harmless && strings.HasPrefix(call.Name, "mcp.language.") {
+			for i := range a.Commands {
+				a.Commands[i].Harmless = true
+			}
+		}
 		return a
 	case policy.KindNetwork:
 		if u, ok := args["url"].(string); ok {

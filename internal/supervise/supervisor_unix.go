@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -56,9 +56,8 @@ func run(args []string) (int, error) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return 127, err
+	if info, err := os.Stat(args[0]); err != nil || info.IsDir() || !filepath.IsAbs(args[0]) {
+		return 127, errors.Join(fmt.Errorf("%s is no program by its absolute path", args[0]), err)
 	}
 	// The record comes before the program: a tree without one could be lost.
 	if err := rec.write(recordPath); err != nil {
@@ -69,7 +68,7 @@ func run(args []string) (int, error) {
 			_ = os.Remove(recordPath) // Reap removes it if we cannot
 		}
 	}()
-	proc, err := os.StartProcess(path, args, &os.ProcAttr{
+	proc, err := os.StartProcess(args[0], args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   programAttr(),
 	})

@@ -1,11 +1,9 @@
 package supervise
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"time"
 	"unsafe"
 
@@ -34,18 +32,16 @@ func Main(args []string, stderr io.Writer) int {
 			os.Exit(1)
 		}()
 	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	case err != nil:
+	proc, err := os.StartProcess(args[0], args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	var state *os.ProcessState
+	if err == nil {
+		state, err = proc.Wait()
+	}
+	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "supervise:", err)
 		return 126
 	}
-	return 0
+	return state.ExitCode()
 }
 
 func joinJob() error {

@@ -250,8 +250,5 @@ func list(names []string) []any {
 	return out
 }
 
-// Serves tells who would serve a file, without starting anything.
-func (w *Workspace) Serves(path string) (language.Info, bool) { return w.language.Describe(path) }
-
 // Languages tells of the servers that were needed so far.
 func (w *Workspace) Languages() []language.ServerStats { return slices.Clip(w.language.Stats()) }

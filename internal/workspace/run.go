@@ -2,11 +2,11 @@ package workspace
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
@@ -18,15 +18,48 @@ type RunOptions struct {
 	OnOutput func(stream, text string)
 }
 
-// Tasks lists what the workspace knows how to run. A file that cannot be
-// understood is an error along with the tasks of the others.
+// Tasks lists what the workspace knows how to run, without secrets. A file
+// that cannot be understood is an error along with the tasks of the others.
 func (w *Workspace) Tasks(ctx context.Context) ([]task.Task, error) {
-	return task.Discover(ctx, w.root, task.Options{Declared: w.opts.Tasks, Env: w.opts.Env})
+	tasks, err := w.discover(ctx)
+	type variable struct {
+		task       int
+		name, text string
+	}
+	var variables []*variable
+	var texts []*string
+	for i := range tasks {
+		t := &tasks[i]
+		texts = append(texts, &t.Name, &t.Label, &t.Detail, &t.Group, &t.Shell, &t.Dir, &t.Reason)
+		for j := range t.Command {
+			texts = append(texts, &t.Command[j])
+		}
+		for j := range t.DependsOn {
+			texts = append(texts, &t.DependsOn[j])
+		}
+		// A value by itself does not look like a secret; its name tells.
+		for name, value := range t.Env {
+			set := &variable{task: i, name: name, text: name + "=" + value}
+			texts, variables = append(texts, &set.text), append(variables, set)
+		}
+	}
+	if _, hideErr := w.opts.Guard.Reveal(ctx, bridge.ToolCall{Name: ToolTasks}, texts...); hideErr != nil {
+		return nil, hideErr
+	}
+	for _, v := range variables {
+		tasks[v.task].Env[v.name] = strings.TrimPrefix(v.text, v.name+"=")
+	}
+	return tasks, err
+}
+
+// discover finds the tasks in files that may be read.
+func (w *Workspace) discover(ctx context.Context) ([]task.Task, error) {
+	return task.Discover(ctx, w.root, task.Options{Declared: w.opts.Tasks, Env: w.opts.Env, MayRead: w.opts.Guard.MayRead})
 }
 
 // RunTask runs a task by its name, and those it depends on before it.
 func (w *Workspace) RunTask(ctx context.Context, name string, o RunOptions) (task.Result, error) {
-	tasks, err := w.Tasks(ctx)
+	tasks, err := w.discover(ctx)
 	if err != nil && len(tasks) == 0 {
 		return task.Result{}, err
 	}
@@ -36,33 +69,38 @@ func (w *Workspace) RunTask(ctx context.Context, name string, o RunOptions) (tas
 	}
 	var last task.Result
 	for i, t := range plan {
-		spec := t.Spec(w.dir, w.opts.Env)
-		if i == len(plan)-1 && len(o.Args) > 0 { // those it depends on get none
-			spec = withArgs(spec, o.Args)
+		var more []string
+		if i == len(plan)-1 { // those it depends on get none
+			more = o.Args
 		}
-		args := map[string]any{"name": t.Name, "command": commandLine(spec)}
-		if t.Dir != "" {
-			args["dir"] = t.Dir
-		}
-		if last, err = w.run(ctx, ToolTask, args, spec, o); err != nil || last.ExitCode != 0 {
+		c, err := t.Program(w.dir, w.opts.Env, more...)
+		if last, err = w.run(ctx, ToolTask, map[string]any{"name": t.Name}, c, err, o); err != nil || last.ExitCode != 0 {
 			return last, err
 		}
 	}
 	return last, nil
 }
 
-// Shell runs a line of the shell.
+// Shell runs a line of bash.
 func (w *Workspace) Shell(ctx context.Context, command string, o RunOptions) (task.Result, error) {
 	if strings.TrimSpace(command) == "" {
 		return task.Result{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "the command is empty"}
 	}
-	return w.run(ctx, ToolShell, map[string]any{"command": command}, task.Spec{Dir: w.dir, Shell: command, Env: w.opts.Env}, o)
+	c, err := program.Shell(program.Place{Root: w.dir, Env: w.opts.Env}, command)
+	return w.run(ctx, ToolShell, map[string]any{}, c, err, o)
 }
 
-// run runs a command under the guard. Its output is masked as it comes and
-// again as a whole, since a secret may be spread over two pieces.
-func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, spec task.Spec, o RunOptions) (task.Result, error) {
-	spec.Timeout, spec.Trees = o.Timeout, w.opts.Trees
+// run runs a command under the guard, which sees all of it: the line with its
+// directory and variables, and the program itself. Its output is masked as it comes and again
+// as a whole, since a secret may be spread over two pieces. made is why there
+// is no such command.
+func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c program.Command, made error, o RunOptions) (task.Result, error) {
+	if made != nil {
+		w.opts.Guard.Failed(ctx, bridge.ToolCall{Name: tool, Args: args}, made.Error())
+		return task.Result{}, made
+	}
+	args["command"], args["program"] = c.Line(), c.Path
+	spec := task.Spec{Program: c, Timeout: o.Timeout, Trees: w.opts.Trees}
 	r, _, err := guarded(ctx, w, tool, args, func() (task.Result, error) {
 		if o.OnOutput != nil {
 			streams := map[string]bridge.TextMask{"stdout": w.opts.Guard.Stream(), "stderr": w.opts.Guard.Stream()}
@@ -82,31 +120,4 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, s
 		return task.Run(ctx, spec)
 	}, func(r *task.Result) []*string { return []*string{&r.Stdout, &r.Stderr} })
 	return r, err
-}
-
-// withArgs adds arguments to a command.
-func withArgs(s task.Spec, args []string) task.Spec {
-	if s.Shell != "" {
-		s.Shell += " " + quoted(args)
-		return s
-	}
-	s.Command = append(slices.Clone(s.Command), args...)
-	return s
-}
-
-// commandLine is a command as a shell would be told it, for the guard to take
-// apart.
-func commandLine(s task.Spec) string {
-	if s.Shell != "" {
-		return s.Shell
-	}
-	return quoted(s.Command)
-}
-
-func quoted(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-	}
-	return strings.Join(out, " ")
 }

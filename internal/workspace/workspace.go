@@ -13,13 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 // The operations as the guard knows them: tool names in policies and records.
@@ -32,10 +31,11 @@ const (
 	ToolFormat   = "mcp.format.apply"
 	ToolOrganize = "mcp.imports.organize"
 	ToolTask     = "mcp.task.run"
+	ToolTasks    = "mcp.task.list"
 	ToolShell    = "mcp.shell.run"
-	// ToolServer is the start of a language server that may run code of the
-	// project.
-	ToolServer = "mcp.language.server"
+	// The start of a language server and of a formatter.
+	ToolServer    = "mcp.language.server"
+	ToolFormatter = "mcp.language.formatter"
 )
 
 // Guard decides what may be done and hides what may not be seen.
@@ -67,7 +67,7 @@ type Options struct {
 	// Env is the environment of commands and language servers; it should hold
 	// no secrets.
 	Env   []string
-	Trees group.Trees
+	Trees program.Trees
 	// Editor is a running editor in which files may be open, or nil.
 	Editor Editor
 }
@@ -96,16 +96,22 @@ func Open(ctx context.Context, dir string, opts Options) (*Workspace, error) {
 	return w, nil
 }
 
-// permit asks the guard about a language server that may run code of the
-// project, as about a command of the shell.
-func (w *Workspace) permit(ctx context.Context, server language.Info) error {
-	command := append([]string{filepath.Base(server.Command[0])}, server.Command[1:]...)
-	d := w.opts.Guard.Before(ctx, bridge.ToolCall{Name: ToolServer, Args: map[string]any{
-		"command": quoted(command), "program": server.Command[0], "language": server.Language,
-		"description": "start the language server for " + server.Language + ", which may run code of the project",
-	}})
+// permit asks the guard about a language server or a formatter, as about a
+// command of the shell. Only one that may run code of the project is put to a
+// person.
+func (w *Workspace) permit(ctx context.Context, start language.Start) error {
+	tool, what := ToolServer, "start the language server for "
+	if start.Formatter {
+		tool, what = ToolFormatter, "run the formatter for "
+	}
+	what += start.Language
+	if !start.Harmless {
+		what += ", which may run code of the project"
+	}
+	d := w.opts.Guard.Before(ctx, bridge.ToolCall{Name: tool, Args: map[string]any{"command": start.Program.Line(),
+		"program": start.Program.Path, "language": start.Language, "harmless": start.Harmless, "description": what}})
 	if d.Verdict != bridge.Allow {
-		return denied(ToolServer, d.Reason)
+		return denied(tool, d.Reason)
 	}
 	return nil
 }

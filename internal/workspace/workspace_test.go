@@ -4,6 +4,7 @@ package workspace_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -216,6 +217,41 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// What is judged and on record is the whole command: its variables, its
+// directory and the program.
+func TestTheRecordHasTheWholeCommand(t *testing.T) {
+	b := newBench(t, "shell: {allow: ['A=1 ls', 'B=2 ls']}", policy.DefaultsRun())
+	if err := os.Mkdir(filepath.Join(b.dir, ".vscode"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tasks := `{"version":"2.0.0","tasks":[{"label":"a","type":"process","command":"ls","options":{"cwd":"src","env":{"A":"1"}}},
+		{"label":"b","type":"process","command":"ls","options":{"env":{"A":"1","B":"2"}}}]}`
+	if err := os.WriteFile(filepath.Join(b.dir, ".vscode", "tasks.json"), []byte(tasks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		code bridge.Code
+		line string
+	}{"a": {"", "cd " + filepath.Join(b.dir, "src") + " && A=1 ls"}, "b": {bridge.CodeDenied, "A=1 B=2 ls"}} {
+		r, err := b.RunTask(t.Context(), "vscode:"+name, workspace.RunOptions{})
+		if bridge.CodeOf(err) != want.code || err == nil && r.Stdout != "x.go\n" {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		entries, err := audit.Tail(t.Context(), b.audit, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(entries, func(e audit.Entry) bool {
+			text, _ := e.Input.(json.RawMessage)
+			var args struct{ Command, Program string }
+			return e.Tool == workspace.ToolTask && json.Unmarshal(text, &args) == nil && args.Command == want.line && filepath.IsAbs(args.Program)
+		})
+		if i < 0 {
+			t.Errorf("%s is not on record: %+v", name, entries)
+		}
+	}
+}
+
 // A language server that may run code of the project is a matter for the
 // guard, whoever asks for symbols.
 func TestServersThatRunCode(t *testing.T) {
@@ -227,9 +263,10 @@ func TestServersThatRunCode(t *testing.T) {
 		{"", policy.DefaultsServe(), true}, // may write
 		{"", policy.DefaultsRun(), true},   // asks, and nobody is there
 		{"shell: {allow: ['tee -i']}", policy.DefaultsRun(), false},
+		{"shell: {allow: ['tee -i'], deny: [tee]}", policy.DefaultsRun(), true},
 	} {
 		b := newBench(t, tt.rules, tt.defaults)
-		b.server(t, language.Server{Command: []string{"tee", "-i"}, Extensions: []string{".txt"}, RunsCode: true})
+		b.server(t, language.Server{Command: []string{"tee", "-i"}, Extensions: []string{".txt"}})
 		_, err := b.Symbols(t.Context(), "a.txt")
 		if e := b.last(t, workspace.ToolServer); (bridge.CodeOf(err) == bridge.CodeDenied) != tt.denied || err == nil || (e.Decision == "deny") != tt.denied {
 			t.Errorf("%q: %v, on record %+v", tt.rules, err, e)

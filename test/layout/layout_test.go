@@ -7,7 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,18 +24,18 @@ const module = "github.com/copilot-bridge/copilot-bridge/"
 var allowed = map[string][]string{
 	"cmd/copilot-bridge": {"internal/cli"},
 	"internal/cli": {"internal/app", "internal/bridge", "internal/capabilities", "internal/capabilities/probe", "internal/config", "internal/copilotruntime", "internal/door/abp/contract", "internal/engine",
-		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/openclaw/registration", "internal/orchestrate", "internal/sessionstore", "internal/supervise"},
+		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/openclaw/registration", "internal/orchestrate", "internal/program", "internal/sessionstore", "internal/supervise"},
 	"internal/app": {"internal/agent/acp", "internal/agent/auto", "internal/agent/runner", "internal/agent/sdk", "internal/agent/vscode", "internal/bridge", "internal/chat", "internal/config", "internal/door/abp", "internal/door/abp/contract", "internal/door/acp", "internal/door/anthropic", "internal/door/front", "internal/door/mcp", "internal/door/openai", "internal/door/toolbus", "internal/openclaw", "internal/openclaw/registration", "internal/copilotruntime", "internal/durable", "internal/editor", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
-		"internal/guard/redact", "internal/orchestrate", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
+		"internal/guard/redact", "internal/orchestrate", "internal/program", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
 	"internal/chat":              {"internal/bridge", "internal/engine"},
 	"internal/engine":            {"internal/bridge", "internal/sessionstore"},
 	"internal/acpwire":           {"internal/lineconn"},
 	"internal/acpwire/acpschema": {},
-	"internal/agent/acp":         {"internal/acpwire", "internal/agent/environ", "internal/bridge", "internal/supervise", "internal/workspace/task/group"},
+	"internal/agent/acp":         {"internal/acpwire", "internal/agent/environ", "internal/bridge", "internal/program", "internal/supervise"},
 	"internal/agent/auto":        {"internal/bridge"},
 	"internal/agent/environ":     {},
-	"internal/agent/runner":      {"internal/agent/environ", "internal/bridge", "internal/supervise", "internal/workspace/task/group"},
+	"internal/agent/runner":      {"internal/agent/environ", "internal/bridge", "internal/program", "internal/supervise"},
 	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/supervise"},
 	"internal/agent/vscode":      {"internal/bridge", "internal/editor"},
 	"internal/agent/agenttest":   {"internal/bridge", "internal/engine"},
@@ -44,10 +48,10 @@ var allowed = map[string][]string{
 	"internal/guard/redact":               {},
 	"internal/guard/shell":                {"internal/bridge"},
 	"internal/capabilities":               {"internal/bridge"},
-	"internal/capabilities/generate":      {"internal/capabilities", "internal/copilotruntime"},
+	"internal/capabilities/generate":      {"internal/capabilities", "internal/copilotruntime", "internal/program"},
 	"internal/capabilities/probe":         {"internal/capabilities", "internal/rehearsal", "internal/supervise"},
 	"internal/config":                     {"internal/bridge"},
-	"internal/copilotruntime":             {"internal/bridge", "internal/durable"},
+	"internal/copilotruntime":             {"internal/bridge", "internal/durable", "internal/program"},
 	"internal/copilotruntime/runtimetest": {"internal/bridge", "internal/copilotruntime"},
 	"internal/door/acp":                   {"internal/acpwire", "internal/bridge", "internal/guard/approval"},
 	"internal/door/wire":                  {"internal/bridge"},
@@ -59,7 +63,7 @@ var allowed = map[string][]string{
 	"internal/door/mcp":                   {"internal/bridge", "internal/guard/approval"},
 	"internal/openclaw":                   {"internal/bridge", "internal/openclaw/gateway", "internal/openclaw/json5", "internal/openclaw/memory"},
 	"internal/openclaw/json5":             {},
-	"internal/openclaw/registration":      {"extensions/openclaw", "internal/bridge", "internal/durable", "internal/guard/redact", "internal/openclaw", "internal/openclaw/json5", "internal/workspace/task/group"},
+	"internal/openclaw/registration":      {"extensions/openclaw", "internal/bridge", "internal/durable", "internal/guard/redact", "internal/openclaw", "internal/openclaw/json5", "internal/program"},
 	"internal/openclaw/gateway":           {"internal/bridge", "internal/durable"},
 	"internal/openclaw/memory":            {"internal/bridge"},
 	"internal/door/toolbus": {"internal/bridge", "internal/door/wire", "internal/guard/approval", "internal/workspace/files", "internal/workspace/language",
@@ -69,19 +73,19 @@ var allowed = map[string][]string{
 	"internal/lineconn":          {},
 	"internal/editor/editortest": {"internal/editor"},
 	"internal/orchestrate":       {"internal/bridge", "internal/durable"},
+	"internal/program":           {"internal/bridge", "internal/supervise"},
 	"internal/rehearsal":         {"internal/bridge"},
 	"internal/sessionstore":      {"internal/bridge", "internal/durable"},
 	"internal/supervise":         {},
-	"internal/workspace": {"internal/bridge", "internal/workspace/files", "internal/workspace/language", "internal/workspace/patch",
-		"internal/workspace/search", "internal/workspace/task", "internal/workspace/task/group"},
+	"internal/workspace": {"internal/bridge", "internal/program", "internal/workspace/files", "internal/workspace/language", "internal/workspace/patch",
+		"internal/workspace/search", "internal/workspace/task"},
 	"internal/workspace/files":                 {"internal/bridge", "internal/workspace/files/ignore"},
 	"internal/workspace/files/ignore":          {},
-	"internal/workspace/search":                {"internal/bridge", "internal/workspace/files"},
-	"internal/workspace/language":              {"internal/bridge", "internal/workspace/task", "internal/workspace/task/group"},
+	"internal/workspace/search":                {"internal/bridge", "internal/program", "internal/workspace/files"},
+	"internal/workspace/language":              {"internal/bridge", "internal/program", "internal/workspace/task"},
 	"internal/workspace/language/languagetest": {"internal/durable"},
 	"internal/workspace/patch":                 {"internal/bridge", "internal/durable"},
-	"internal/workspace/task":                  {"internal/bridge", "internal/workspace/task/group"},
-	"internal/workspace/task/group":            {"internal/supervise"},
+	"internal/workspace/task":                  {"internal/bridge", "internal/program"},
 	"internal/bridge":                          {},
 	"extensions/openclaw":                      {},
 	"test/layout":                              {},
@@ -95,14 +99,23 @@ var allowed = map[string][]string{
 	"test/vscode":                              {},
 }
 
+// notYetPorted start programs on a way of their own.
+var notYetPorted = []string{"internal/git", "internal/orchestrate", "internal/door/abp"}
+
 type listed struct {
 	ImportPath string
+	Dir        string
+	GoFiles    []string
 	Imports    []string
 }
 
-func packages(t *testing.T) []listed {
+func packages(t *testing.T) []listed { return packagesFor(t, runtime.GOOS) }
+
+func packagesFor(t *testing.T, system string) []listed {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", module+"...")
+	cmd.Env = append(os.Environ(), "GOOS="+system)
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -147,6 +160,33 @@ func TestDomainIsStandardLibraryOnly(t *testing.T) {
 		return
 	}
 	t.Fatal("bridge was not listed")
+}
+
+// There is one way to start a program, on every system: package program, and
+// below it the supervisor, which starts what it is told to. Packages for tests
+// are left out.
+func TestOneWayToStartAProgram(t *testing.T) {
+	starts := regexp.MustCompile(`\b(os\.StartProcess|syscall\.(ForkExec|Exec|StartProcess|CreateProcess)|unix\.Exec)\(`)
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, p := range packagesFor(t, system) {
+			name := strings.TrimPrefix(p.ImportPath, module)
+			if name == "internal/program" || strings.HasSuffix(name, "test") || slices.Contains(notYetPorted, name) {
+				continue
+			}
+			if slices.Contains(p.Imports, "os/exec") {
+				t.Errorf("%s (%s) imports os/exec: use internal/program", name, system)
+			}
+			for _, file := range p.GoFiles {
+				text, err := os.ReadFile(filepath.Join(p.Dir, file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found := starts.Find(text); found != nil && name != "internal/supervise" {
+					t.Errorf("%s (%s) has %s: use internal/program", filepath.Join(name, file), system, found)
+				}
+			}
+		}
+	}
 }
 
 // Names that say nothing about what a package provides.

@@ -123,17 +123,22 @@ func TestTerminalsForTheAgent(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
 	g := agenttest.AllowAll()
 	s := open(t, ctx, a, bridge.SessionSpec{WorkingDir: dir, Gate: g})
 	for _, tc := range []struct{ order, want, judged string }{
 		{`{"command":"printf","args":["%s-%s","a b","c"]}`, "exit 0 truncated false: a b-c\n", `printf %s-%s 'a b' c`},
 		{`{"command":"echo one; exit 4"}`, "exit 4 truncated false: one\n\n", "echo one; exit 4"},
-		{`{"command":"echo $A $KEPT $HOME","env":[{"name":"A","value":"x y"}]}`, "exit 0 truncated false: x y yes\n\n", "A='x y' echo $A $KEPT $HOME"},
+		{`{"command":"echo $A $KEPT $HOME","env":[{"name":"A","value":"x y"}]}`, "exit 0 truncated false: x y yes\n\n", "export A='x y' && echo $A $KEPT $HOME"},
 		{`{"command":"basename \"$PWD\"","cwd":"` + dir + `/below"}`, "exit 0 truncated false: below\n\n", `cd ` + dir + `/below && basename "$PWD"`},
 		{`{"command":"printf 1234567890","outputByteLimit":4}`, "exit 0 truncated true: 7890\n", "printf 1234567890"},
 		{`{"command":"true","env":[{"name":"# ","value":"x"}]}`, "failed: ", ""},
 		{`{"command":""}`, "failed: ", ""},
-		{`{"command":"no-such-program-here","args":["x"]}`, "failed: ", "no-such-program-here x"},
+		{`{"command":"no-such-program-here","args":["x"]}`, "failed: ", ""},
+		{`{"command":"true","cwd":"` + filepath.Dir(dir) + `"}`, "failed: ", ""},
+		{`{"command":"true","args":["x"],"cwd":"` + dir + `/out"}`, "failed: ", ""},
 	} {
 		before := len(g.Befores())
 		if got := tell(t, ctx, s, "run "+tc.order); got != tc.want && (tc.want != "failed: " || !strings.HasPrefix(got, tc.want)) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // explain gives an error of a request its code. what completes "could not …".
@@ -85,7 +85,7 @@ func (l *link) howToLogIn() string {
 
 func (l *link) explainStart(err error) error {
 	var known *bridge.Error
-	if errors.As(err, &known) {
+	if errors.As(err, &known) && !errors.Is(err, program.ErrNotFound) {
 		return known
 	}
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "the ACP agent did not start", Cause: l.scrub(err),
@@ -94,7 +94,7 @@ func (l *link) explainStart(err error) error {
 	case l.opts.Program == "":
 		out.Message = "no ACP agent answers at " + l.opts.Address
 		out.Remedy = "start one there, for instance with `copilot --acp --port N`, or correct ABP_COPILOT_ACP_URL"
-	case errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, program.ErrNotFound):
 		out.Message = "the program " + l.opts.Program + " was not found"
 		out.Remedy = "correct ABP_COPILOT_CMD, or unset it and run `copilot-bridge setup --acp`"
 	case acpwire.CodeOf(err) != 0:

@@ -8,15 +8,14 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 const (
@@ -36,7 +35,7 @@ const (
 type link struct {
 	opts  *Options
 	conn  *acpwire.Conn
-	group *group.Group // nil if somebody else runs the agent
+	group *program.Group // nil if somebody else runs the agent
 	words *lastWords
 	mute  chan struct{} // closed when the program's standard error has ended
 	init  acpwire.InitializeResponse
@@ -123,7 +122,7 @@ func (l *link) dial(ctx context.Context) (io.Reader, io.Writer, error) {
 	}
 }
 
-func gone(g *group.Group) bool {
+func gone(g *program.Group) bool {
 	select {
 	case <-g.Done():
 		return true
@@ -138,32 +137,22 @@ func (l *link) start() (r *os.File, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	inR, inW, err := os.Pipe()
+	c, err := program.New(program.Place{Env: env}, l.opts.Program, args...)
 	if err != nil {
 		return nil, nil, err
 	}
-	outR, outW, err := os.Pipe()
+	p, err := c.Pipe(func() (*supervise.Tree, error) { return supervise.NewTree(l.opts.Records, l.opts.Self) })
 	if err != nil {
-		return nil, nil, errors.Join(err, inR.Close(), inW.Close())
+		return nil, nil, err
 	}
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		return nil, nil, errors.Join(err, inR.Close(), inW.Close(), outR.Close(), outW.Close())
-	}
-	cmd := exec.CommandContext(context.Background(), l.opts.Program, args...) // its end is the group's business
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = inR, outW, errW, env
-	l.group, err = group.Start(cmd, func() (*supervise.Tree, error) { return supervise.NewTree(l.opts.Records, l.opts.Self) })
-	err = errors.Join(err, inR.Close(), outW.Close(), errW.Close())
-	if err != nil {
-		return nil, nil, errors.Join(err, inW.Close(), outR.Close(), errR.Close())
-	}
+	l.group = p.Group
 	l.mute = make(chan struct{})
 	l.wg.Go(func() {
 		defer close(l.mute)
-		_, _ = io.Copy(l.words, errR)
-		_ = errR.Close() // only read from
+		_, _ = io.Copy(l.words, p.Err)
+		_ = p.Err.Close() // only read from
 	})
-	return outR, inW, nil
+	return p.Out, p.In, nil
 }
 
 // quoted are the last words of a program that has gone. They may come a moment

@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 const (
@@ -30,7 +27,7 @@ const (
 // terminal is a command that the agent has asked for.
 type terminal struct {
 	tool  bridge.ToolCall
-	group *group.Group
+	group *program.Group
 	read  chan struct{} // closed when all output was read
 
 	mu        sync.Mutex
@@ -41,10 +38,6 @@ type terminal struct {
 	recorded  bool
 }
 
-// variable is what may be set for a command. Anything else could change how the
-// command is read when it is judged.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // masker is a gate that can hide secrets in a text that comes in pieces.
 type masker interface{ Stream() bridge.TextMask }
 
@@ -53,16 +46,11 @@ func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRe
 	if p.Command == "" {
 		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "there is no command")
 	}
-	for _, e := range p.Env {
-		if !variable.MatchString(e.Name) {
-			return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "%q is no name of a variable", e.Name)
-		}
-	}
-	dir, err := s.terminalDir(p.Cwd)
+	c, err := s.command(p)
 	if err != nil {
-		return nil, err
+		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "%s", err)
 	}
-	line := commandLine(p, dir != s.spec.WorkingDir, dir)
+	line := c.Line()
 	tool := bridge.ToolCall{ID: s.number("terminal"), Name: "bash", Args: map[string]any{"command": line}}
 	if _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionShell, Command: line}); err != nil {
 		return nil, err
@@ -83,7 +71,7 @@ func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRe
 	if full {
 		return nil, acpwire.Errorf(acpwire.CodeInternal, "busy: %d terminals are open; release one", maxTerminals)
 	}
-	g, err := t.start(s, p, dir)
+	g, err := t.start(s, c)
 	s.mu.Lock()
 	t.group = g
 	closed := s.ctx.Err() != nil
@@ -101,62 +89,29 @@ func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRe
 	return acpwire.TerminalRef{TerminalID: tool.ID}, nil
 }
 
-// terminalDir is where a command runs. That it lies inside the workspace is
-// judged with the command.
-func (s *session) terminalDir(cwd string) (string, error) {
-	if cwd == "" {
-		return s.spec.WorkingDir, nil
-	}
-	if !filepath.IsAbs(cwd) {
-		return "", acpwire.Errorf(acpwire.CodeInvalidParams, "cwd must be absolute: %s", cwd)
-	}
-	return filepath.Clean(cwd), nil
-}
-
-// commandLine words a command with all that bears on it, as a shell would take
-// it, so that it is judged like any other.
-func commandLine(p acpwire.CreateTerminalRequest, moved bool, dir string) string {
-	var b strings.Builder
-	if moved {
-		b.WriteString("cd " + quote(dir) + " && ")
+// command is what a terminal runs, with all that bears on it. Agents give
+// whole command lines as well as a program and its arguments.
+func (s *session) command(p acpwire.CreateTerminalRequest) (program.Command, error) {
+	place := program.Place{Root: s.spec.WorkingDir, Dir: p.Cwd, Env: s.link.opts.TerminalEnv}
+	if p.Cwd != "" && !filepath.IsAbs(p.Cwd) {
+		return program.Command{}, fmt.Errorf("cwd must be absolute: %s", p.Cwd)
 	}
 	for _, e := range p.Env {
-		b.WriteString(e.Name + "=" + quote(e.Value) + " ")
+		place.Set = append(place.Set, e.Name+"="+e.Value)
 	}
 	if len(p.Args) == 0 {
-		b.WriteString(p.Command) // agents give whole command lines, too
-		return b.String()
+		return program.Shell(place, p.Command)
 	}
-	b.WriteString(quote(p.Command))
-	for _, a := range p.Args {
-		b.WriteString(" " + quote(a))
-	}
-	return b.String()
+	return program.New(place, p.Command, p.Args...)
 }
 
-func (t *terminal) start(s *session, p acpwire.CreateTerminalRequest, dir string) (*group.Group, error) {
-	argv := append([]string{p.Command}, p.Args...)
-	if len(p.Args) == 0 {
-		argv = []string{"bash", "-c", p.Command}
-		if _, err := exec.LookPath("bash"); err != nil {
-			argv[0] = "sh"
-		}
-		if runtime.GOOS == "windows" {
-			argv = []string{"cmd.exe", "/c", p.Command}
-		}
-	}
+func (t *terminal) start(s *session, c program.Command) (*program.Group, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...) // its end is the group's business
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
-	cmd.Env = append([]string{}, s.link.opts.TerminalEnv...)
-	for _, e := range p.Env {
-		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
-	}
 	o := s.link.opts
-	g, err := group.Start(cmd, func() (*supervise.Tree, error) { return supervise.NewTree(o.Records, o.Self) })
+	g, err := c.Start(program.Streams{Out: w, Err: w}, func() (*supervise.Tree, error) { return supervise.NewTree(o.Records, o.Self) })
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

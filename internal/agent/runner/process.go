@@ -6,15 +6,14 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/environ"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 const (
@@ -32,7 +31,7 @@ type output struct {
 
 // process is one run of the runner.
 type process struct {
-	group *group.Group
+	group *program.Group
 	lines chan output // closed when both streams have ended
 	wg    sync.WaitGroup
 }
@@ -41,6 +40,10 @@ type process struct {
 // that nobody else sees: a pipe that is closed would tell the supervisor that
 // the bridge has died.
 func start(o Options, dir string, request []byte) (*process, error) {
+	c, err := program.New(program.Place{Dir: dir, Env: environ.Plain(o.Env, true)}, o.Program, o.Args...)
+	if err != nil {
+		return nil, err
+	}
 	in, err := requestFile(o.Records, request)
 	if err != nil {
 		return nil, err
@@ -53,9 +56,7 @@ func start(o Options, dir string, request []byte) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), outR.Close(), outW.Close())
 	}
-	cmd := exec.CommandContext(context.Background(), o.Program, o.Args...) // its end is the group's business
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = dir, in, outW, errW, environ.Plain(o.Env, true)
-	g, err := group.Start(cmd, func() (*supervise.Tree, error) { return supervise.NewTree(o.Records, o.Self) })
+	g, err := c.Start(program.Streams{In: in, Out: outW, Err: errW}, func() (*supervise.Tree, error) { return supervise.NewTree(o.Records, o.Self) })
 	err = errors.Join(err, in.Close(), outW.Close(), errW.Close())
 	if err != nil {
 		return nil, errors.Join(err, outR.Close(), errR.Close())

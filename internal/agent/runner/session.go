@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // session is a conversation as far as the runner is told of it.
@@ -90,7 +90,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 func (s *session) explainStart(err error) error {
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "the runner " + s.agent.opts.Program + " did not start", Cause: err,
 		Remedy: "correct ABP_COPILOT_RUNNER (or ABP_COPILOT_CMD) and see that it may be executed"}
-	if errors.Is(err, exec.ErrNotFound) {
+	if errors.Is(err, program.ErrNotFound) {
 		out.Message = "the runner " + s.agent.opts.Program + " was not found"
 	}
 	return out

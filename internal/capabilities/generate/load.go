@@ -13,10 +13,11 @@ import (
 	"go/types"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 const (
@@ -57,14 +58,18 @@ type code struct {
 // load lists everything, with export data, and checks what is looked into
 // from source. Export data of the rest is in the build cache or made now.
 func load(ctx context.Context) (*code, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-export", "-json=ImportPath,Dir,GoFiles,Imports,Export,Module", module+"/internal/...", module+"/cmd/...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	list, err := program.New(program.Place{Env: os.Environ()}, "go", "list", "-deps", "-export",
+		"-json=ImportPath,Dir,GoFiles,Imports,Export,Module", module+"/internal/...", module+"/cmd/...")
 	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	exit, err := list.Run(ctx, program.RunOptions{Stdout: &out, Stderr: os.Stderr})
+	if err = errors.Join(err, exit.Err()); err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
 	all := map[string]listed{}
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+	for dec := json.NewDecoder(&out); ; {
 		var p listed
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			break

@@ -90,6 +90,10 @@ type Command struct {
 	// if a deny rule may match, and otherwise never better than asked about.
 	// A command whose name is a glob counts as opaque too.
 	Opaque bool
+	// Harmless: it is a language server or a formatter of the bridge's own
+	// table, started so that it runs nothing of the workspace. It needs no
+	// rule that allows it; one that denies it still holds.
+	Harmless bool
 }
 
 func (c *Command) isGlob(word int) bool { return slices.Contains(c.Globs, word) }

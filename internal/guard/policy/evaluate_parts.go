@@ -282,6 +282,10 @@ func (e *evaluation) command(cmd *Command) {
 			return
 		}
 	}
+	if cmd.Harmless && !cmd.opaque() {
+		settle(Allow, StageShell, p.defaultRule(), " is allowed: it runs nothing of the workspace")
+		return
+	}
 	readOnly := isReadOnly(cmd)
 	if p.readOnly && !p.readOnlyAsks && !readOnly {
 		settle(Deny, StageShell, p.readOnlyRule(), ", which may write, is denied by "+p.readOnlyRule().String())

@@ -2,21 +2,15 @@ package registration
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 const (
@@ -41,20 +35,11 @@ func (r *Registrar) env(name string) string {
 
 // program is the path of OpenClaw's command, "" if there is none.
 func (r *Registrar) program() string {
-	names := []string{"openclaw"}
-	if runtime.GOOS == "windows" {
-		names = []string{"openclaw.exe", "openclaw.cmd"}
+	path, err := program.Find("openclaw", r.opts.Environ)
+	if err != nil {
+		return ""
 	}
-	for _, dir := range filepath.SplitList(r.env("PATH")) {
-		for _, name := range names {
-			path := filepath.Join(dir, name)
-			info, err := os.Stat(path)
-			if err == nil && filepath.IsAbs(path) && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
-				return path
-			}
-		}
-	}
-	return ""
+	return path
 }
 
 // call runs OpenClaw's command. What it writes is shown only if it fails.
@@ -64,47 +49,35 @@ func (r *Registrar) call(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit, &bridge.Error{Code: bridge.CodeTimeout,
 		Message: fmt.Sprintf("`%s` did not end in %s", line, commandLimit), Remedy: "see why with `openclaw doctor`, or use --method edit"})
 	defer cancel()
-	out, err := os.CreateTemp("", "copilot-bridge-openclaw-*")
-	if err != nil {
-		return fmt.Errorf("run `%s`: %w", line, err)
-	}
-	if runtime.GOOS != "windows" { // there a file that is open stays
-		_ = os.Remove(out.Name())
-	}
-	defer func() { _, _ = out.Close(), os.Remove(out.Name()) }()
-	program := r.program()
-	cmd := &exec.Cmd{Path: program, Args: append([]string{program}, args...), Env: append(slices.Clone(r.opts.Environ), "NO_COLOR=1"), Stdout: out, Stderr: out}
+	place := program.Place{Env: append(slices.Clone(r.opts.Environ), "NO_COLOR=1")}
 	if r.opts.Token != "" {
-		cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+r.opts.Token)
+		place.Env = append(place.Env, "OPENCLAW_GATEWAY_TOKEN="+r.opts.Token)
 	}
 	if r.opts.Port != 0 {
-		cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_PORT="+strconv.Itoa(r.opts.Port))
+		place.Env = append(place.Env, "OPENCLAW_GATEWAY_PORT="+strconv.Itoa(r.opts.Port))
 	}
-	g, err := group.Start(cmd, nil)
-	if err == nil {
-		select {
-		case <-g.Done():
-			err = g.Err()
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), g.End(context.WithoutCancel(ctx), commandGrace))
-		}
-	}
+	c, err := program.New(place, "openclaw", args...)
 	if err != nil {
-		return r.failed(line, out, err)
+		return err
 	}
-	return nil
+	out := &program.Tail{Limit: maxOutput}
+	exit, err := c.Run(ctx, program.RunOptions{Stdout: out, Stderr: out, Grace: commandGrace})
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err == nil && exit.Code == 0:
+		return nil
+	case err == nil:
+		err = exit.Err()
+	}
+	return r.failed(line, out.String(), err)
 }
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
 // failed says what the command wrote, without secrets.
-func (r *Registrar) failed(line string, out *os.File, err error) error {
-	text := make([]byte, maxOutput)
-	n, readErr := out.ReadAt(text, 0)
-	if readErr != nil && !errors.Is(readErr, io.EOF) {
-		n = 0
-	}
-	said, _ := r.redact.String(colours.ReplaceAllString(string(text[:n]), ""))
+func (r *Registrar) failed(line, out string, err error) error {
+	said, _ := r.redact.String(colours.ReplaceAllString(out, ""))
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if skipped := len(lines) - shownLines; skipped > 0 {
 		lines = append([]string{fmt.Sprintf("(%d lines more)", skipped)}, lines[skipped:]...)

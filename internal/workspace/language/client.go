@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 const (
@@ -31,11 +29,10 @@ type client struct {
 	m        *Manager
 	language string
 	server   Server
-	command  []string
-	group    *group.Group
+	program  program.Command
+	process  *program.Piped
 	conn     *conn
-	said     *tail // what it printed where it should not, and its log
-	stdin    *os.File
+	said     *program.Tail // what it printed where it should not, and its log
 
 	caps  capabilities
 	units encoding
@@ -56,25 +53,22 @@ type capture struct{ edits []workspaceEdit }
 
 // startClient starts a server and shakes hands with it. The caller's own
 // count in m.wg lets the client's goroutines be counted there too.
-func (m *Manager) startClient(ctx context.Context, language string, server Server) (*client, error) {
-	command, err := m.program(language, server)
-	if err != nil {
-		return nil, err
-	}
+func (m *Manager) startClient(ctx context.Context, server Server, start Start) (*client, error) {
 	options := server.InitializationOptions
 	if server.configure != nil {
-		if options, err = server.configure(m, command[0]); err != nil {
+		var err error
+		if options, err = server.configure(m, start.Program.Path); err != nil {
 			return nil, err
 		}
 	}
 	c := &client{
-		m: m, language: language, server: server, command: command, said: &tail{}, gone: make(chan struct{}),
+		m: m, language: start.Language, server: server, program: start.Program, said: &program.Tail{Limit: saidSize}, gone: make(chan struct{}),
 		documents: map[string]chan struct{}{}, registered: map[string]string{}, captured: map[string]*capture{},
 	}
 	c.changes.look(m.dir, server) // what the server reads from now on
 	if err := c.spawn(); err != nil {
 		return nil, &bridge.Error{
-			Code: bridge.CodeUnavailable, Message: fmt.Sprintf("the language server %s cannot be started", command[0]),
+			Code: bridge.CodeUnavailable, Message: fmt.Sprintf("the language server %s cannot be started", c.program.Path),
 			Remedy: server.Install, Cause: err,
 		}
 	}
@@ -82,7 +76,7 @@ func (m *Manager) startClient(ctx context.Context, language string, server Serve
 	defer cancel()
 	if err := c.initialize(ctx, options); err != nil {
 		c.kill()
-		quoted := c.said.quoted() // afterwards, so that its last words are there
+		said := quoted(c.said.String()) // afterwards, so that its last words are there
 		if m.ctx.Err() != nil {
 			return nil, closedError()
 		}
@@ -90,50 +84,25 @@ func (m *Manager) startClient(ctx context.Context, language string, server Serve
 			err = fmt.Errorf("no answer within %s", m.opts.StartTimeout)
 		}
 		return nil, &bridge.Error{
-			Code: bridge.CodeUnavailable, Message: fmt.Sprintf("the language server %s did not start%s", command[0], quoted),
+			Code: bridge.CodeUnavailable, Message: fmt.Sprintf("the language server %s did not start%s", c.program.Path, said),
 			Remedy: "See whether it runs by itself in this directory. " + server.Install, Cause: err,
 		}
 	}
-	m.log.Info("language server started", "language", language, "command", command[0], "pid", c.group.PID())
+	m.log.Info("language server started", "language", c.language, "command", c.program.Path, "pid", c.process.PID())
 	return c, nil
 }
 
 // spawn starts the process and the goroutines that end with it.
 func (c *client) spawn() error {
-	var files []*os.File
-	closeAll := func() {
-		for _, f := range files {
-			_ = f.Close() // nothing was written
-		}
-	}
-	for range 3 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll()
-			return err
-		}
-		files = append(files, r, w)
-	}
-	theirIn, stdin, stdout, theirOut, stderr, theirErr := files[0], files[1], files[2], files[3], files[4], files[5]
-	cmd := &exec.Cmd{
-		Path: c.command[0], Args: c.command, Dir: c.m.dir, Env: slices.Concat(c.m.opts.Env, c.server.env),
-		Stdin: theirIn, Stdout: theirOut, Stderr: theirErr,
-	}
-	trees, err := c.m.opts.Trees.WithTemp(cmd) // some never tidy up theirs
+	made, trees, err := c.program.WithTemp(c.m.opts.Trees) // some never tidy up theirs
 	if err != nil {
-		closeAll()
 		return err
 	}
-	g, err := group.Start(cmd, trees)
+	g, err := made.Pipe(trees)
 	if err != nil {
-		closeAll()
 		return err
 	}
-	for _, f := range []*os.File{theirIn, theirOut, theirErr} {
-		_ = f.Close() // the server has its own copy
-	}
-	c.group, c.stdin = g, stdin
-	c.conn = newConn(stdout, c.said, stdin)
+	c.process, c.conn = g, newConn(g.Out, c.said, g.In)
 	c.conn.request, c.conn.notification = c.serve, c.hear
 
 	c.m.wg.Add(1)
@@ -142,7 +111,7 @@ func (c *client) spawn() error {
 		defer close(c.gone)
 		var wg sync.WaitGroup
 		wg.Go(c.conn.run)
-		wg.Go(func() { _, _ = io.Copy(c.said, stderr) }) // it ends with the server
+		wg.Go(func() { _, _ = io.Copy(c.said, g.Err) }) // it ends with the server
 		select {
 		case <-g.Done():
 		case <-c.conn.done: // of no use any more
@@ -151,12 +120,12 @@ func (c *client) spawn() error {
 			}
 		}
 		deadline := time.Now().Add(drainWait)
-		for _, f := range []*os.File{stdout, stderr} {
+		for _, f := range []*os.File{g.Out, g.Err} {
 			_ = f.SetReadDeadline(deadline) // something may still hold the other end
 		}
-		_ = stdin.Close() // stop may have closed it
+		_ = g.In.Close() // stop may have closed it
 		wg.Wait()
-		_, _ = stdout.Close(), stderr.Close() // they were only read
+		_, _ = g.Out.Close(), g.Err.Close() // they were only read
 	}()
 	return nil
 }
@@ -165,7 +134,7 @@ func (c *client) dead() bool {
 	select {
 	case <-c.conn.done:
 		return true
-	case <-c.group.Done():
+	case <-c.process.Done():
 		return true
 	default:
 		return false
@@ -180,8 +149,8 @@ func (c *client) lostError(cause error) error {
 	}
 	how := "broke the connection"
 	select {
-	case <-c.group.Done():
-		code, signal := c.group.Exit()
+	case <-c.process.Done():
+		code, signal := c.process.Exit()
 		how = fmt.Sprintf("ended with code %d", code)
 		if signal != "" {
 			how = "was ended by " + signal
@@ -193,7 +162,7 @@ func (c *client) lostError(cause error) error {
 	}
 	return &bridge.Error{
 		Code:    bridge.CodeCrashed,
-		Message: fmt.Sprintf("the language server %s %s%s", filepath.Base(c.command[0]), how, c.said.quoted()),
+		Message: fmt.Sprintf("the language server %s %s%s", filepath.Base(c.program.Path), how, quoted(c.said.String())),
 		Remedy:  "Try again: it is started anew. If it happens every time, see whether it runs by itself in this directory.",
 		Cause:   cause,
 	}
@@ -245,12 +214,12 @@ func (c *client) stop(ctx context.Context) error {
 	if err := c.conn.call(polite, "shutdown", nil, nil); err == nil {
 		_ = c.conn.notify("exit", nil) // it may have gone
 		select {
-		case <-c.group.Done():
+		case <-c.process.Done():
 		case <-polite.Done():
 		}
 	}
-	_ = c.stdin.Close() // the server may have gone, and closed it
-	if err := c.group.End(ctx, termWait); err != nil {
+	_ = c.process.In.Close() // the server may have gone, and closed it
+	if err := c.process.End(ctx, termWait); err != nil {
 		return err
 	}
 	c.conn.fail(errClosed)
@@ -259,7 +228,7 @@ func (c *client) stop(ctx context.Context) error {
 }
 
 func (c *client) kill() {
-	if err := c.group.Kill(); err != nil {
+	if err := c.process.Kill(); err != nil {
 		c.m.log.Warn("language server did not end", "language", c.language, "error", err)
 		return
 	}

@@ -4,8 +4,8 @@
 // when it dies and stops it when nobody asked for a while.
 //
 // It never writes: callers get new content and store it themselves. It knows
-// no policy; Options.Permit is asked about servers that may run code of the
-// workspace.
+// no policy; Options.Permit is asked about every server and formatter before it
+// starts.
 //
 // The client is written by hand. Of the libraries, those with the protocol's
 // types are no longer kept and larger than this whole program, and the

@@ -101,7 +101,7 @@ func (c *client) call(ctx context.Context, method string, params, result any) er
 func (c *client) refused(what string, refusal *rpcError) error {
 	return &bridge.Error{
 		Code:    bridge.CodeInvalid,
-		Message: fmt.Sprintf("%s could not %s: %s", filepath.Base(c.command[0]), what, refusal.Message),
+		Message: fmt.Sprintf("%s could not %s: %s", filepath.Base(c.program.Path), what, refusal.Message),
 		Remedy:  "See that the file's syntax is right.",
 	}
 }

@@ -73,7 +73,7 @@ var errNoFormat = errors.New("the server cannot format")
 
 func (m *Manager) format(ctx context.Context, t target, body string) (string, error) {
 	if t.server.FormatterFirst {
-		if _, ok := m.formatter(t.server, t.path); ok {
+		if _, ok := m.formatter(t); ok {
 			return m.orFormatter(ctx, t, body, errNoFormat)
 		}
 	}
@@ -107,9 +107,8 @@ func (m *Manager) orFormatter(ctx context.Context, t target, body string, err er
 	if !unable && code != bridge.CodeDenied && code != bridge.CodeUnsupported && code != bridge.CodeUnavailable && code != bridge.CodeCrashed {
 		return "", err
 	}
-	command, ok := m.formatter(t.server, t.path)
-	if ok {
-		return m.runFormatter(ctx, t, command, body)
+	if formatter, ok := m.formatter(t); ok {
+		return m.runFormatter(ctx, t, formatter, body)
 	}
 	if unable {
 		return "", &bridge.Error{
@@ -151,7 +150,7 @@ func (d *document) edited(edits []textEdit) (string, error) {
 	}
 	if err != nil {
 		return "", &bridge.Error{
-			Code: bridge.CodeInternal, Message: fmt.Sprintf("the language server %s sent edits that make no sense", filepath.Base(d.c.command[0])), Cause: err,
+			Code: bridge.CodeInternal, Message: fmt.Sprintf("the language server %s sent edits that make no sense", filepath.Base(d.c.program.Path)), Cause: err,
 		}
 	}
 	return after, nil
@@ -192,27 +191,10 @@ func indentation(s string, fallback int) (size int, spaces bool) {
 	return best, true
 }
 
-// formatter is the command that formats a file, if it is installed.
-func (m *Manager) formatter(s Server, path string) ([]string, bool) {
-	if len(s.Formatter) == 0 {
-		return nil, false
+func (m *Manager) runFormatter(ctx context.Context, t target, start Start, body string) (string, error) {
+	if err := m.permit(ctx, start); err != nil {
+		return "", err
 	}
-	configured := false
-	for _, own := range m.opts.Servers {
-		configured = configured || (len(own.Formatter) > 0 && own.Formatter[0] == s.Formatter[0])
-	}
-	program, ok := m.look(s.Formatter[0], configured)
-	if !ok {
-		return nil, false
-	}
-	command := []string{program}
-	for _, arg := range s.Formatter[1:] {
-		command = append(command, strings.ReplaceAll(arg, "{file}", filepath.FromSlash(path)))
-	}
-	return command, true
-}
-
-func (m *Manager) runFormatter(ctx context.Context, t target, command []string, body string) (string, error) {
 	if !m.begin() {
 		return "", closedError()
 	}
@@ -221,21 +203,18 @@ func (m *Manager) runFormatter(ctx context.Context, t target, command []string, 
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
 	r, err := task.Run(ctx, task.Spec{
-		Dir: m.dir, Command: command, Env: m.opts.Env, Stdin: []byte(body), Trees: m.opts.Trees,
-		Timeout: m.opts.RequestTimeout, MaxOutput: 4 * maxContent,
+		Program: start.Program, Stdin: []byte(body), Trees: m.opts.Trees, Timeout: m.opts.RequestTimeout, MaxOutput: 4 * maxContent,
 	})
 	if err != nil {
 		return "", err
 	}
-	name := filepath.Base(command[0])
+	name := filepath.Base(start.Program.Path)
 	switch {
 	case r.TimedOut:
 		return "", &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the formatter %s took over %s", name, m.opts.RequestTimeout)}
 	case r.ExitCode != 0:
-		said := &tail{}
-		_, _ = said.Write([]byte(r.Stderr)) // it only remembers
 		return "", &bridge.Error{
-			Code: bridge.CodeInvalid, Message: fmt.Sprintf("the formatter %s could not format %s%s", name, t.path, said.quoted()),
+			Code: bridge.CodeInvalid, Message: fmt.Sprintf("the formatter %s could not format %s%s", name, t.path, quoted(r.Stderr)),
 			Remedy: "See that the file's syntax is right.",
 		}
 	case r.Truncated, r.Stdout == "" && strings.TrimSpace(body) != "":

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language/languagetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 // Everything that is started carries this in its environment, however it
@@ -44,7 +44,7 @@ func marked(id string) []string {
 	return found
 }
 
-func testTrees(t *testing.T) group.Trees {
+func testTrees(t *testing.T) program.Trees {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -2,11 +2,8 @@ package language
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +11,8 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 // Options of a Manager; all may be left out.
@@ -26,14 +23,13 @@ type Options struct {
 	StartTimeout   time.Duration // 0: 30 s
 	RequestTimeout time.Duration // of one operation, its server running; 0: 60 s
 
-	// Permit is asked before a server is started that may run code of the
-	// project; an error keeps it from starting. nil: it may.
-	Permit func(context.Context, Info) error
+	// Permit is asked before a server or a formatter is started; an error
+	// keeps it from starting. nil: all may.
+	Permit func(context.Context, Start) error
 
-	LookPath func(string) (string, error) // finds programs; nil: exec.LookPath
-	Env      []string                     // of servers and formatters; nil: ours without what looks like a secret
-	Trees    group.Trees                  // supervises them, so that nothing outlives a killed bridge
-	Logger   *slog.Logger
+	Env    []string      // of servers and formatters; nil: ours without what looks like a secret
+	Trees  program.Trees // supervises them, so that nothing outlives a killed bridge
+	Logger *slog.Logger
 }
 
 // Manager serves the files of one directory. All methods may be called
@@ -66,9 +62,6 @@ func New(dir string, opts Options) *Manager {
 	setDefault(&opts.IdleTimeout, 10*time.Minute)
 	setDefault(&opts.StartTimeout, 30*time.Second)
 	setDefault(&opts.RequestTimeout, 60*time.Second)
-	if opts.LookPath == nil {
-		opts.LookPath = exec.LookPath
-	}
 	if opts.Env == nil {
 		opts.Env = task.PlainEnviron(os.Environ())
 	}
@@ -84,77 +77,6 @@ func setDefault(d *time.Duration, value time.Duration) {
 	if *d <= 0 {
 		*d = value
 	}
-}
-
-// Info is who would serve a file.
-type Info struct {
-	Language  string   `json:"language"`
-	Command   []string `json:"command,omitempty"`   // empty if no server is installed
-	Formatter []string `json:"formatter,omitempty"` // empty if none is installed
-	RunsCode  bool     `json:"runsCode,omitempty"`  // the server may run code of the workspace
-}
-
-// Describe says who would serve a file, without starting anything.
-func (m *Manager) Describe(path string) (Info, bool) {
-	name, _, ok := m.table.find(path)
-	if !ok {
-		return Info{}, false
-	}
-	s := m.table.servers[name]
-	info := Info{Language: name, RunsCode: s.RunsCode}
-	if command, err := m.program(name, s); err == nil {
-		info.Command = command
-	}
-	if formatter, ok := m.formatter(s, path); ok {
-		info.Formatter = formatter
-	}
-	return info, true
-}
-
-// program finds the server's program.
-func (m *Manager) program(name string, s Server) ([]string, error) {
-	configured := len(m.opts.Servers[name].Command) > 0
-	candidates := append([][]string{s.Command}, s.others...)
-	var tried []string
-	for _, c := range candidates {
-		if len(c) == 0 {
-			continue
-		}
-		if path, ok := m.look(c[0], configured); ok {
-			return append([]string{path}, c[1:]...), nil
-		}
-		tried = append(tried, c[0])
-	}
-	remedy := s.Install
-	if remedy == "" {
-		remedy = "Install a language server and name its command in the configuration."
-	}
-	what := "no language server is configured for " + name
-	if len(tried) > 0 {
-		what = fmt.Sprintf("the language server for %s (%s) was not found", name, strings.Join(tried, " or "))
-	}
-	return nil, &bridge.Error{Code: bridge.CodeUnsupported, Message: what, Remedy: remedy}
-}
-
-// look finds a program. What a workspace brings along is only run if a person
-// configured it.
-func (m *Manager) look(program string, configured bool) (string, bool) {
-	path, err := m.opts.LookPath(program)
-	if err != nil {
-		return "", false
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", false
-	}
-	return path, configured || !m.contains(path)
-}
-
-func (m *Manager) contains(path string) bool {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
-	rel, err := filepath.Rel(m.dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // ServerStats is the state of one language's server.
@@ -251,30 +173,12 @@ func closedError() error {
 	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the language servers have been shut down"}
 }
 
-// tail keeps the last bytes written to it. It may be used concurrently.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
+const saidSize = 8 << 10 // of what a program says, its end
 
-var _ io.Writer = (*tail)(nil)
-
-const tailSize = 8 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, p[max(0, len(p)-tailSize):]...)
-	t.kept = t.kept[max(0, len(t.kept)-tailSize):]
-	return len(p), nil
-}
-
-// quoted is the end of it as the end of a message.
-func (t *tail) quoted() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// quoted is the end of what a program said, as the end of a message.
+func quoted(said string) string {
 	const maxLines, maxBytes = 6, 600
-	said := strings.TrimSpace(strings.ToValidUTF8(string(t.kept), ""))
+	said = strings.TrimSpace(said)
 	if said == "" {
 		return ""
 	}

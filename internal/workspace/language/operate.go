@@ -48,10 +48,7 @@ func (m *Manager) do(ctx context.Context, t target, what string, operation func(
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		if err := m.permitted(ctx, t, s); err != nil {
-			return err
-		}
-		c, err := s.acquire(ctx)
+		c, err := m.server(ctx, t, s)
 		if err != nil {
 			return err
 		}
@@ -82,17 +79,28 @@ func (m *Manager) do(ctx context.Context, t target, what string, operation func(
 	}
 }
 
-// permitted asks whether a server may be started that may run code of the
-// project. One that runs already was allowed to.
-func (m *Manager) permitted(ctx context.Context, t target, s *slot) error {
-	if !t.server.RunsCode || m.opts.Permit == nil || s.stats().Running {
+// server returns the language's server. Where none runs, what is to be started
+// is found, put to Permit, and that very command started.
+func (m *Manager) server(ctx context.Context, t target, s *slot) (*client, error) {
+	c, err := s.acquire(ctx, nil)
+	if !errors.Is(err, errNotJudged) {
+		return c, err
+	}
+	start, err := m.startOf(t.language, t.server)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.permit(ctx, start); err != nil {
+		return nil, err
+	}
+	return s.acquire(ctx, &start)
+}
+
+func (m *Manager) permit(ctx context.Context, start Start) error {
+	if m.opts.Permit == nil {
 		return nil
 	}
-	command, err := m.program(t.language, t.server)
-	if err != nil {
-		return err
-	}
-	return m.opts.Permit(ctx, Info{Language: t.language, Command: command, RunsCode: true})
+	return m.opts.Permit(ctx, start)
 }
 
 func (m *Manager) once(ctx context.Context, s *slot, c *client, operation func(context.Context, *client) error) error {

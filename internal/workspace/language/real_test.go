@@ -1,7 +1,6 @@
 package language
 
 import (
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language/languagetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
 // installed is a manager for a directory with these files, that finds the pinned
@@ -21,9 +21,10 @@ func installed(t testing.TB, files map[string]string, opts Options) *Manager {
 	for name, content := range files {
 		write(t, dir, name, content)
 	}
-	if opts.LookPath == nil {
-		opts.LookPath = lookReal(t)
+	if opts.Env == nil {
+		opts.Env = task.PlainEnviron(os.Environ())
 	}
+	opts.Env = append(opts.Env, realPath(t))
 	opts.StartTimeout, opts.RequestTimeout = 2*time.Minute, 2*time.Minute // for a busy machine
 	m := New(dir, opts)
 	t.Cleanup(func() {
@@ -34,18 +35,10 @@ func installed(t testing.TB, files map[string]string, opts Options) *Manager {
 	return m
 }
 
-func lookReal(t testing.TB) func(string) (string, error) {
+// realPath is a PATH on which the pinned servers come first.
+func realPath(t testing.TB) string {
 	t.Helper()
-	gopls, typescript := languagetest.Gopls(t), languagetest.TypeScript(t)
-	return func(name string) (string, error) {
-		switch name {
-		case "gopls":
-			return gopls, nil
-		case "typescript-language-server":
-			return typescript, nil
-		}
-		return "", os.ErrNotExist
-	}
+	return "PATH=" + strings.Join([]string{filepath.Dir(languagetest.Gopls(t)), filepath.Dir(languagetest.TypeScript(t)), os.Getenv("PATH")}, string(filepath.ListSeparator))
 }
 
 var goFiles = map[string]string{

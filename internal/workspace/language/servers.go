@@ -24,32 +24,38 @@ type Server struct {
 	Settings              map[string]any // answers to workspace/configuration, by section
 	TabSize               int            // where a file does not show its own; 0: 4
 	Install               string         // what to do if it is missing
-	RunsCode              bool           // it may run code of the project, see Options.Permit
+	RunsCode              bool           // it may run code of the project, even where it is known as harmless
 
-	ids       map[string]string                             // language ids by extension, for servers of several
-	others    [][]string                                    // commands to try after Command
-	organize  []string                                      // kinds of code actions, in order
-	watch     []string                                      // further files that the server wants to know of
-	env       []string                                      // on top of Options.Env
-	configure func(m *Manager, program string) (any, error) // InitializationOptions by what is installed
+	ids       map[string]string                            // language ids by extension, for servers of several
+	others    [][]string                                   // commands to try after Command
+	organize  []string                                     // kinds of code actions, in order
+	watch     []string                                     // further files that the server wants to know of
+	harmless  []string                                     // programs that run nothing of a workspace, see Start
+	settled   bool                                         // a person has chosen InitializationOptions
+	configure func(m *Manager, server string) (any, error) // InitializationOptions by what is installed
 }
 
 const organizeImports = "source.organizeImports"
 
 // builtin is what is known without configuration. Servers that compile or
 // run a project to understand it are left out (they can be configured), but
-// for rust-analyzer, which is marked. Formatters that load code from the
-// workspace, as prettier does, are left out as well.
+// for rust-analyzer. Formatters that load code from the workspace, as prettier
+// does, are left out as well.
+//
+// harmless are the programs that have been found to run nothing of a workspace
+// and to fetch nothing that it names, in the environment that pinned gives
+// them. All others need consent: rust-analyzer runs cargo, pylsp and
+// lua-language-server may load plugins of the project, yaml-language-server
+// and taplo's server fetch the schemas that a file names.
 func builtin() map[string]Server {
+	clangd := []string{"clangd", "--enable-config=false"} // .clangd may name a server to ask
 	web := "Run `npm install -g vscode-langservers-extracted`."
 	return map[string]Server{
 		"go": {
 			Command: []string{"gopls"}, Extensions: []string{".go"}, Formatter: []string{"gofmt"}, TabSize: 8,
-			watch: []string{"go.mod", "go.sum", "go.work"},
-			// Go programs start a helper for their telemetry that leaves the
-			// process group; this is how they tell each other not to.
-			env:     []string{"GO_TELEMETRY_CHILD=2"},
-			Install: "Run `go install golang.org/x/tools/gopls@latest` and see that its directory is on PATH.",
+			watch:    []string{"go.mod", "go.sum", "go.work"},
+			harmless: []string{"gopls", "gofmt"},
+			Install:  "Run `go install golang.org/x/tools/gopls@latest` and see that its directory is on PATH.",
 		},
 		"typescript": {
 			Command: []string{"typescript-language-server", "--stdio"}, TabSize: 2,
@@ -59,18 +65,19 @@ func builtin() map[string]Server {
 				".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
 			},
 			organize:  []string{"source.removeUnusedImports.ts", "source.organizeImports.ts"},
-			configure: configureTypeScript,
-			Install:   "Run `npm install -g typescript-language-server typescript@5`.",
+			configure: configureTypeScript, harmless: []string{"typescript-language-server"},
+			Install: "Run `npm install -g typescript-language-server typescript@5`.",
 		},
 		"python": {
 			Command: []string{"pyright-langserver", "--stdio"}, Extensions: []string{".py", ".pyi"},
 			others:    [][]string{{"basedpyright-langserver", "--stdio"}, {"pylsp"}, {"ruff", "server"}},
 			Formatter: []string{"ruff", "format", "--stdin-filename", "{file}", "-"},
+			harmless:  []string{"pyright-langserver", "basedpyright-langserver", "ruff"},
 			Install:   "Run `npm install -g pyright` or `pip install python-lsp-server`; for formatting `pip install ruff`.",
 		},
 		"rust": {
 			Command: []string{"rust-analyzer"}, Extensions: []string{".rs"}, Formatter: []string{"rustfmt", "--emit", "stdout"},
-			watch: []string{"Cargo.toml", "Cargo.lock"}, RunsCode: true,
+			watch: []string{"Cargo.toml", "Cargo.lock"}, harmless: []string{"rustfmt"},
 			InitializationOptions: map[string]any{
 				"cargo": map[string]any{"buildScripts": map[string]any{"enable": false}}, "procMacro": map[string]any{"enable": false},
 				"checkOnSave": false, "cachePriming": map[string]any{"enable": false},
@@ -78,34 +85,39 @@ func builtin() map[string]Server {
 			Install: "Run `rustup component add rust-analyzer rustfmt`.",
 		},
 		"c": {
-			Command: []string{"clangd"}, Extensions: []string{".c", ".h"}, Formatter: []string{"clang-format", "--assume-filename={file}"},
-			Install: "Install clangd and clang-format from your system's packages or from LLVM.",
+			Command: clangd, Extensions: []string{".c", ".h"}, Formatter: []string{"clang-format", "--assume-filename={file}"},
+			harmless: []string{"clangd", "clang-format"},
+			Install:  "Install clangd and clang-format from your system's packages or from LLVM.",
 		},
 		"cpp": {
-			Command: []string{"clangd"}, Extensions: []string{".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx"},
-			Formatter: []string{"clang-format", "--assume-filename={file}"},
-			Install:   "Install clangd and clang-format from your system's packages or from LLVM.",
+			Command: clangd, Extensions: []string{".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx"},
+			Formatter: []string{"clang-format", "--assume-filename={file}"}, harmless: []string{"clangd", "clang-format"},
+			Install: "Install clangd and clang-format from your system's packages or from LLVM.",
 		},
 		"lua": {
 			Command: []string{"lua-language-server"}, Extensions: []string{".lua"}, Formatter: []string{"stylua", "--stdin-filepath", "{file}", "-"},
-			Install: "Install lua-language-server from your system's packages.",
+			harmless: []string{"stylua"},
+			Install:  "Install lua-language-server from your system's packages.",
 		},
 		"shellscript": {
 			Command: []string{"bash-language-server", "start"}, Extensions: []string{".sh", ".bash"}, Formatter: []string{"shfmt", "-filename", "{file}"},
-			Install: "Run `npm install -g bash-language-server`; for formatting install shfmt.",
+			harmless: []string{"bash-language-server", "shfmt"},
+			Install:  "Run `npm install -g bash-language-server`; for formatting install shfmt.",
 		},
 		"json": {
 			Command: []string{"vscode-json-language-server", "--stdio"}, Extensions: []string{".json", ".jsonc"}, TabSize: 2,
-			ids: map[string]string{".jsonc": "jsonc"}, InitializationOptions: map[string]any{"provideFormatter": true}, Install: web,
+			ids: map[string]string{".jsonc": "jsonc"}, harmless: []string{"vscode-json-language-server"}, Install: web,
+			// By itself it would fetch the schema that a file names.
+			InitializationOptions: map[string]any{"provideFormatter": true, "handledSchemaProtocols": []string{}},
 		},
 		"css": {
 			Command: []string{"vscode-css-language-server", "--stdio"}, Extensions: []string{".css", ".scss", ".less"}, TabSize: 2,
-			ids:                   map[string]string{".scss": "scss", ".less": "less"},
+			ids: map[string]string{".scss": "scss", ".less": "less"}, harmless: []string{"vscode-css-language-server"},
 			InitializationOptions: map[string]any{"provideFormatter": true}, Install: web,
 		},
 		"html": {
 			Command: []string{"vscode-html-language-server", "--stdio"}, Extensions: []string{".html", ".htm"}, TabSize: 2,
-			InitializationOptions: map[string]any{"provideFormatter": true}, Install: web,
+			InitializationOptions: map[string]any{"provideFormatter": true}, harmless: []string{"vscode-html-language-server"}, Install: web,
 		},
 		"yaml": {
 			Command: []string{"yaml-language-server", "--stdio"}, Extensions: []string{".yaml", ".yml"}, TabSize: 2,
@@ -114,10 +126,11 @@ func builtin() map[string]Server {
 		},
 		"toml": {
 			Command: []string{"taplo", "lsp", "stdio"}, Extensions: []string{".toml"}, Formatter: []string{"taplo", "format", "-"},
+			RunsCode: true, harmless: []string{"taplo"},
 			Install: "Run `npm install -g @taplo/cli` or `cargo install taplo-cli --features lsp`.",
 		},
 		"markdown": {
-			Command: []string{"marksman", "server"}, Extensions: []string{".md"}, Install: "Install marksman from your system's packages.",
+			Command: []string{"marksman", "server"}, Extensions: []string{".md"}, harmless: []string{"marksman"}, Install: "Install marksman from your system's packages.",
 		},
 	}
 }
@@ -138,7 +151,7 @@ func (s Server) over(base Server) Server {
 	}
 	base.FormatterFirst = base.FormatterFirst || s.FormatterFirst
 	if s.InitializationOptions != nil {
-		base.InitializationOptions, base.configure = s.InitializationOptions, nil
+		base.InitializationOptions, base.configure, base.settled = s.InitializationOptions, nil, true
 	}
 	if len(s.Settings) > 0 {
 		base.Settings = s.Settings

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,11 +46,14 @@ type attempt struct {
 	err  error // set before done is closed
 }
 
-// acquire returns the live server, starting it if need be. release must be
-// called when the caller is done with it.
-func (s *slot) acquire(ctx context.Context) (*client, error) {
+// errNotJudged means that a server has to be started, and nobody has said what.
+var errNotJudged = errors.New("no language server runs")
+
+// acquire returns the live server, starting the one that was judged if need
+// be. release must be called when the caller is done with it.
+func (s *slot) acquire(ctx context.Context, judged *Start) (*client, error) {
 	for {
-		c, wait, err := s.try()
+		c, wait, err := s.try(judged)
 		if c != nil || err != nil {
 			return c, err
 		}
@@ -65,7 +69,7 @@ func (s *slot) acquire(ctx context.Context) (*client, error) {
 }
 
 // try returns the live server, an error, or what to wait for.
-func (s *slot) try() (*client, *attempt, error) {
+func (s *slot) try(judged *Start) (*client, *attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -93,6 +97,9 @@ func (s *slot) try() (*client, *attempt, error) {
 		e.RetryAfter = delay.Round(time.Second)
 		return nil, nil, &e
 	}
+	if judged == nil {
+		return nil, nil, errNotJudged
+	}
 	if !s.m.begin() {
 		return nil, nil, closedError()
 	}
@@ -101,14 +108,14 @@ func (s *slot) try() (*client, *attempt, error) {
 	s.starts++
 	go func() {
 		defer s.m.wg.Done()
-		s.start(a, delay)
+		s.start(a, *judged, delay)
 	}()
 	return nil, a, nil
 }
 
 // start runs under the manager's context, not that of whoever came first:
 // others wait for the same server.
-func (s *slot) start(a *attempt, delay time.Duration) {
+func (s *slot) start(a *attempt, judged Start, delay time.Duration) {
 	c, err := func() (*client, error) {
 		if delay > 0 {
 			select {
@@ -117,7 +124,7 @@ func (s *slot) start(a *attempt, delay time.Duration) {
 				return nil, closedError()
 			}
 		}
-		return s.m.startClient(s.m.ctx, s.language, s.server)
+		return s.m.startClient(s.m.ctx, s.server, judged)
 	}()
 	s.mu.Lock()
 	s.starting = nil
@@ -249,7 +256,7 @@ func (s *slot) stats() ServerStats {
 		Language: s.language, Starts: s.starts, Requests: s.requests, Active: s.users, LastUsed: s.lastUsed,
 	}
 	if s.live != nil && !s.live.dead() {
-		st.Running, st.PID, st.Command = true, s.live.group.PID(), s.live.command
+		st.Running, st.PID, st.Command = true, s.live.process.PID(), slices.Concat([]string{s.live.program.Path}, s.live.program.Args[1:])
 	}
 	if s.lastErr != nil {
 		st.LastError = s.lastErr.Error()

@@ -5,15 +5,16 @@ import (
 	"path/filepath"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // configureTypeScript names the TypeScript to use: that beside the server, or
 // the one on PATH. Left alone, the server would run the workspace's own copy,
 // and with it whatever somebody put there.
-func configureTypeScript(m *Manager, program string) (any, error) {
-	candidates := []string{program}
+func configureTypeScript(m *Manager, server string) (any, error) {
+	candidates := []string{server}
 	for _, name := range []string{"tsserver", "tsc"} {
-		if path, ok := m.look(name, false); ok {
+		if path, err := program.Find(name, program.Environ(m.opts.Env, m.dir)); err == nil && !m.contains(path) {
 			candidates = append(candidates, path)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,23 +28,22 @@ type pipe struct {
 	fd  int
 }
 
-// attach makes a pipe the output of cmd. If there is so much room in it that
+// attach makes a pipe for ripgrep's output. If there is so much room in it that
 // the reader may take its time, pause is how.
-func attach(ctx context.Context, cmd *exec.Cmd) (r io.ReadCloser, pause func(), err error) {
+func attach(ctx context.Context) (r io.ReadCloser, writer *os.File, pause func(), err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, os.NewSyscallError("pipe2", err)
+		return nil, nil, nil, os.NewSyscallError("pipe2", err)
 	}
 	p := &pipe{ctx: ctx, fd: ends[0]}
-	writer := os.NewFile(uintptr(ends[1]), "ripgrep's output")
+	writer = os.NewFile(uintptr(ends[1]), "ripgrep's output")
 	if err := unix.SetNonblock(p.fd, true); err != nil {
-		return nil, nil, errors.Join(os.NewSyscallError("fcntl", err), p.Close(), writer.Close())
+		return nil, nil, nil, errors.Join(os.NewSyscallError("fcntl", err), p.Close(), writer.Close())
 	}
 	if room, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, pipeRoom); err == nil && room >= pipeRoom {
 		pause = rest
 	}
-	cmd.Stdout = writer
-	return p, pause, nil
+	return p, writer, pause, nil
 }
 
 // rest sleeps without Go's timers, which would wake another thread each time.

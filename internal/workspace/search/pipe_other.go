@@ -6,16 +6,14 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 )
 
-// attach makes an ordinary pipe the output of cmd. The end of the context,
-// which kills cmd, ends it.
-func attach(_ context.Context, cmd *exec.Cmd) (r io.ReadCloser, pause func(), err error) {
+// attach makes an ordinary pipe for ripgrep's output. The end of the context,
+// which kills ripgrep, ends it.
+func attach(context.Context) (r io.ReadCloser, writer *os.File, pause func(), err error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	cmd.Stdout = writer
-	return reader, nil, nil
+	return reader, writer, nil, nil
 }

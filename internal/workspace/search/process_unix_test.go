@@ -127,7 +127,7 @@ func TestWhatRipgrepGetsAndSays(t *testing.T) {
 		{"echo 'rg: bad thing' >&2; exit 2", "wrong: bad thing", true, bridge.CodeInvalid},
 		{"echo oops; exit 0", "form", false, bridge.CodeInternal},
 		{"exit 7", "exit status 7", false, bridge.CodeInternal},
-		{"kill -9 $$", "killed", false, bridge.CodeInternal},
+		{"kill -9 $$", "SIGKILL", false, bridge.CodeInternal},
 	} {
 		_, err := Search(t.Context(), Options{Dir: dir, RG: script(t, test.body), Query: "x", Regex: test.regex})
 		if bridge.CodeOf(err) != test.code || err != nil && !strings.Contains(err.Error(), test.words) {

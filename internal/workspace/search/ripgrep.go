@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
-
-// pipeGrace bounds the wait for the output of a killed program.
-const pipeGrace = 2 * time.Second
 
 // ripgrep searches with the program o.RG and fills found. It returns when the
 // program has gone. A bridge that dies takes it along soon enough: its next
@@ -33,41 +29,38 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	defer func() { err = errors.Join(err, release()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, o.RG, args...)
-	ownGroup(cmd)
-	cmd.Cancel = func() error { return killGroup(cmd.Process) }
-	cmd.WaitDelay = pipeGrace
-	cmd.Dir = o.Dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without RIPGREP_CONFIG_PATH and all secrets
-	stderr := &head{limit: 4 << 10}
-	cmd.Stderr = stderr
-	stdout, pause, err := attach(ctx, cmd)
+	// Without RIPGREP_CONFIG_PATH and all secrets.
+	c, err := program.New(program.Place{Dir: o.Dir, Env: []string{"PATH=" + os.Getenv("PATH")}}, o.RG, args...)
+	if err != nil {
+		return notStarted(o, err)
+	}
+	stdout, theirs, pause, err := attach(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stdout.Close() }() // only read from
-	if err := startWith(cmd); err != nil {
-		return notStarted(o, err)
-	}
+	stderr := &program.Head{Limit: 4 << 10}
+	var exit program.Exit
+	var runErr error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		exit, runErr = c.Run(ctx, program.RunOptions{Stdout: theirs, Stderr: stderr})
+		_ = theirs.Close() // so that the reader comes to an end
+	}()
 	out := &output{found: found, find: find, pause: pause, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
 	readErr := out.read(stdout)
 	if found.done || readErr != nil {
 		cancel()
 	}
-	waitErr := cmd.Wait()
-	if found.done {
+	<-ended
+	switch {
+	case found.done:
 		return nil
+	case runErr != nil && ctx.Err() == nil:
+		return notStarted(o, runErr)
 	}
-	return verdict(o, readErr, waitErr, strings.TrimSpace(stderr.String()))
-}
-
-// startWith starts cmd and lets go of the end of the pipe that is now its own.
-func startWith(cmd *exec.Cmd) error {
-	err := cmd.Start()
-	if f, ok := cmd.Stdout.(*os.File); ok {
-		err = errors.Join(err, f.Close())
-	}
-	return err
+	return verdict(o, errors.Join(readErr, ctx.Err()), exit, strings.TrimSpace(stderr.String()))
 }
 
 // inGit reports whether a path lies in what is called .git, which an ignore
@@ -153,16 +146,15 @@ func noDirectory(dir string, cause error) error {
 // verdict words how a search went that came to its end. Status 1 is that of a
 // search without hits; 2 without words that of one that could not read some
 // file, which is passed over.
-func verdict(o Options, readErr, waitErr error, said string) error {
-	var exit *exec.ExitError
+func verdict(o Options, readErr error, exit program.Exit, said string) error {
 	switch {
 	case readErr != nil:
 		return &bridge.Error{Code: bridge.CodeInternal, Message: "the search failed" + colon(said), Cause: readErr}
-	case waitErr == nil:
+	case exit.Code == 0:
 		return nil
-	case !errors.As(waitErr, &exit) || exit.ExitCode() != 1 && exit.ExitCode() != 2:
-		return &bridge.Error{Code: bridge.CodeInternal, Message: "ripgrep failed" + colon(said), Cause: waitErr}
-	case exit.ExitCode() == 1 || said == "":
+	case exit.Code != 1 && exit.Code != 2:
+		return &bridge.Error{Code: bridge.CodeInternal, Message: "ripgrep failed" + colon(said), Cause: exit.Err()}
+	case exit.Code == 1 || said == "":
 		return nil
 	case o.Regex:
 		return badRegex(strings.TrimPrefix(said, "rg: "))
@@ -185,16 +177,3 @@ func colon(said string) string {
 	}
 	return ": " + said
 }
-
-// head keeps the first bytes written to it.
-type head struct {
-	limit int
-	kept  []byte
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.kept = append(h.kept, p[:min(len(p), h.limit-len(h.kept))]...)
-	return len(p), nil
-}
-
-func (h *head) String() string { return strings.ToValidUTF8(string(h.kept), "") }

@@ -198,12 +198,23 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	task := Task{Shell: "x", Dir: "a/b", Env: map[string]string{"B": "2", "A": "1"}}
-	got := task.Spec("/w", []string{"PATH=/bin"})
-	want := Spec{Dir: filepath.Join("/w", "a", "b"), Shell: "x", Env: []string{"PATH=/bin", "A=1", "B=2"}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v", got)
+// A file that may not be read declares nothing.
+func TestDiscoverAsksWhatMayBeRead(t *testing.T) {
+	root := workspace(t, map[string]string{
+		".vscode/tasks.json": `{"version":"2.0.0","tasks":[{"label":"v","type":"shell","command":"echo"}]}`,
+		"Makefile":           "m:\n", "GNUmakefile": "g:\n", "package.json": `{"scripts":{"n":"x"}}`,
+	})
+	for denied, want := range map[string]string{
+		"": "vscode:v make:g npm:n", ".vscode/tasks.json": "make:g npm:n", "GNUmakefile": "vscode:v npm:n", "package.json": "vscode:v make:g",
+	} {
+		tasks, err := Discover(t.Context(), root, Options{MayRead: func(path string) bool { return path != denied }})
+		var got []string
+		for _, found := range tasks {
+			got = append(got, found.Name)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("without %q: %v, %v", denied, got, err)
+		}
 	}
 }
 

@@ -42,7 +42,11 @@ func TestDiscoveredTaskRuns(t *testing.T) {
 		if err != nil || len(plan) != 1 {
 			t.Fatal(plan, err)
 		}
-		got, err := Run(t.Context(), plan[0].Spec(root.Name(), testEnv))
+		c, err := plan[0].Program(root.Name(), testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Run(t.Context(), Spec{Program: c})
 		if err != nil || got.Stdout != want || got.ExitCode != 0 {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}

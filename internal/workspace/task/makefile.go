@@ -1,7 +1,6 @@
 package task
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,13 +9,16 @@ import (
 // discoverMake reads the makefile that make itself would take. It is parsed,
 // not run: make would execute what $(shell …) says even to list targets, so
 // computed names and included files are not seen.
-func discoverMake(root *os.Root) ([]Task, error) {
+func discoverMake(w source) ([]Task, error) {
 	for _, file := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		b, ok, err := read(root, file)
+		b, ok, err := w.read(file)
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
+			if _, err := w.root.Stat(file); err == nil {
+				return nil, nil // make would take this one, of which we know nothing
+			}
 			continue
 		}
 		var tasks []Task

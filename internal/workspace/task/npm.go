@@ -13,8 +13,8 @@ import (
 )
 
 // discoverNPM reads the scripts of package.json.
-func discoverNPM(root *os.Root) ([]Task, error) {
-	b, ok, err := read(root, "package.json")
+func discoverNPM(w source) ([]Task, error) {
+	b, ok, err := w.read("package.json")
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func discoverNPM(root *os.Root) ([]Task, error) {
 		return nil, nil
 	}
 	if manager == "" {
-		manager = managerByLock(root, "")
+		manager = managerByLock(w.root, "")
 	}
 	var tasks []Task
 	for _, s := range scripts {

@@ -3,13 +3,12 @@ package task
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"sync"
 	"unicode/utf8"
 )
 
 // output keeps the head and the tail of one stream and passes pieces on. One
-// goroutine reads into it; the rest is used when that has ended.
+// goroutine writes to it; the rest is used when that has ended.
 type output struct {
 	stream string
 	limit  int
@@ -28,21 +27,10 @@ func newOutput(stream string, limit int, turn *sync.Mutex, emit func(string, []b
 	return &output{stream: stream, limit: limit, turn: turn, emit: emit}
 }
 
-// readFrom reads until the stream ends or its deadline passes.
-func (o *output) readFrom(r io.Reader) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(buf)
-		o.add(buf[:n])
-		if err != nil {
-			o.flush()
-			return
-		}
-	}
-}
-
-func (o *output) add(b []byte) {
-	o.total += int64(len(b))
+// Write takes the next piece; flush follows the last.
+func (o *output) Write(b []byte) (int, error) {
+	written := len(b)
+	o.total += int64(written)
 	o.pass(b)
 	half := o.limit - o.limit/2
 	if room := half - len(o.head); room > 0 {
@@ -63,6 +51,7 @@ func (o *output) add(b []byte) {
 		o.at = (o.at + n) % size
 		b = b[n:]
 	}
+	return written, nil
 }
 
 // pass hands whole characters on, as far as the limit allows.

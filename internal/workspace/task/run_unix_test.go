@@ -18,13 +18,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task/group"
 )
 
 var testEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 
-func trees(t *testing.T) group.Trees {
+func trees(t *testing.T) program.Trees {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -39,38 +39,63 @@ func trees(t *testing.T) group.Trees {
 	return func() (*supervise.Tree, error) { return supervise.NewTree(dir, self) }
 }
 
+// spec is a command without a workspace, and its bounds.
+type spec struct {
+	Dir       string
+	Command   []string
+	Shell     string
+	Env       []string
+	Stdin     []byte
+	Timeout   time.Duration
+	MaxOutput int
+	OnOutput  func(string, []byte)
+	Trees     program.Trees
+}
+
+func run(ctx context.Context, s spec) (Result, error) {
+	p := program.Place{Dir: s.Dir, Env: s.Env}
+	c, err := program.Shell(p, s.Shell)
+	if len(s.Command) > 0 {
+		c, err = program.New(p, s.Command[0], s.Command[1:]...)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return Run(ctx, Spec{Program: c, Stdin: s.Stdin, Timeout: s.Timeout, MaxOutput: s.MaxOutput, OnOutput: s.OnOutput, Trees: s.Trees})
+}
+
 // both runs a test with a process group alone and under a supervisor.
-func both(t *testing.T, f func(t *testing.T, trees group.Trees)) {
+func both(t *testing.T, f func(t *testing.T, trees program.Trees)) {
 	t.Helper()
 	t.Run("group", func(t *testing.T) { f(t, nil) })
 	t.Run("supervised", func(t *testing.T) { f(t, trees(t)) })
 }
 
 func TestRun(t *testing.T) {
-	both(t, func(t *testing.T, trees group.Trees) {
+	both(t, func(t *testing.T, trees program.Trees) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "tool.sh"), []byte("#!/bin/sh\necho tool \"$@\"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		tests := []struct {
 			name string
-			spec Spec
+			spec spec
 			want Result
 		}{
-			{"output and code", Spec{Shell: "echo out; echo err >&2; exit 3"}, Result{ExitCode: 3, Stdout: "out\n", Stderr: "err\n"}},
-			{"no shell", Spec{Command: []string{"printf", "%s|", "a b", "$HOME", "*"}}, Result{Stdout: "a b|$HOME|*|"}},
-			{"program in the directory", Spec{Command: []string{"./tool.sh", "x"}}, Result{Stdout: "tool x\n"}},
-			{"directory", Spec{Shell: "test \"$(pwd -P)\" = \"$(cd " + dir + " && pwd -P)\" && echo here"}, Result{Stdout: "here\n"}},
-			{"input is empty", Spec{Shell: "cat; echo end"}, Result{Stdout: "end\n"}},
-			{"input", Spec{Command: []string{"cat"}, Stdin: []byte("fed")}, Result{Stdout: "fed"}},
-			{"input unread", Spec{Command: []string{"true"}, Stdin: make([]byte, 1<<20)}, Result{}},
-			{"signal", Spec{Shell: "kill -KILL $$"}, Result{ExitCode: 137, Signal: "SIGKILL"}},
-			{"not UTF-8", Spec{Shell: `printf 'a\377b\303\244'`}, Result{Stdout: "a\uFFFDbä"}},
+			{"output and code", spec{Shell: "echo out; echo err >&2; exit 3"}, Result{ExitCode: 3, Stdout: "out\n", Stderr: "err\n"}},
+			{"no shell", spec{Command: []string{"printf", "%s|", "a b", "$HOME", "*"}}, Result{Stdout: "a b|$HOME|*|"}},
+			{"program in the directory", spec{Command: []string{"./tool.sh", "x"}}, Result{Stdout: "tool x\n"}},
+			{"directory", spec{Shell: "test \"$(pwd -P)\" = \"$(cd " + dir + " && pwd -P)\" && echo here"}, Result{Stdout: "here\n"}},
+			{"input is empty", spec{Shell: "cat; echo end"}, Result{Stdout: "end\n"}},
+			{"input", spec{Command: []string{"cat"}, Stdin: []byte("fed")}, Result{Stdout: "fed"}},
+			{"input unread", spec{Command: []string{"true"}, Stdin: make([]byte, 1<<20)}, Result{}},
+			{"signal", spec{Shell: "kill -KILL $$"}, Result{ExitCode: 137, Signal: "SIGKILL"}},
+			{"not UTF-8", spec{Shell: `printf 'a\377b\303\244'`}, Result{Stdout: "a\uFFFDbä"}},
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				tt.spec.Dir, tt.spec.Trees, tt.spec.Env = dir, trees, testEnv
-				got, err := Run(t.Context(), tt.spec)
+				got, err := run(t.Context(), tt.spec)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,9 +110,9 @@ func TestRun(t *testing.T) {
 
 func TestRunInheritsNothing(t *testing.T) {
 	t.Setenv("MY_SECRET", "hush")
-	both(t, func(t *testing.T, trees group.Trees) {
+	both(t, func(t *testing.T, trees program.Trees) {
 		for _, env := range [][]string{nil, {"ONLY=this"}} {
-			got, err := Run(t.Context(), Spec{Dir: t.TempDir(), Command: []string{"/usr/bin/env"}, Env: env, Trees: trees})
+			got, err := run(t.Context(), spec{Dir: t.TempDir(), Command: []string{"/usr/bin/env"}, Env: env, Trees: trees})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,25 +133,24 @@ func TestRunRefuses(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		spec Spec
+		spec spec
 		want bridge.Code
 	}{
-		{"nothing", Spec{Dir: dir}, bridge.CodeInvalid},
-		{"both", Spec{Dir: dir, Shell: "true", Command: []string{"true"}}, bridge.CodeInvalid},
-		{"NUL", Spec{Dir: dir, Shell: "echo \x00"}, bridge.CodeInvalid},
-		{"relative directory", Spec{Dir: "x", Shell: "true"}, bridge.CodeInvalid},
-		{"no such directory", Spec{Dir: filepath.Join(dir, "none"), Shell: "true"}, bridge.CodeNotFound},
-		{"no such program", Spec{Dir: dir, Command: []string{"no-such-program"}}, bridge.CodeNotFound},
-		{"a program on our PATH, not its own", Spec{Dir: dir, Command: []string{"only-on-our-path"}}, bridge.CodeNotFound},
-		{"a relative PATH", Spec{Dir: dir, Command: []string{"only-on-our-path"}, Env: []string{"PATH=.:"}}, bridge.CodeNotFound},
-		{"no such program here", Spec{Dir: dir, Command: []string{"./none"}}, bridge.CodeNotFound},
+		{"nothing", spec{Dir: dir}, bridge.CodeInvalid},
+		{"NUL", spec{Dir: dir, Shell: "echo \x00"}, bridge.CodeInvalid},
+		{"relative directory", spec{Dir: "x", Shell: "true"}, bridge.CodeInvalid},
+		{"no such directory", spec{Dir: filepath.Join(dir, "none"), Shell: "true"}, bridge.CodeNotFound},
+		{"no such program", spec{Dir: dir, Command: []string{"no-such-program"}}, bridge.CodeNotFound},
+		{"a program on our PATH, not its own", spec{Dir: dir, Command: []string{"only-on-our-path"}}, bridge.CodeNotFound},
+		{"a relative PATH", spec{Dir: dir, Command: []string{"only-on-our-path"}, Env: []string{"PATH=.:"}}, bridge.CodeNotFound},
+		{"no such program here", spec{Dir: dir, Command: []string{"./none"}}, bridge.CodeNotFound},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.spec.Env == nil {
 				tt.spec.Env = testEnv
 			}
-			if _, err := Run(t.Context(), tt.spec); bridge.CodeOf(err) != tt.want {
+			if _, err := run(t.Context(), tt.spec); bridge.CodeOf(err) != tt.want {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -140,11 +164,11 @@ const stubborn = `trap '' TERM; (trap '' TERM; exec sleep 300) & echo $$ $!; wai
 const killMargin = 15 * time.Second // for a busy machine
 
 func TestRunEndsTheWholeGroup(t *testing.T) {
-	both(t, func(t *testing.T, trees group.Trees) {
+	both(t, func(t *testing.T, trees program.Trees) {
 		t.Run("time-out", func(t *testing.T) {
 			t.Parallel()
 			const timeout = 4 * time.Second // long enough for it to be there on a busy machine
-			r, err := Run(t.Context(), Spec{Dir: t.TempDir(), Shell: stubborn, Env: testEnv, Timeout: timeout, Trees: trees})
+			r, err := run(t.Context(), spec{Dir: t.TempDir(), Shell: stubborn, Env: testEnv, Timeout: timeout, Trees: trees})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +184,7 @@ func TestRunEndsTheWholeGroup(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, err := Run(ctx, Spec{
+			r, err := run(ctx, spec{
 				Dir: t.TempDir(), Shell: stubborn, Env: testEnv, Trees: trees,
 				OnOutput: func(string, []byte) { cancel() },
 			})
@@ -178,7 +202,7 @@ func TestRunLetsTheGroupCleanUp(t *testing.T) {
 	const script = `(trap 'sleep 0.1; echo cleaned; exit' TERM; echo ready; while :; do sleep 0.02; done) & wait`
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := Run(ctx, Spec{Dir: t.TempDir(), Shell: script, Env: testEnv, OnOutput: func(string, []byte) { cancel() }})
+	r, err := run(ctx, spec{Dir: t.TempDir(), Shell: script, Env: testEnv, OnOutput: func(string, []byte) { cancel() }})
 	if bridge.CodeOf(err) != bridge.CodeCanceled || r.Stdout != "ready\ncleaned\n" || r.Signal != "SIGTERM" {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -187,24 +211,24 @@ func TestRunLetsTheGroupCleanUp(t *testing.T) {
 func TestRunDeadlineOfTheCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := Run(ctx, Spec{Dir: t.TempDir(), Shell: "sleep 300", Env: testEnv}); bridge.CodeOf(err) != bridge.CodeTimeout {
+	if _, err := run(ctx, spec{Dir: t.TempDir(), Shell: "sleep 300", Env: testEnv}); bridge.CodeOf(err) != bridge.CodeTimeout {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, Spec{Dir: t.TempDir(), Shell: "true", Env: testEnv}); bridge.CodeOf(err) != bridge.CodeCanceled {
+	if _, err := run(ctx, spec{Dir: t.TempDir(), Shell: "true", Env: testEnv}); bridge.CodeOf(err) != bridge.CodeCanceled {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestRunDoesNotWaitForHeldPipes(t *testing.T) {
-	both(t, func(t *testing.T, trees group.Trees) {
+	both(t, func(t *testing.T, trees program.Trees) {
 		for name, script := range map[string]string{
 			"in the group":   "sleep 300 & echo $!",
 			"left the group": "setsid sleep 300 & echo $!",
 		} {
 			t.Run(name, func(t *testing.T) {
-				r, err := Run(t.Context(), Spec{Dir: t.TempDir(), Shell: script, Env: testEnv, Trees: trees})
+				r, err := run(t.Context(), spec{Dir: t.TempDir(), Shell: script, Env: testEnv, Trees: trees})
 				if err != nil || r.ExitCode != 0 {
 					t.Fatalf("got %+v, %v", r, err)
 				}
@@ -225,7 +249,7 @@ func TestRunDoesNotWaitForHeldPipes(t *testing.T) {
 }
 
 func TestRunKeepsHeadAndTail(t *testing.T) {
-	r, err := Run(t.Context(), Spec{
+	r, err := run(t.Context(), spec{
 		Dir: t.TempDir(), Env: testEnv, MaxOutput: 100,
 		Shell: `echo first; i=0; while [ $i -lt 2000 ]; do echo "line ä $i"; i=$((i+1)); done; echo last`,
 	})
@@ -244,7 +268,7 @@ func TestRunKeepsHeadAndTail(t *testing.T) {
 func TestRunStreams(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]string{}
-	r, err := Run(t.Context(), Spec{
+	r, err := run(t.Context(), spec{
 		Dir: t.TempDir(), Env: testEnv, MaxOutput: 1000,
 		// The character comes in two writes, with the reader in between.
 		Shell: `printf 'a\303'; echo e >&2; sleep 0.05; printf '\244b\360\237'; yes | head -c 5000`,
@@ -274,7 +298,7 @@ func bridgeMain() int {
 	if err != nil {
 		return 1
 	}
-	_, err = Run(context.Background(), Spec{
+	_, err = run(context.Background(), spec{
 		Dir: os.TempDir(), Env: testEnv,
 		Shell:    `trap '' TERM HUP; setsid sleep 300 & sleep 301 & echo $$ $!; sleep 302`,
 		OnOutput: func(_ string, b []byte) { fmt.Print(string(b)) },

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Where a task comes from; also the first part of its name, except for
@@ -30,8 +31,8 @@ const (
 	maxTasks = 2000    // of all sources
 )
 
-// Task is one thing that the workspace knows how to run. Command or Shell is
-// set as in Spec, unless the task only stands for those it depends on.
+// Task is one thing that the workspace knows how to run. Either Command or
+// Shell is set, unless the task only stands for those it depends on.
 type Task struct {
 	Name   string `json:"name"`  // unique: make:test, npm:build, vscode:Build all, or a declared name
 	Label  string `json:"label"` // the name as its file has it
@@ -39,10 +40,10 @@ type Task struct {
 	Detail string `json:"detail,omitempty"`
 	Group  string `json:"group,omitempty"` // build, test, …, as VS Code has it
 
-	Command []string          `json:"command,omitempty"`
-	Shell   string            `json:"shell,omitempty"`
-	Dir     string            `json:"dir,omitempty"` // slash-separated, relative to the root; empty is the root
-	Env     map[string]string `json:"env,omitempty"` // on top of what the caller gives every command
+	Command []string          `json:"command,omitempty"` // program and arguments, without a shell
+	Shell   string            `json:"shell,omitempty"`   // a line for bash
+	Dir     string            `json:"dir,omitempty"`     // slash-separated, relative to the root; empty is the root
+	Env     map[string]string `json:"env,omitempty"`     // on top of what the caller gives every command
 
 	DependsOn []string `json:"dependsOn,omitempty"` // labels of tasks of the same source
 	Runnable  bool     `json:"runnable"`
@@ -53,6 +54,9 @@ type Task struct {
 type Options struct {
 	Declared map[string]string // name → shell line, from the bridge's own configuration
 	Env      []string          // what ${env:NAME} may refer to
+	// MayRead says whether a file of the workspace may be read; one that may
+	// not declares no tasks. nil: all may.
+	MayRead func(path string) bool
 }
 
 // Discover lists the tasks of a workspace: declared ones first, then those of
@@ -64,6 +68,7 @@ func Discover(ctx context.Context, root *os.Root, opts Options) ([]Task, error) 
 	if err != nil {
 		return nil, fmt.Errorf("workspace directory: %w", err)
 	}
+	w := source{root: root, mayRead: opts.MayRead}
 	var found []Task
 	for _, name := range slices.Sorted(maps.Keys(opts.Declared)) {
 		found = append(found, runnable(Task{Name: name, Label: name, Source: SourceDeclared, Shell: opts.Declared[name]}))
@@ -76,9 +81,9 @@ func Discover(ctx context.Context, root *os.Root, opts Options) ([]Task, error) 
 		}
 	}
 	for _, discover := range []func() ([]Task, error){
-		func() ([]Task, error) { return discoverVSCode(root, variables{dir: dir, env: opts.Env}) },
-		func() ([]Task, error) { return discoverMake(root) },
-		func() ([]Task, error) { return discoverNPM(root) },
+		func() ([]Task, error) { return discoverVSCode(w, variables{dir: dir, env: opts.Env}) },
+		func() ([]Task, error) { return discoverMake(w) },
+		func() ([]Task, error) { return discoverNPM(w) },
 	} {
 		if err := ctx.Err(); err != nil {
 			return nil, canceled(err)
@@ -208,20 +213,37 @@ func Plan(tasks []Task, name string) ([]Task, error) {
 	return plan, nil
 }
 
-// Spec is the task as a command in the workspace directory dir, with env as
-// the environment that every command gets.
-func (t Task) Spec(dir string, env []string) Spec {
-	env = slices.Clone(env)
+// Program is the task as a command in the workspace dir, with env as the
+// user's environment. args are further arguments.
+func (t Task) Program(dir string, env []string, args ...string) (program.Command, error) {
+	p := program.Place{Root: dir, Dir: t.Dir, Env: env}
 	for _, k := range slices.Sorted(maps.Keys(t.Env)) {
-		env = append(env, k+"="+t.Env[k])
+		p.Set = append(p.Set, k+"="+t.Env[k])
 	}
-	return Spec{Dir: filepath.Join(dir, filepath.FromSlash(t.Dir)), Command: t.Command, Shell: t.Shell, Env: env}
+	if t.Shell == "" && len(t.Command) > 0 {
+		return program.New(p, t.Command[0], slices.Concat(t.Command[1:], args)...)
+	}
+	line := t.Shell
+	for _, a := range args {
+		line += " " + singleQuoted(a)
+	}
+	return program.Shell(p, line)
+}
+
+// source is the workspace that tasks are looked for in.
+type source struct {
+	root    *os.Root
+	mayRead func(string) bool
 }
 
 // read returns the contents of a file that may not be there. What is no
-// plain file, such as a pipe that would block, counts as not there.
-func read(root *os.Root, path string) (content []byte, ok bool, err error) {
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// plain file, such as a pipe that would block, counts as not there; so does
+// what may not be read.
+func (w source) read(path string) (content []byte, ok bool, err error) {
+	if w.mayRead != nil && !w.mayRead(path) {
+		return nil, false, nil
+	}
+	f, err := w.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, false, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 const tasksFile = ".vscode/tasks.json"
@@ -21,8 +22,8 @@ const tasksFile = ".vscode/tasks.json"
 // discoverVSCode reads .vscode/tasks.json, version 2.0.0. A task that needs
 // what only an editor has (an open file, an answer to a question, a problem
 // matcher's background state) is listed with the reason why it cannot be run.
-func discoverVSCode(root *os.Root, vars variables) ([]Task, error) {
-	b, ok, err := read(root, tasksFile)
+func discoverVSCode(w source, vars variables) ([]Task, error) {
+	b, ok, err := w.read(tasksFile)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func discoverVSCode(root *os.Root, vars variables) ([]Task, error) {
 	}
 	var tasks []Task
 	for _, def := range file.Tasks {
-		tasks = append(tasks, runnable(file.task(root, def, vars)))
+		tasks = append(tasks, runnable(file.task(w.root, def, vars)))
 	}
 	return tasks, nil
 }
@@ -352,7 +353,7 @@ func (v variables) expand(s string) (expanded, reason string) {
 
 func (v variables) value(name string) (string, bool) {
 	if variable, ok := strings.CutPrefix(name, "env:"); ok {
-		return lookupEnv(v.env, variable), true // a missing one is empty, as in VS Code
+		return program.Variable(v.env, variable), true // a missing one is empty, as in VS Code
 	}
 	switch name {
 	case "workspaceFolder", "workspaceRoot", "cwd", "workspaceFolder:" + filepath.Base(v.dir):
@@ -362,9 +363,9 @@ func (v variables) value(name string) (string, bool) {
 	case "pathSeparator", "/":
 		return string(filepath.Separator), true
 	case "userHome":
-		home := lookupEnv(v.env, "HOME")
+		home := program.Variable(v.env, "HOME")
 		if runtime.GOOS == "windows" {
-			home = lookupEnv(v.env, "USERPROFILE")
+			home = program.Variable(v.env, "USERPROFILE")
 		}
 		return home, home != ""
 	default:

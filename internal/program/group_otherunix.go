@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package group
+package program
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package copilotruntime
+package program
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // Untried: written for Windows, where it was never run.
 
-func ownGroup(cmd *exec.Cmd) {
+func ownGroup(cmd *exec.Cmd, _ bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		HideWindow:    true,
 		CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP,
@@ -20,8 +20,8 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 // killGroup ends leader and all that it started. Once leader has gone there
-// is nothing to find the others by; the programs started here end when their
-// input is closed.
+// is nothing to find the others by, except for a supervisor's job object;
+// hence killRest can do nothing.
 func killGroup(leader *os.Process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -33,3 +33,15 @@ func killGroup(leader *os.Process) error {
 	}
 	return err
 }
+
+func killRest(*os.Process) error { return nil }
+
+// terminateGroup does nothing: there is no polite way to end a program that
+// has no window and no console of its own.
+func terminateGroup(int) {}
+
+func groupGone(*os.Process) bool { return true }
+
+func exitStatus(state *os.ProcessState) (int, string) { return state.ExitCode(), "" }
+
+func signalName(int) string { return "" }

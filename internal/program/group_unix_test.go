@@ -1,11 +1,10 @@
 //go:build unix
 
-package group
+package program
 
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -35,9 +34,11 @@ func trees(t *testing.T) Trees {
 
 func start(t *testing.T, trees Trees, script string) *Group {
 	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script)
-	cmd.Env = []string{"PATH=/usr/bin:/bin"}
-	g, err := Start(cmd, trees)
+	c, err := New(Place{Env: []string{"PATH=/usr/bin:/bin"}}, "/bin/sh", "-c", script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := c.Start(Streams{}, trees)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +105,18 @@ func TestKillAtOnce(t *testing.T) {
 }
 
 func TestStartRefuses(t *testing.T) {
-	if _, err := Start(exec.Command("/bin/true"), nil); err == nil {
+	if _, err := (Command{Path: "/bin/true", Args: []string{"true"}}).Start(Streams{}, nil); err == nil {
+		t.Error("nobody has made it")
+	}
+	c, err := New(Place{}, "/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Env == nil {
 		t.Error("it would inherit our environment")
 	}
-	if _, err := Start(exec.Command("no-such-program"), nil); err == nil {
+	c.Path = "/none"
+	if _, err := c.Start(Streams{}, nil); err == nil {
 		t.Error("it does not exist")
-	}
-	if _, err := Start(&exec.Cmd{Path: "/none", Args: []string{"x"}, Env: []string{}}, nil); err == nil {
-		t.Error("it does not exist either")
 	}
 }

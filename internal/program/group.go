@@ -1,16 +1,10 @@
-// Package group starts a program so that it can be ended whole: the program
-// and everything it started. The program gets a process group of its own, or,
-// where the caller gives a supervised tree, a supervisor that also finds what
-// left the group and that outlives a killed bridge long enough to clean up.
-//
-// It knows nothing of pipes, limits or protocols: tasks and language servers,
-// its callers, bring their own.
-package group
+package program
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -24,22 +18,22 @@ import (
 // process group has to do.
 type Trees func() (*supervise.Tree, error)
 
-// WithTemp gives cmd a temporary directory of its own, which goes with the tree
-// that it runs in. cmd must be started with what is returned, and only once.
-func (t Trees) WithTemp(cmd *exec.Cmd) (Trees, error) {
+// WithTemp gives c a temporary directory of its own, which goes with the tree
+// that it runs in. What is returned belongs together and can be started once.
+func (c Command) WithTemp(t Trees) (Command, Trees, error) {
 	if t == nil {
-		return nil, nil
+		return c, nil, nil
 	}
 	tree, err := t()
 	if err != nil {
-		return nil, fmt.Errorf("supervise: %w", err)
+		return c, nil, fmt.Errorf("supervise: %w", err)
 	}
 	env, err := tree.Temp()
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
-	cmd.Env = slices.Concat(cmd.Env, env)
-	return func() (*supervise.Tree, error) { return tree, nil }, nil
+	c.Env = slices.Concat(c.Env, env)
+	return c, func() (*supervise.Tree, error) { return tree, nil }, nil
 }
 
 // How long a part of the group may still be there after it was killed. It is
@@ -65,18 +59,18 @@ type Group struct {
 	killed atomic.Bool   // by us, while it lived
 }
 
-// Start starts cmd. Its streams must be files or nil, since nobody waits for
-// copying, and its environment must be given; cmd.SysProcAttr, Path, Args and
-// Env are changed. Once the program has ended, whatever is left of its group
+// Streams are the standard streams of a program. They are files, since nobody
+// waits for copying; those left out are empty.
+type Streams struct{ In, Out, Err *os.File }
+
+// Start starts the program. Once it has ended, whatever is left of its group
 // is killed.
-func Start(cmd *exec.Cmd, trees Trees) (*Group, error) {
+func (c Command) Start(s Streams, trees Trees) (*Group, error) {
+	if !c.made {
+		return nil, errors.New("the command was not made by New or Shell")
+	}
+	cmd := c.cmd(s)
 	g := &Group{cmd: cmd, done: make(chan struct{}), asked: make(chan struct{}, 1)}
-	if cmd.Err != nil {
-		return nil, cmd.Err
-	}
-	if cmd.Env == nil {
-		return nil, errors.New("no environment given") // it would be ours, with all that is in it
-	}
 	if trees != nil {
 		tree, err := trees()
 		if err != nil {
@@ -85,7 +79,7 @@ func Start(cmd *exec.Cmd, trees Trees) (*Group, error) {
 		path, args, env := tree.Command(cmd.Path)
 		cmd.Args = append(append([]string{path}, args...), cmd.Args[1:]...)
 		cmd.Path = path
-		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], env...)
+		cmd.Env = append(cmd.Env, env...)
 		g.tree = tree
 	}
 	ownGroup(cmd, g.tree != nil)
@@ -106,7 +100,7 @@ func Start(cmd *exec.Cmd, trees Trees) (*Group, error) {
 		if g.tree != nil {
 			err = errors.Join(err, g.tree.Sweep())
 		}
-		return nil, err
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	return g, nil
 }
