@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // merged is what came of putting two commits together.
@@ -35,9 +36,7 @@ func (m merged) paths() []string {
 
 // mergeCommits merges without touching any working tree.
 func (r *repository) mergeCommits(ctx context.Context, ours, theirs string) (merged, error) {
-	c := r.at("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs)
-	c.exitsOK = []int{1}
-	out, code, err := r.git.run(ctx, c)
+	out, code, err := r.Run(ctx, git.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs}, OK: []int{1}})
 	if err != nil {
 		return merged{}, err
 	}
@@ -103,14 +102,14 @@ func (w *worktree) lay(ctx context.Context, m merged) error {
 		if c.theirs == "" || c.ours == "" {
 			continue // one side deleted it; the other is in the tree
 		}
-		blob, code, err := w.repo.git.run(ctx, call{dir: w.path, args: []string{"rev-parse", "--quiet", "--verify", m.tree + ":" + c.path}, exitsOK: []int{1, 128}})
+		blob, code, err := w.repo.Run(ctx, git.Call{Args: []string{"rev-parse", "--quiet", "--verify", m.tree + ":" + c.path}, OK: []int{1, 128}})
 		if err != nil {
 			return err
 		}
 		if code != 0 || strings.TrimSpace(blob) != c.ours {
 			continue // it has markers, or was moved aside by git
 		}
-		data, _, err := w.repo.git.run(ctx, call{dir: w.path, args: []string{"cat-file", "blob", c.theirs}})
+		data, _, err := w.repo.Run(ctx, git.Call{Args: []string{"cat-file", "blob", c.theirs}})
 		if err != nil {
 			return err
 		}
