@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -57,11 +56,10 @@ func (s *Sidecar) Close(ctx context.Context) error {
 
 // Serve does one work order; see abp.Serve.
 func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir string) error {
-	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger}
+	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger, Environ: s.base.Environ}
 	if s.base.Config != nil {
 		o.MaxInline = s.base.Config.ABP.MaxInlineOutputBytes
 	}
-	o.Git, _ = exec.LookPath("git") // without it there is no verification
 	return abp.Serve(ctx, s, in, out, o)
 }
 

@@ -184,14 +184,14 @@ func (d *delivery) examine(ctx context.Context, l landing, onto, tree string) (*
 	if d.admit == nil || len(l.changes) == 0 {
 		return nil, nil
 	}
-	return d.askLeave(ctx, l, onto, tree)
+	return d.askLeave(ctx, onto, tree)
 }
 
 // askLeave asks about the files, with the whole difference for whoever decides.
-func (d *delivery) askLeave(ctx context.Context, l landing, onto, tree string) (*unfit, error) {
-	var files []string
-	for _, c := range l.changes {
-		files = append(files, c.path)
+func (d *delivery) askLeave(ctx context.Context, onto, tree string) (*unfit, error) {
+	files, err := d.repo.changed(ctx, onto, tree)
+	if err != nil {
+		return nil, err
 	}
 	diff, _, err := d.repo.Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", onto, tree}})
 	if err != nil {

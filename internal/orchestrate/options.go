@@ -43,7 +43,7 @@ type Options struct {
 	MaxRetries           int
 	Environ              []string // for git
 	// Admit is asked before the work is written to the user's files: their
-	// names, relative to the root of the repository, and the difference.
+	// names, relative to Dir, and the difference.
 	// CodeDenied leaves the work on a branch. nil asks nobody.
 	Admit func(ctx context.Context, files []string, diff string) error
 	Open  Opener
