@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,7 +38,10 @@ func (r *Repository) readConfig(ctx context.Context) ([]entry, error) {
 	var list []entry
 	for pair := range slices.Chunk(fields, 2) {
 		key, value, hasValue := strings.Cut(pair[1], "\n")
-		list = append(list, entry{pair[0], setting{key: key, value: value, bare: !hasValue}})
+		if !hasValue {
+			value = "true" // which a name alone means
+		}
+		list = append(list, entry{pair[0], setting{key, value}})
 	}
 	return list, nil
 }
@@ -51,7 +55,8 @@ var harmless = strings.Fields(`core.filemode core.ignorecase core.precomposeunic
 	core.sparsecheckout core.sparsecheckoutcone core.excludesfile core.attributesfile index.version
 	merge.renames merge.renamelimit merge.directoryrenames merge.conflictstyle merge.renormalize diff.renames diff.renamelimit diff.algorithm`)
 
-// ours is the configuration of the view. What comes later wins.
+// ours is the configuration for the view. What comes later wins. It goes to
+// git by the environment: the user's may hold secrets, which no file gets.
 func (r *Repository) ours(list []entry) []setting {
 	var out []setting
 	for _, e := range list {
@@ -64,17 +69,12 @@ func (r *Repository) ours(list []entry) []setting {
 			out = append(out, e.setting)
 		}
 	}
-	out = append(out, r.required(list)...)
-	version := "0"
-	if r.format != "sha1" {
-		version = "1"
-		out = append(out, setting{key: "extensions.objectformat", value: r.format})
-	}
-	for _, s := range [][2]string{{"core.repositoryformatversion", version}, {"core.bare", "false"}, {"core.hookspath", r.view + "/no-hooks"}, {"core.fsmonitor", "false"},
-		{"core.untrackedcache", "false"}, {"core.splitindex", "false"}, {"core.safecrlf", "false"}, {"core.quotepath", "false"}, {"gc.auto", "0"},
-		{"maintenance.auto", "false"}, {"submodule.recurse", "false"}, {"diff.submodule", "short"},
-		{"diff.ignoresubmodules", "dirty"}, {"status.submodulesummary", "false"}, {"index.sparse", "false"}, {"advice.addembeddedrepo", "false"}} {
-		out = append(out, setting{key: s[0], value: s[1]})
+	out = append(out, required(list)...)
+	for _, s := range [][2]string{{"core.hookspath", filepath.Join(r.view, "no-hooks")}, {"core.fsmonitor", "false"}, {"core.untrackedcache", "false"},
+		{"core.splitindex", "false"}, {"core.safecrlf", "false"}, {"core.quotepath", "false"}, {"gc.auto", "0"}, {"maintenance.auto", "false"},
+		{"submodule.recurse", "false"}, {"diff.submodule", "short"}, {"diff.ignoresubmodules", "dirty"}, {"status.submodulesummary", "false"},
+		{"index.sparse", "false"}, {"advice.addembeddedrepo", "false"}} {
+		out = append(out, setting{s[0], s[1]})
 	}
 	return out
 }
@@ -87,12 +87,12 @@ func structural(key string) bool {
 	case "include", "includeif", "extensions", "hook", "safe":
 		return true
 	}
-	return key == "core.worktree"
+	return key == "core.worktree" || key == "core.bare"
 }
 
 // required are those of the repository's own filters that must not be left
 // out silently.
-func (r *Repository) required(list []entry) []setting {
+func required(list []entry) []setting {
 	theirs, mine := programs(list, entry.local), programs(list, entry.users)
 	var out []setting
 	for _, e := range list {
@@ -158,22 +158,4 @@ func parts(key string) (section, name, variable string) {
 		return section, rest[:i], rest[i+1:]
 	}
 	return section, "", rest
-}
-
-// format writes settings as a configuration file.
-func format(settings []setting) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`)
-	var b strings.Builder
-	for _, s := range settings {
-		section, name, variable := parts(s.key)
-		if name != "" {
-			section += ` "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
-		}
-		fmt.Fprintf(&b, "[%s]\n\t%s", section, variable)
-		if !s.bare {
-			b.WriteString(` = "` + escape.Replace(s.value) + `"`)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
 }

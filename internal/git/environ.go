@@ -1,6 +1,7 @@
 package git
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -8,12 +9,8 @@ import (
 	"strings"
 )
 
-// setting is one entry of a configuration. bare means that it has a name and
-// no value, which counts as true.
-type setting struct {
-	key, value string
-	bare       bool
-}
+// setting is one entry of a configuration.
+type setting struct{ key, value string }
 
 // SafeEnviron returns an environment for programs that may run git in a
 // workspace: shell lines, tasks, language servers. git then takes no directory
@@ -23,7 +20,7 @@ type setting struct {
 // user may want them in a command they agree to.
 func SafeEnviron(environ []string) []string {
 	return configure(append(slices.Clone(environ), "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_NO_LAZY_FETCH=1"),
-		setting{key: "safe.bareRepository", value: "explicit"}, setting{key: "core.fsmonitor", value: "false"})
+		setting{"safe.bareRepository", "explicit"}, setting{"core.fsmonitor", "false"})
 }
 
 // configure adds settings for git to an environment. They win over those of
@@ -87,6 +84,13 @@ func resolved(path string) string {
 		return target
 	}
 	return filepath.Clean(path)
+}
+
+// same says whether two paths lead to the same directory.
+func same(a, b string) bool {
+	one, err1 := os.Stat(a)
+	two, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(one, two)
 }
 
 func within(dir, path string) bool {

@@ -66,7 +66,7 @@ func (r *Repository) AddWorktree(ctx context.Context, dir, branch, commit string
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	if gitDir = resolved(filepath.FromSlash(path)); !ok || filepath.Dir(gitDir) != filepath.Join(r.Common, "worktrees") {
+	if gitDir = resolved(filepath.FromSlash(path)); !ok || !same(filepath.Dir(gitDir), filepath.Join(r.Common, "worktrees")) {
 		return "", &bridge.Error{Code: bridge.CodeInternal, Message: "git made a worktree somewhere else: " + gitDir}
 	}
 	return gitDir, nil

@@ -37,7 +37,9 @@ type Repository struct {
 	gitDir  string   // of the working tree: Common, or below it
 	format  string   // of object names
 	view    string   // see the package
-	hooks   []string // that the configuration defines
+	// settings are for the view, hooks those that the configuration defines.
+	settings []setting
+	hooks    []string
 }
 
 // Call is one run of git on the view.
@@ -154,7 +156,7 @@ func (r *Repository) discover(ctx context.Context) error {
 	if code != 0 || len(lines) != 4 {
 		return notFound(r.Top)
 	}
-	if top := resolved(filepath.FromSlash(lines[0])); top != r.Top {
+	if !same(filepath.FromSlash(lines[0]), r.Top) {
 		return r.untrusted("its core.worktree is another directory", "remove core.worktree from the repository's configuration")
 	}
 	r.gitDir, r.Common, r.format = resolved(filepath.FromSlash(lines[1])), resolved(filepath.FromSlash(lines[2])), lines[3]
@@ -174,23 +176,23 @@ func (r *Repository) checkOwner(config []entry) error {
 		return err
 	}
 	if info.IsDir() {
-		if r.gitDir != filepath.Join(r.Top, ".git") || r.Common != r.gitDir {
+		if !same(r.gitDir, filepath.Join(r.Top, ".git")) || !same(r.Common, r.gitDir) {
 			return r.untrusted("its .git directory leads to another one", "remove the file commondir from .git")
 		}
 		return nil
 	}
-	if r.Common != r.gitDir {
+	if !same(r.Common, r.gitDir) {
 		at, err := readData(filepath.Join(r.gitDir, "gitdir"))
 		back := strings.TrimSpace(string(at))
 		if !filepath.IsAbs(back) {
 			back = filepath.Join(r.gitDir, back)
 		}
-		if err == nil && filepath.Dir(r.gitDir) == filepath.Join(r.Common, "worktrees") && resolved(filepath.Dir(back)) == r.Top {
+		if err == nil && same(filepath.Dir(r.gitDir), filepath.Join(r.Common, "worktrees")) && same(filepath.Dir(back), r.Top) {
 			return nil
 		}
 		return r.untrusted(fmt.Sprintf("it is no worktree that %s knows", r.Common), "run `git worktree repair` there")
 	}
-	for _, e := range slices.Backward(config) {
+	for _, e := range config {
 		if e.local() && e.key == "core.worktree" {
 			return nil // discover has compared it
 		}
@@ -201,11 +203,11 @@ func (r *Repository) checkOwner(config []entry) error {
 
 // named is the environment for git on the repository itself, see the package.
 func (r *Repository) named() []string {
-	settings := []setting{{key: "safe.bareRepository", value: "explicit"}, {key: "core.hooksPath", value: filepath.Join(r.view, "no-hooks")},
-		{key: "core.fsmonitor", value: "false"}, {key: "core.sshCommand", value: "false"}, {key: "credential.helper"},
-		{key: "gc.auto", value: "0"}, {key: "maintenance.auto", value: "false"}, {key: "fetch.recurseSubmodules", value: "false"}, {key: "submodule.recurse", value: "false"}}
+	settings := []setting{{"safe.bareRepository", "explicit"}, {"core.hooksPath", filepath.Join(r.view, "no-hooks")}, {"core.fsmonitor", "false"},
+		{"core.sshCommand", "false"}, {"credential.helper", ""}, {"gc.auto", "0"}, {"maintenance.auto", "false"},
+		{"fetch.recurseSubmodules", "false"}, {"submodule.recurse", "false"}}
 	for _, name := range r.hooks {
-		settings = append(settings, setting{key: "hook." + name + ".enabled", value: "false"})
+		settings = append(settings, setting{"hook." + name + ".enabled", "false"})
 	}
 	env := configure(slices.Clone(r.environ), settings...)
 	if r.gitDir != "" {
@@ -225,7 +227,7 @@ func (r *Repository) Run(ctx context.Context, c Call) (string, int, error) {
 	if index == "" {
 		index = filepath.Join(r.view, "no-index")
 	}
-	env := append(slices.Clone(r.environ), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+filepath.Join(r.Common, "objects"),
+	env := append(configure(slices.Clone(r.environ), r.settings...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+filepath.Join(r.Common, "objects"),
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+filepath.Join(r.view, "no-config"), "GIT_SHALLOW_FILE="+filepath.Join(r.Common, "shallow"))
 	out, code, err := r.answer(ctx, tree, env, c)
 	if e := bridge.AsError(err); err != nil && e.Code == bridge.CodeInternal && len(r.Warnings) > 0 {

@@ -23,11 +23,10 @@ func (r *Repository) makeView(ctx context.Context, config []entry) error {
 			return err
 		}
 	}
-	r.Warnings, r.hooks = warnings(config), configuredHooks(config)
-	settings := r.ours(config)
+	r.Warnings, r.hooks, r.settings = warnings(config), configuredHooks(config), r.ours(config)
 	if info, err := os.Lstat(filepath.Join(r.Common, "lfs")); err == nil && info.IsDir() {
 		// Where git-lfs keeps its objects: it would look in the view.
-		settings = append(settings, setting{key: "lfs.storage", value: filepath.Join(r.Common, "lfs")})
+		r.settings = append(r.settings, setting{"lfs.storage", filepath.Join(r.Common, "lfs")})
 	}
 	head, err := r.Head(ctx)
 	if err != nil {
@@ -36,7 +35,11 @@ func (r *Repository) makeView(ctx context.Context, config []entry) error {
 	if head == "" {
 		head = "ref: refs/heads/none"
 	}
-	for name, text := range map[string]string{"config": format(settings), "HEAD": head + "\n"} {
+	own := "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+	if r.format != "sha1" {
+		own = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = " + r.format + "\n"
+	}
+	for name, text := range map[string]string{"config": own, "HEAD": head + "\n"} {
 		if err := os.WriteFile(filepath.Join(r.view, name), []byte(text), 0o600); err != nil {
 			return err
 		}

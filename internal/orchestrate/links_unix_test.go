@@ -256,3 +256,25 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("%v\n%s", files, diff)
 	}
 }
+
+// Where parts work and how conflicts are shown does not follow links of theirs.
+func TestWorktreesDoNotFollowLinks(t *testing.T) {
+	y := newYard(t)
+	out := y.outside()
+	y.write("sub/x.txt", "x\n")
+	y.write("pic", "\x00base\n")
+	y.link(filepath.Join(out, "a.txt"), "pic.OTHER-SIDE")
+	y.git("add", "-A")
+	y.git("commit", "-q", "-m", "more")
+	r, err := Run(t.Context(), y.options(TaskPlan{Tasks: []SubTask{task("red", "write pic \x00red"), task("blue", "write pic \x00blue")}}))
+	if err == nil && r.Success {
+		t.Errorf("%+v", r)
+	}
+	y.untouched(out)
+	o := y.options(TaskPlan{Tasks: []SubTask{task("one", "remove ../sub", "link ../sub "+out), task("two", "write evil.txt x")}, Dependencies: map[string][]string{"two": {"one"}}})
+	o.Dir = filepath.Join(y.dir, "sub")
+	if r, err = Run(t.Context(), o); err != nil || r.Success || r.Tasks[0].State != Done || r.Tasks[1].State != Failed {
+		t.Errorf("%v: %+v", err, r)
+	}
+	y.untouched(out)
+}

@@ -2,6 +2,7 @@ package orchestrate
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,7 +98,12 @@ func sideFile(path string) string { return path + ".OTHER-SIDE" }
 
 // lay puts into a worktree, which holds the tree of a conflicting merge, what
 // the tree cannot: the other side of files without markers.
-func (w *worktree) lay(ctx context.Context, m merged) error {
+func (w *worktree) lay(ctx context.Context, m merged) (err error) {
+	root, err := os.OpenRoot(w.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
 	for _, c := range m.conflicts {
 		if c.theirs == "" || c.ours == "" {
 			continue // one side deleted it; the other is in the tree
@@ -113,7 +119,7 @@ func (w *worktree) lay(ctx context.Context, m merged) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(w.path, filepath.FromSlash(sideFile(c.path))), []byte(data), 0o644); err != nil {
+		if err := root.WriteFile(filepath.FromSlash(sideFile(c.path)), []byte(data), 0o644); err != nil {
 			return err
 		}
 	}
@@ -122,19 +128,23 @@ func (w *worktree) lay(ctx context.Context, m merged) error {
 
 // unresolved lists the paths of a conflict that still hold markers or have the
 // other side beside them.
-func (w *worktree) unresolved(m merged) ([]string, error) {
-	var left []string
+func (w *worktree) unresolved(m merged) (left []string, err error) {
+	root, err := os.OpenRoot(w.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
 	for _, c := range m.conflicts {
-		path := filepath.Join(w.path, filepath.FromSlash(c.path))
-		if _, err := os.Lstat(sideFile(path)); err == nil {
+		path := filepath.FromSlash(c.path)
+		if _, err := root.Lstat(sideFile(path)); err == nil {
 			left = append(left, c.path)
 			continue
 		}
-		info, err := os.Lstat(path)
+		info, err := root.Lstat(path)
 		if err != nil || !info.Mode().IsRegular() {
 			continue // resolved by removing or replacing it
 		}
-		data, err := os.ReadFile(path)
+		data, err := root.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

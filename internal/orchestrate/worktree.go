@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -104,8 +105,25 @@ func (r *repository) lock(ctx context.Context) (unlock func() error, err error) 
 
 // work is the directory of the worktree that corresponds to the user's.
 func (w *worktree) work() (string, error) {
+	root, err := os.OpenRoot(w.path)
+	if err != nil {
+		return "", err
+	}
+	err = root.MkdirAll(filepath.FromSlash(cmp.Or(w.repo.Prefix, ".")), 0o755) // it may hold only ignored files
+	if err = errors.Join(err, root.Close()); err != nil {
+		return "", err
+	}
 	dir := filepath.Join(w.path, filepath.FromSlash(w.repo.Prefix))
-	return dir, os.MkdirAll(dir, 0o755) // it may hold only ignored files
+	top, err1 := filepath.EvalSymlinks(w.path)
+	at, err2 := filepath.EvalSymlinks(dir)
+	if err := errors.Join(err1, err2); err != nil {
+		return "", err
+	}
+	if at != filepath.Join(top, filepath.FromSlash(w.repo.Prefix)) {
+		// Another part made a link of it: the guard would stand elsewhere.
+		return "", &bridge.Error{Code: bridge.CodeDenied, Message: "an earlier part has made " + w.repo.Prefix + " a link", Remedy: "start the task anew without that part"}
+	}
+	return dir, nil
 }
 
 // commit makes one commit of what was done in the worktree, whatever was
@@ -139,7 +157,7 @@ func (w *worktree) commit(ctx context.Context, message string, parents ...string
 // files in the worktree that a task may have changed.
 func (w *worktree) remove(ctx context.Context) error {
 	err := errors.Join(removeAll(w.path), git.RemoveIndex(w.index))
-	if w.gitDir == "" || filepath.Dir(w.gitDir) != filepath.Join(w.repo.Common, "worktrees") {
+	if w.gitDir == "" {
 		return err
 	}
 	unlock, lockErr := w.repo.lock(context.WithoutCancel(ctx))
