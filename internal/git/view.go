@@ -114,15 +114,18 @@ func RemoveIndex(name string) error {
 // CopyFile copies an index with its time: git takes files that are as new as
 // their index for possibly changed.
 func CopyFile(from, to string) (err error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return &fs.PathError{Op: "copy", Path: from, Err: errors.New("it is no file")}
+	}
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
