@@ -17,7 +17,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
-	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -57,11 +56,10 @@ func (s *Sidecar) Close(ctx context.Context) error {
 
 // Serve does one work order; see abp.Serve.
 func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir string) error {
-	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger}
+	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger, Environ: s.base.Environ}
 	if s.base.Config != nil {
 		o.MaxInline = s.base.Config.ABP.MaxInlineOutputBytes
 	}
-	o.Git, _ = program.Find("git", s.base.Environ) // without it there is no verification
 	return abp.Serve(ctx, s, in, out, o)
 }
 

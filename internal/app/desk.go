@@ -10,6 +10,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
@@ -147,7 +148,7 @@ func (b *Bridge) openDesk(o Serving, gate func(dir string) (bridge.Gate, error),
 		}
 		d.mu.Unlock()
 		return workspace.Open(ctx, dir, workspace.Options{Guard: g, Journal: c.Path("patches"), Ripgrep: rg, Servers: servers(c), Tasks: c.Tasks,
-			Env: task.PlainEnviron(b.opts.Environ), Editor: ed,
+			Env: git.SafeEnviron(task.PlainEnviron(b.opts.Environ)), Editor: ed,
 			Trees: func() (*supervise.Tree, error) { return supervise.NewTree(b.opts.records(), b.opts.Self) }})
 	})
 	return d

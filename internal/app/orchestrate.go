@@ -11,6 +11,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
 // Orchestrating says for whom a task is done in parts.
@@ -30,8 +31,29 @@ func (b *Bridge) Orchestration(o Orchestrating, with orchestrate.Options) orches
 	c := b.opts.Config
 	with.Home, with.Dir = c.Home, o.Workspace
 	with.Environ, with.Logger, with.MaxRetries = slices.Clone(b.opts.Environ), b.opts.Logger, c.MaxRetries
-	with.Open = b.opener(o)
+	with.Open, with.Admit = b.opener(o), b.admit(o)
 	return with
+}
+
+// admit asks the guard of the user's own workspace about work that is about to
+// be written there, as about a patch. What a part did in its worktree was
+// judged call by call; what the programs did that it ran was not.
+func (b *Bridge) admit(o Orchestrating) func(ctx context.Context, files []string, diff string) error {
+	return func(ctx context.Context, files []string, diff string) error {
+		gate, err := b.Gate(Guarding{Workspace: o.Workspace, Door: o.Door, Caller: "Copilot, for the whole task,", Asker: o.Asker, Defaults: o.Defaults})
+		if err != nil {
+			return err
+		}
+		paths := make([]any, len(files))
+		for i, f := range files {
+			paths[i] = f
+		}
+		call := bridge.ToolCall{Name: workspace.ToolPatch, Args: map[string]any{"paths": paths, "dryRun": false}}
+		if d := gate.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
+			return &bridge.Error{Code: bridge.CodeDenied, Message: "your policy does not allow it: " + d.Reason}
+		}
+		return nil
+	}
 }
 
 // RoomFor sees to it that so many turns can run at a time.

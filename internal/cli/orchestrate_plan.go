@@ -22,11 +22,7 @@ import (
 func (p *program) readPlan(name string) (orchestrate.TaskPlan, error) {
 	in := p.env.Stdin
 	if name != "-" {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(p.env.Dir, path)
-		}
-		f, err := os.Open(path)
+		f, err := p.openPlan(name)
 		if err != nil {
 			return orchestrate.TaskPlan{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read the plan " + name, Cause: pathCause(err), Remedy: "name an existing file"}
 		}
@@ -45,6 +41,25 @@ func (p *program) readPlan(name string) (orchestrate.TaskPlan, error) {
 		return plan, &e
 	}
 	return plan, nil
+}
+
+// openPlan opens a plan. One that is named below the current directory must be
+// there: a link of the workspace does not lead out of it.
+func (p *program) openPlan(name string) (*os.File, error) {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.env.Dir, path)
+	}
+	rel, err := filepath.Rel(p.env.Dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return os.Open(path)
+	}
+	root, err := os.OpenRoot(p.env.Dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(rel)
+	return f, errors.Join(err, root.Close())
 }
 
 func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOptions) error {

@@ -32,10 +32,14 @@ func TestOrchestrateUsage(t *testing.T) {
 		{"orchestrate - --plan -", "not both"},
 		{"orchestrate --plan nonesuch", "cannot read the plan nonesuch: no such file"},
 		{"orchestrate --plan broken.json", "broken.json: the plan has no tasks|correct the plan"},
+		{"orchestrate --plan linked.json", "cannot read the plan linked.json: |escapes"},
 		{"orchestrate x --cwd nonesuch", "nonesuch does not exist"},
 	} {
 		w := newWorld(t)
 		if err := os.WriteFile(filepath.Join(w.Dir, "broken.json"), []byte(`{"tasks":[]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(t.TempDir(), "private"), filepath.Join(w.Dir, "linked.json")); err != nil {
 			t.Fatal(err)
 		}
 		if code := w.run(strings.Fields(tt.args)...); code != 2 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // change is one path that differs between two trees.
@@ -22,11 +23,12 @@ type change struct {
 const (
 	modeGitlink = "160000"
 	modeProgram = "100755"
+	modeLink    = "120000"
 )
 
 // diff lists what differs between two commits or trees.
 func (r *repository) diff(ctx context.Context, from, to string) ([]change, error) {
-	out, _, err := r.git.run(ctx, r.at("diff-tree", "-r", "-z", "--raw", "--no-renames", from, to))
+	out, _, err := r.Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, to}})
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +49,16 @@ func parseDiff(out string) ([]change, error) {
 	return changes, nil
 }
 
-// delivery brings a tree into the user's working tree.
+// delivery brings a tree into the user's working tree. It reaches that tree
+// through root only, and never through a link in it.
 type delivery struct {
 	repo *repository
 	run  string
 	// begin is called with what is about to be written, before it is.
 	begin func(onto, target string) error
+	// admit is asked whether files may be written, or nil.
+	admit func(ctx context.Context, files []string, diff string) error
+	root  *os.Root
 }
 
 // errMoved says that the user's files changed under our hands.
@@ -62,29 +68,46 @@ var errMoved = errors.New("files changed while they were being written")
 // meanwhile.
 const rounds = 5
 
+// unfit is work that is not written to the user's files.
+type unfit struct {
+	paths []string
+	why   string
+}
+
 // deliver adds what target has made of base to the user's working tree, beside
 // whatever the user has made of it. It changes files only: not the index, no
-// commit. If both have changed the same place nothing is written and the
-// conflicting paths are returned. After a failure or a crash in the middle,
-// deliver with the arguments of the last begin goes on.
-func (d *delivery) deliver(ctx context.Context, base, target string) (files, conflicts []string, err error) {
+// commit. If both have changed the same place, or the work changes what it may
+// not, nothing is written and the paths are returned. After a failure or a
+// crash in the middle, deliver with the arguments of the last begin goes on.
+func (d *delivery) deliver(ctx context.Context, base, target string) (files []string, held *unfit, err error) {
 	// Another run of ours in the same tree would look like a user in a hurry.
 	unlock, err := d.repo.lock(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if d.root, err = os.OpenRoot(d.repo.Top); err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, d.root.Close()) }()
 	for range rounds {
-		files, conflicts, err = d.round(ctx, base, target)
+		files, held, err = d.round(ctx, base, target)
 		if !errors.Is(err, errMoved) {
-			return files, conflicts, err
+			return files, held, err
 		}
 	}
 	return nil, nil, &bridge.Error{Code: bridge.CodeConflict, Message: "the files keep changing while the work is merged into them", Cause: err,
 		Remedy: "stop what changes them, then go on with `copilot-bridge orchestrate --resume " + d.run + "`"}
 }
 
-func (d *delivery) round(ctx context.Context, base, target string) (files, conflicts []string, err error) {
+// landing is a set of changes that is ready to be written.
+type landing struct {
+	changes []change
+	stage   string // the new contents
+	before  map[string]fs.FileInfo
+}
+
+func (d *delivery) round(ctx context.Context, base, target string) (files []string, held *unfit, err error) {
 	r := d.repo
 	if err := d.tidy(ctx, base, target); err != nil {
 		return nil, nil, err
@@ -98,20 +121,22 @@ func (d *delivery) round(ctx context.Context, base, target string) (files, confl
 		return nil, nil, err
 	}
 	m, err := r.mergeTrees(ctx, base, onto, wanted)
-	if err != nil || len(m.conflicts) > 0 {
-		return nil, m.paths(), err
-	}
-	changes, err := r.diff(ctx, onto, m.tree)
 	if err != nil {
 		return nil, nil, err
 	}
-	before := map[string]fs.FileInfo{}
-	for _, c := range changes {
-		info, err := look(d.path(c.path))
-		if err != nil {
-			return nil, nil, err
-		}
-		before[c.path] = info
+	if len(m.conflicts) > 0 {
+		return nil, &unfit{m.paths(), "you have changed the same places meanwhile"}, nil
+	}
+	l := landing{before: map[string]fs.FileInfo{}}
+	if l.changes, err = r.diff(ctx, onto, m.tree); err != nil {
+		return nil, nil, err
+	}
+	if l.stage, err = os.MkdirTemp(r.scratch, "stage-*"); err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, removeAll(l.stage)) }()
+	if held, err = d.examine(ctx, l, onto, m.tree); err != nil || held != nil {
+		return nil, held, err
 	}
 	// Only now that the files' times are known can a change be told.
 	if again, err := r.snapshot(ctx); err != nil || again != onto {
@@ -128,21 +153,123 @@ func (d *delivery) round(ctx context.Context, base, target string) (files, confl
 	if err := d.begin(ontoCommit, newTarget); err != nil {
 		return nil, nil, err
 	}
-	if err := d.write(ctx, m.tree, changes, before); err != nil {
+	if err := d.write(l); err != nil {
 		return nil, nil, err
 	}
 	files, err = r.changed(ctx, onto, m.tree)
 	return files, nil, err
 }
 
-func (d *delivery) path(name string) string {
-	return filepath.Join(d.repo.top, filepath.FromSlash(name))
+// examine makes the new contents ready and finds all that speaks against
+// writing them, before anything is written.
+func (d *delivery) examine(ctx context.Context, l landing, onto, tree string) (*unfit, error) {
+	if held := reserved(l.changes); held != nil {
+		return held, nil
+	}
+	if err := d.checkOut(ctx, tree, l.changes, l.stage); err != nil {
+		return nil, err
+	}
+	if held := stray(l); held != nil {
+		return held, nil
+	}
+	deleted := map[string]bool{}
+	for _, c := range l.changes {
+		deleted[c.path] = c.status == 'D'
+	}
+	for _, c := range l.changes {
+		if err := d.survey(l, c, deleted); err != nil {
+			return nil, err
+		}
+	}
+	if d.admit == nil || len(l.changes) == 0 {
+		return nil, nil
+	}
+	return d.askLeave(ctx, onto, tree)
 }
 
-// temporary is the name under which a file is written before it is moved into
-// place. One a directory is enough, and a later run of ours finds it again.
-func (d *delivery) temporary(path string) string {
-	return filepath.Join(filepath.Dir(path), ".copilot-bridge-"+d.run+".tmp")
+// askLeave asks about the files, with the whole difference for whoever decides.
+func (d *delivery) askLeave(ctx context.Context, onto, tree string) (*unfit, error) {
+	files, err := d.repo.changed(ctx, onto, tree)
+	if err != nil {
+		return nil, err
+	}
+	diff, _, err := d.repo.Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", onto, tree}})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.admit(ctx, files, diff); err != nil {
+		if bridge.CodeOf(err) != bridge.CodeDenied {
+			return nil, err
+		}
+		return &unfit{files, err.Error()}, nil
+	}
+	return nil, nil
+}
+
+// reserved finds changes to what decides about agents or belongs to git. No
+// work of theirs changes it, whatever the user's policy says.
+func reserved(changes []change) *unfit {
+	var found []string
+	for _, c := range changes {
+		if isReserved(c.path) {
+			found = append(found, c.path)
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return &unfit{found, "it changes files that only you may change"}
+}
+
+// isReserved also knows the short names of Windows.
+func isReserved(path string) bool {
+	for name := range strings.SplitSeq(strings.ToLower(path), "/") {
+		switch name = strings.TrimRight(name, ". "); {
+		case name == ".git", name == ".agent-policy.yaml", name == ".agent-policy.yml", strings.HasPrefix(name, "git~"), strings.HasPrefix(name, "agent-~"):
+			return true
+		}
+	}
+	return false
+}
+
+// stray finds links that lead out of the working tree, or to what is reserved.
+func stray(l landing) *unfit {
+	var found []string
+	for _, c := range l.changes {
+		if c.status == 'D' || c.mode != modeLink {
+			continue
+		}
+		target, err := os.Readlink(l.file(c))
+		if err == nil && leadsOut(c.path, target) {
+			found = append(found, c.path)
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return &unfit{found, "it makes links that lead out of your working tree"}
+}
+
+// leadsOut judges a link by its text: up and then down is fine as long as it
+// stays inside. Up again after down may cross another link, so it is refused.
+func leadsOut(path, target string) bool {
+	target = filepath.ToSlash(target)
+	if filepath.IsAbs(target) || strings.HasPrefix(target, "/") || filepath.VolumeName(target) != "" {
+		return true
+	}
+	depth, down := strings.Count(path, "/"), false
+	for part := range strings.SplitSeq(target, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if depth--; down || depth < 0 {
+				return true
+			}
+		default:
+			down = true
+		}
+	}
+	return isReserved(target)
 }
 
 // tidy removes what a killed delivery left behind.
@@ -152,14 +279,24 @@ func (d *delivery) tidy(ctx context.Context, base, target string) error {
 		return err
 	}
 	for _, c := range changes {
-		if err := os.Remove(d.temporary(d.path(c.path))); err != nil && !gone(err) {
+		dir, _, err := d.parent(c.path, false)
+		if err != nil {
+			if isAbsent(err) {
+				continue
+			}
+			return err
+		}
+		if err := errors.Join(removeFile(dir, d.temporary()), dir.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func gone(err error) bool {
-	// A parent that is a file now has no entries either.
-	return errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "not a directory")
+// removeFile removes a file that need not exist.
+func removeFile(dir *os.Root, name string) error {
+	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

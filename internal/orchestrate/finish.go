@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // merge puts the works of the tasks together and brings them to the user.
@@ -51,7 +52,7 @@ func (r *running) mergeBranch(ctx context.Context, result *Result, head string) 
 	if out.Files, err = r.repo.changed(ctx, m.Base, head); err != nil {
 		return err
 	}
-	if err := r.repo.keep(ctx, "refs/heads/"+out.Branch, head); err != nil {
+	if err := r.repo.SetRef(ctx, "refs/heads/"+out.Branch, head); err != nil {
 		return err
 	}
 	result.Merge, result.Files = out, out.Files
@@ -63,15 +64,15 @@ func (r *running) mergeBranch(ctx context.Context, result *Result, head string) 
 func (r *running) mergeTree(ctx context.Context, result *Result, base, head string) error {
 	m := r.journal.meta
 	out := &Merge{Mode: MergeTree, Base: base, Whole: head}
-	if err := r.repo.keep(ctx, keptRef(m.ID, "whole"), head); err != nil {
+	if err := r.repo.SetRef(ctx, keptRef(m.ID, "whole"), head); err != nil {
 		return err
 	}
-	files, conflicts, err := r.delivery(ctx, out).deliver(ctx, base, head)
+	files, held, err := r.delivery(ctx, out).deliver(ctx, base, head)
 	if err != nil {
 		return err
 	}
-	if len(conflicts) > 0 {
-		return r.leaveOnBranch(ctx, result, head, conflicts)
+	if held != nil {
+		return r.leaveOnBranch(ctx, result, head, held)
 	}
 	return r.merged(ctx, result, out, files)
 }
@@ -91,9 +92,9 @@ func (r *running) merged(ctx context.Context, result *Result, out *Merge, files 
 
 func (r *running) delivery(ctx context.Context, out *Merge) *delivery {
 	id := r.journal.meta.ID
-	return &delivery{repo: r.repo, run: id, begin: func(onto, target string) error {
+	return &delivery{repo: r.repo, run: id, admit: r.opts.Admit, begin: func(onto, target string) error {
 		for name, commit := range map[string]string{"before": onto, "target": target} {
-			if err := r.repo.keep(ctx, keptRef(id, name), commit); err != nil {
+			if err := r.repo.SetRef(ctx, keptRef(id, name), commit); err != nil {
 				return err
 			}
 		}
@@ -102,16 +103,15 @@ func (r *running) delivery(ctx context.Context, out *Merge) *delivery {
 	}}
 }
 
-// leaveOnBranch is for work that does not fit with what the user did in the
-// meantime.
-func (r *running) leaveOnBranch(ctx context.Context, result *Result, head string, conflicts []string) error {
+// leaveOnBranch is for work that is not written to the user's files.
+func (r *running) leaveOnBranch(ctx context.Context, result *Result, head string, held *unfit) error {
 	branch := resultBranch(r.journal.meta.ID)
-	if err := r.repo.keep(ctx, "refs/heads/"+branch, head); err != nil {
+	if err := r.repo.SetRef(ctx, "refs/heads/"+branch, head); err != nil {
 		return err
 	}
 	result.Kept = append(result.Kept, branch)
-	return r.emit(Event{Type: Conflicted, Conflict: &Conflict{Paths: conflicts, Ours: "your working tree", Theirs: branch,
-		Message: "you have changed the same places meanwhile, so nothing was written to your files; the work is on the branch " + branch}})
+	return r.emit(Event{Type: Conflicted, Conflict: &Conflict{Paths: held.paths, Ours: "your working tree", Theirs: branch,
+		Message: held.why + ", so nothing was written to your files; the work is on the branch " + branch}})
 }
 
 // finishMerge goes on with a merge in which an earlier sitting was killed.
@@ -121,13 +121,13 @@ func (r *running) finishMerge(ctx context.Context) error {
 		return nil
 	}
 	out := &Merge{Mode: MergeTree, Base: p.Onto, Whole: p.Whole}
-	files, conflicts, err := r.delivery(ctx, out).deliver(ctx, p.Onto, p.Target)
+	files, held, err := r.delivery(ctx, out).deliver(ctx, p.Onto, p.Target)
 	if err != nil {
 		return err
 	}
-	if len(conflicts) > 0 {
+	if held != nil {
 		return &bridge.Error{Code: bridge.CodeConflict, Remedy: "undo your changes there, then resume again; the whole work is at " + keptRef(r.journal.meta.ID, "whole"),
-			Message: "a merge was interrupted, and these files were changed since: " + strings.Join(conflicts, ", ")}
+			Message: "a merge was interrupted and cannot go on: " + held.why + " (" + strings.Join(held.paths, ", ") + ")"}
 	}
 	r.past.pending, r.past.merged = nil, out
 	return r.merged(ctx, nil, out, files)
@@ -148,7 +148,7 @@ func (r *running) cleanUp(ctx context.Context, result Result) error {
 	id := r.journal.meta.ID
 	keep := append(slices.Clone(result.Kept), resultBranch(id))
 	var gone []string
-	branches, err := r.repo.refs(ctx, "refs/heads/"+branchPrefix(id))
+	branches, err := r.repo.Refs(ctx, "refs/heads/"+branchPrefix(id))
 	if err != nil {
 		return err
 	}
@@ -162,14 +162,14 @@ func (r *running) cleanUp(ctx context.Context, result Result) error {
 		// to see it among their branches.
 		for _, t := range result.Tasks {
 			if t.Work != "" {
-				if err := r.repo.keep(ctx, keptRef(id, "task-"+slug(t.ID)), t.Work); err != nil {
+				if err := r.repo.SetRef(ctx, keptRef(id, "task-"+slug(t.ID)), t.Work); err != nil {
 					return err
 				}
 			}
 		}
-		return r.repo.forget(ctx, gone...)
+		return r.repo.DeleteRefs(ctx, gone...)
 	}
-	others, err := r.repo.refs(ctx, keptRef(id, ""))
+	others, err := r.repo.Refs(ctx, keptRef(id, ""))
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (r *running) cleanUp(ctx context.Context, result Result) error {
 			gone = append(gone, ref)
 		}
 	}
-	return r.repo.forget(ctx, gone...)
+	return r.repo.DeleteRefs(ctx, gone...)
 }
 
 // wasDirty says whether the user had uncommitted work when the run's was
@@ -191,7 +191,7 @@ func (r *running) wasDirty(ctx context.Context, result Result) (bool, error) {
 	if result.Merge == nil || result.Merge.Onto == "" {
 		return false, nil
 	}
-	head, err := r.repo.head(ctx)
+	head, err := r.repo.Head(ctx)
 	if err != nil || head == "" {
 		return true, err
 	}
@@ -199,9 +199,7 @@ func (r *running) wasDirty(ctx context.Context, result Result) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	c := r.repo.at("rev-parse", "--quiet", "--verify", result.Merge.Onto+"^{tree}")
-	c.exitsOK = []int{1, 128}
-	b, _, err := r.repo.git.run(ctx, c)
+	b, _, err := r.repo.Run(ctx, git.Call{Args: []string{"rev-parse", "--quiet", "--verify", result.Merge.Onto + "^{tree}"}, OK: []int{1, 128}})
 	return a != strings.TrimSpace(b), err
 }
 

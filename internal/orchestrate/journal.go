@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,8 +81,8 @@ func openJournal(ctx context.Context, home, id string) (*journal, *replay, error
 	if j.meta, err = readMeta(j.dir); err != nil {
 		return nil, nil, errors.Join(err, j.close())
 	}
-	data, err := os.ReadFile(filepath.Join(j.dir, "events.jsonl"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	data, err := readEvents(j.dir)
+	if err != nil {
 		return nil, nil, errors.Join(err, j.close())
 	}
 	r, whole, err := replayEvents(data)
@@ -96,6 +97,27 @@ func openJournal(ctx context.Context, home, id string) (*journal, *replay, error
 		return nil, nil, errors.Join(err, j.close())
 	}
 	return j, r, nil
+}
+
+// maxEvents bounds the events of a run that is resumed.
+const maxEvents = 256 << 20
+
+func readEvents(dir string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(dir, "events.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxEvents+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if len(data) > maxEvents {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the journal of the run is larger than anything we write", Remedy: "start the task anew"}
+	}
+	return data, nil
 }
 
 func lockJournal(ctx context.Context, dir string) (*journal, error) {

@@ -2,12 +2,14 @@ package orchestrate
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // merged is what came of putting two commits together.
@@ -35,9 +37,7 @@ func (m merged) paths() []string {
 
 // mergeCommits merges without touching any working tree.
 func (r *repository) mergeCommits(ctx context.Context, ours, theirs string) (merged, error) {
-	c := r.at("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs)
-	c.exitsOK = []int{1}
-	out, code, err := r.git.run(ctx, c)
+	out, code, err := r.Run(ctx, git.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs}, OK: []int{1}})
 	if err != nil {
 		return merged{}, err
 	}
@@ -98,23 +98,28 @@ func sideFile(path string) string { return path + ".OTHER-SIDE" }
 
 // lay puts into a worktree, which holds the tree of a conflicting merge, what
 // the tree cannot: the other side of files without markers.
-func (w *worktree) lay(ctx context.Context, m merged) error {
+func (w *worktree) lay(ctx context.Context, m merged) (err error) {
+	root, err := os.OpenRoot(w.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
 	for _, c := range m.conflicts {
 		if c.theirs == "" || c.ours == "" {
 			continue // one side deleted it; the other is in the tree
 		}
-		blob, code, err := w.repo.git.run(ctx, call{dir: w.path, args: []string{"rev-parse", "--quiet", "--verify", m.tree + ":" + c.path}, exitsOK: []int{1, 128}})
+		blob, code, err := w.repo.Run(ctx, git.Call{Args: []string{"rev-parse", "--quiet", "--verify", m.tree + ":" + c.path}, OK: []int{1, 128}})
 		if err != nil {
 			return err
 		}
 		if code != 0 || strings.TrimSpace(blob) != c.ours {
 			continue // it has markers, or was moved aside by git
 		}
-		data, _, err := w.repo.git.run(ctx, call{dir: w.path, args: []string{"cat-file", "blob", c.theirs}})
+		data, _, err := w.repo.Run(ctx, git.Call{Args: []string{"cat-file", "blob", c.theirs}})
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(w.path, filepath.FromSlash(sideFile(c.path))), []byte(data), 0o644); err != nil {
+		if err := root.WriteFile(filepath.FromSlash(sideFile(c.path)), []byte(data), 0o644); err != nil {
 			return err
 		}
 	}
@@ -123,19 +128,23 @@ func (w *worktree) lay(ctx context.Context, m merged) error {
 
 // unresolved lists the paths of a conflict that still hold markers or have the
 // other side beside them.
-func (w *worktree) unresolved(m merged) ([]string, error) {
-	var left []string
+func (w *worktree) unresolved(m merged) (left []string, err error) {
+	root, err := os.OpenRoot(w.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
 	for _, c := range m.conflicts {
-		path := filepath.Join(w.path, filepath.FromSlash(c.path))
-		if _, err := os.Lstat(sideFile(path)); err == nil {
+		path := filepath.FromSlash(c.path)
+		if _, err := root.Lstat(sideFile(path)); err == nil {
 			left = append(left, c.path)
 			continue
 		}
-		info, err := os.Lstat(path)
+		info, err := root.Lstat(path)
 		if err != nil || !info.Mode().IsRegular() {
 			continue // resolved by removing or replacing it
 		}
-		data, err := os.ReadFile(path)
+		data, err := root.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
@@ -41,7 +42,11 @@ type Options struct {
 	TaskTimeout, Timeout time.Duration
 	MaxRetries           int
 	Environ              []string // for git
-	Open                 Opener
+	// Admit is asked before the work is written to the user's files: their
+	// names, relative to Dir, and the difference.
+	// CodeDenied leaves the work on a branch. nil asks nobody.
+	Admit func(ctx context.Context, files []string, diff string) error
+	Open  Opener
 	// Watch hears of every event, one at a time. It must not block for long.
 	Watch  func(Event)
 	Logger *slog.Logger

@@ -36,11 +36,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	r := &running{opts: o, past: &replay{done: map[string]TaskResult{}}}
 	scratch := filepath.Join(RunsDir(o.Home), meta.ID)
 	if err := r.settle(ctx, &meta, scratch); err != nil {
-		return Result{}, err
+		return Result{}, errors.Join(err, r.closeRepository())
 	}
 	j, err := createJournal(ctx, o.Home, meta)
 	if err != nil {
-		return Result{}, err
+		return Result{}, errors.Join(err, r.closeRepository())
 	}
 	r.journal = j
 	return r.sitting(ctx)
@@ -71,9 +71,16 @@ func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	}
 	r := &running{opts: o.withDefaults(), journal: j, past: past, conflicts: past.conflicts}
 	if err := r.settle(ctx, &meta, j.dir); err != nil {
-		return Result{}, errors.Join(err, j.close())
+		return Result{}, errors.Join(err, r.closeRepository(), j.close())
 	}
 	return r.sitting(ctx)
+}
+
+func (r *running) closeRepository() error {
+	if r.repo == nil {
+		return nil
+	}
+	return r.repo.Close()
 }
 
 // settle decides where tasks work and, in a new run, on what they build.
@@ -81,7 +88,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	if m.Isolation == IsolationShared {
 		return nil
 	}
-	repo, err := openRepository(ctx, newGit(r.opts.Environ, scratch), m.Dir)
+	repo, err := openRepository(ctx, r.opts.Environ, scratch, m.Dir)
 	if err != nil {
 		code := bridge.CodeOf(err)
 		if m.Isolation == "" && (code == bridge.CodeNotFound || code == bridge.CodeUnavailable || code == bridge.CodeUnsupported) {
@@ -107,7 +114,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 
 // sitting does all that is left to do, and closes the journal.
 func (r *running) sitting(ctx context.Context) (result Result, err error) {
-	defer func() { err = errors.Join(err, r.journal.close()) }()
+	defer func() { err = errors.Join(err, r.closeRepository(), r.journal.close()) }()
 	m := r.journal.meta
 	result = Result{Run: m.ID, Tasks: []TaskResult{}, Files: []string{}, CriticalPath: []string{}}
 	if r.past.outcome != nil && r.past.outcome.Success {
@@ -127,11 +134,18 @@ func (r *running) sitting(ctx context.Context) (result Result, err error) {
 			return result, err
 		}
 	}
+	if r.repo != nil {
+		for _, text := range r.repo.Warnings {
+			if err := r.emit(Event{Type: Noticed, Text: text}); err != nil {
+				return result, err
+			}
+		}
+	}
 	r.prepare()
 	// What was begun before is brought to its end first.
 	if r.repo != nil {
 		// Not before the run is on record: nobody would find it otherwise.
-		if err := r.repo.keep(ctx, keptRef(m.ID, "base"), m.Base); err != nil {
+		if err := r.repo.SetRef(ctx, keptRef(m.ID, "base"), m.Base); err != nil {
 			return result, err
 		}
 		if err := errors.Join(r.repo.sweep(ctx, r.worktrees()), clearScratch(r.journal.dir)); err != nil {

@@ -180,7 +180,7 @@ func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func
 		}
 		return "", err
 	}
-	if err := t.repo.keep(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
+	if err := t.repo.SetRef(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
 		return "", err
 	}
 	t.joins[key], t.names[j.Commit] = j, label

@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // branchOf is where the work of a task is kept. Ids may hold what branch names
@@ -41,7 +43,8 @@ func slug(id string) string {
 type worktree struct {
 	repo   *repository
 	path   string
-	gitDir string // the worktree's, as git made it: see commit
+	gitDir string // as git made it: a task may change what says so in the worktree
+	index  string // ours: a task may change the worktree's own
 	base   string
 	branch string // "" for none
 }
@@ -56,14 +59,11 @@ func (r *repository) addWorktree(ctx context.Context, dir, name, branch, commit 
 	if err != nil {
 		return nil, err
 	}
-	w := &worktree{repo: r, path: path, base: commit, branch: branch}
+	w := &worktree{repo: r, path: path, index: filepath.Join(r.scratch, "index-"+filepath.Base(path)), base: commit, branch: branch}
 	err = w.register(ctx)
 	if err == nil {
-		w.gitDir, err = r.git.line(ctx, call{dir: path, args: []string{"rev-parse", "--path-format=absolute", "--git-dir"}})
-	}
-	if err == nil {
 		// Apart from the above, so that several can be filled at a time.
-		_, _, err = r.git.run(ctx, call{dir: path, gitDir: w.gitDir, args: []string{"reset", "--hard", "--quiet"}})
+		err = w.fill(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.remove(ctx))
@@ -79,18 +79,21 @@ func (w *worktree) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"worktree", "add", "--quiet", "--force", "--no-checkout"}
-	if w.branch != "" {
-		args = append(args, "-B", w.branch)
-	} else {
-		args = append(args, "--detach")
-	}
 	for range 3 {
-		if _, _, err = w.repo.git.run(ctx, w.repo.at(append(args, w.path, w.base)...)); err == nil || ctx.Err() != nil {
+		if w.gitDir, err = w.repo.AddWorktree(ctx, w.path, w.branch, w.base); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
 	return errors.Join(err, unlock())
+}
+
+// fill writes the files, and gives the worktree an index for whoever uses git
+// there.
+func (w *worktree) fill(ctx context.Context) error {
+	if _, _, err := w.repo.Run(ctx, git.Call{Tree: w.path, Index: w.index, Args: []string{"read-tree", "--reset", "-u", w.base}}); err != nil {
+		return err
+	}
+	return git.CopyFile(w.index, filepath.Join(w.gitDir, "index"))
 }
 
 // lock excludes other processes of ours from the list of worktrees.
@@ -102,26 +105,32 @@ func (r *repository) lock(ctx context.Context) (unlock func() error, err error) 
 
 // work is the directory of the worktree that corresponds to the user's.
 func (w *worktree) work() (string, error) {
-	dir := filepath.Join(w.path, filepath.FromSlash(w.repo.prefix))
-	return dir, os.MkdirAll(dir, 0o755) // it may hold only ignored files
-}
-
-// tree returns the present state of the worktree. git is told where its
-// directory is, since a task may have changed what says so in the worktree.
-func (w *worktree) tree(ctx context.Context) (string, error) {
-	c := call{dir: w.path, gitDir: w.gitDir, args: []string{"add", "--all", "--", ":/"}}
-	if _, _, err := w.repo.git.run(ctx, c); err != nil {
+	root, err := os.OpenRoot(w.path)
+	if err != nil {
 		return "", err
 	}
-	c.args = []string{"write-tree"}
-	return w.repo.git.line(ctx, c)
+	err = root.MkdirAll(filepath.FromSlash(cmp.Or(w.repo.Prefix, ".")), 0o755) // it may hold only ignored files
+	if err = errors.Join(err, root.Close()); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(w.path, filepath.FromSlash(w.repo.Prefix))
+	top, err1 := filepath.EvalSymlinks(w.path)
+	at, err2 := filepath.EvalSymlinks(dir)
+	if err := errors.Join(err1, err2); err != nil {
+		return "", err
+	}
+	if at != filepath.Join(top, filepath.FromSlash(w.repo.Prefix)) {
+		// Another part made a link of it: the guard would stand elsewhere.
+		return "", &bridge.Error{Code: bridge.CodeDenied, Message: "an earlier part has made " + w.repo.Prefix + " a link", Remedy: "start the task anew without that part"}
+	}
+	return dir, nil
 }
 
 // commit makes one commit of what was done in the worktree, whatever was
 // committed there meanwhile, and puts it on the branch. Without changes it is
 // the base.
 func (w *worktree) commit(ctx context.Context, message string, parents ...string) (string, error) {
-	tree, err := w.tree(ctx)
+	tree, err := w.repo.WriteTree(ctx, w.path, w.index)
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +148,7 @@ func (w *worktree) commit(ctx context.Context, message string, parents ...string
 		}
 	}
 	if w.branch != "" {
-		err = w.repo.keep(ctx, "refs/heads/"+w.branch, commit)
+		err = w.repo.SetRef(ctx, "refs/heads/"+w.branch, commit)
 	}
 	return commit, err
 }
@@ -147,8 +156,8 @@ func (w *worktree) commit(ctx context.Context, message string, parents ...string
 // remove deletes the worktree; its commits stay. git's own way would read
 // files in the worktree that a task may have changed.
 func (w *worktree) remove(ctx context.Context) error {
-	err := removeAll(w.path)
-	if w.gitDir == "" || filepath.Dir(w.gitDir) != filepath.Join(w.repo.common, "worktrees") {
+	err := errors.Join(removeAll(w.path), git.RemoveIndex(w.index))
+	if w.gitDir == "" {
 		return err
 	}
 	unlock, lockErr := w.repo.lock(context.WithoutCancel(ctx))
@@ -167,7 +176,7 @@ func (r *repository) sweep(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	admin := filepath.Join(r.common, "worktrees")
+	admin := filepath.Join(r.Common, "worktrees")
 	entries, err := os.ReadDir(admin)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -214,11 +223,11 @@ func (r *repository) changed(ctx context.Context, from, to string) ([]string, er
 	out := []string{}
 	for _, e := range entries {
 		name := e.path
-		if r.prefix != "" {
-			if rel, ok := strings.CutPrefix(name, r.prefix+"/"); ok {
+		if r.Prefix != "" {
+			if rel, ok := strings.CutPrefix(name, r.Prefix+"/"); ok {
 				name = rel
 			} else {
-				name = strings.Repeat("../", strings.Count(r.prefix, "/")+1) + name
+				name = strings.Repeat("../", strings.Count(r.Prefix, "/")+1) + name
 			}
 		}
 		out = append(out, name)

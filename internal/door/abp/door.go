@@ -94,9 +94,9 @@ type Options struct {
 	MaxInline int
 	// Dir is what a relative workspace root is relative to.
 	Dir string
-	// Git is the program that verifies; "" for none.
-	Git    string
-	Logger *slog.Logger
+	// Environ is for git, which verifies.
+	Environ []string
+	Logger  *slog.Logger
 	// Now replaces the clock in tests.
 	Now func() time.Time
 }

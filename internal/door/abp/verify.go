@@ -1,16 +1,16 @@
 package abp
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 const (
@@ -28,41 +28,60 @@ type verified struct {
 	ok           bool
 }
 
-// verify asks git, if the workspace is a repository: for the status and, if a
-// tracked file differs from the index, for the diff.
-func verify(ctx context.Context, git, root string) verified {
-	if git == "" || !isRepository(root) {
-		return verified{ok: true}
-	}
+// verify asks git, if the workspace is in a repository: for the status and, if
+// a tracked file differs from the index, for the diff.
+func (d *door) verify(ctx context.Context, root string) verified {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyWithin)
 	defer cancel()
-	const rest, ours = ".", ":(exclude).agent-backplane"
-	status, err := ask(ctx, git, root, "status", "--porcelain=v1", "--ignore-submodules=dirty", "--", rest, ours)
-	if err != nil {
-		return verified{}
+	v, err := d.askGit(ctx, root)
+	switch bridge.CodeOf(err) {
+	case bridge.CodeNotFound, bridge.CodeUnavailable, bridge.CodeUnsupported:
+		return verified{ok: true} // no repository, or no git for it
 	}
+	if v.ok = err == nil; !v.ok {
+		d.opts.Logger.Warn("the workspace was not verified", "error", err)
+	}
+	return v
+}
+
+func (d *door) askGit(ctx context.Context, root string) (v verified, err error) {
+	scratch, err := os.MkdirTemp("", "copilot-bridge-git-*")
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	repo, err := git.Open(ctx, git.Options{Dir: root, Environ: d.opts.Environ, Scratch: scratch})
+	if err != nil {
+		return v, err
+	}
+	for _, text := range repo.Warnings {
+		d.opts.Logger.Warn("git", "warning", text)
+	}
+	index, err := repo.CopyIndex(scratch)
+	if err != nil {
+		return v, err
+	}
+	ask := func(args ...string) (string, error) {
+		args = append(args, "--ignore-submodules=dirty", "--", ":(top,literal)"+repo.Prefix, ":(top,literal,exclude)"+path.Join(repo.Prefix, ".agent-backplane"))
+		text, _, err := repo.Run(ctx, git.Call{Index: index, Args: args})
+		return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD"), err
+	}
+	status, err := ask("status", "--porcelain=v1")
+	if err != nil {
+		return v, err
+	}
+	v.status = &status
 	diff := ""
 	for line := range strings.Lines(status) {
 		if len(line) > 1 && line[1] != ' ' && line[1] != '?' {
-			diff, err = ask(ctx, git, root, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--", rest, ours)
+			if diff, err = ask("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short"); err != nil {
+				return v, err
+			}
 			break
 		}
 	}
-	if err != nil {
-		return verified{status: &status}
-	}
-	return verified{diff: &diff, status: &status, ok: true}
-}
-
-// ask runs git. What the repository's configuration would have it run is
-// switched off.
-func ask(ctx context.Context, git, root string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, git, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"}, args...)...)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "LC_ALL=C")
-	cmd.WaitDelay = time.Second
-	text, err := cmd.Output()
-	return strings.ToValidUTF8(string(bytes.ReplaceAll(text, []byte{0}, nil)), "\uFFFD"), err
+	v.diff = &diff
+	return v, nil
 }
 
 // foresee asks git as soon as the agent has said its last word: the runtime
@@ -78,7 +97,7 @@ func (r *run) foresee(ctx context.Context, ev bridge.Event) {
 		go func() {
 			defer r.door.survive("verifying")
 			defer close(early)
-			early <- verify(ctx, r.door.opts.Git, r.plan.order.Root)
+			early <- r.door.verify(ctx, r.plan.order.Root)
 		}()
 	case bridge.ToolStarted:
 		r.forget()
@@ -102,19 +121,7 @@ func (r *run) verified(ctx context.Context) verified {
 			return v
 		}
 	}
-	return verify(ctx, r.door.opts.Git, r.plan.order.Root)
-}
-
-// isRepository looks for a repository at the root or above it.
-func isRepository(root string) bool {
-	for dir := root; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
-			return true
-		}
-		if dir == filepath.Dir(dir) {
-			return false
-		}
-	}
+	return r.door.verify(ctx, r.plan.order.Root)
 }
 
 // verification is what the receipt says of it.

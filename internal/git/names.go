@@ -1,0 +1,73 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// What follows uses the repository itself, see the package.
+
+// Head is the user's present commit, or "" before the first.
+func (r *Repository) Head(ctx context.Context) (string, error) {
+	out, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, OK: []int{1}})
+	return strings.TrimSpace(out), err
+}
+
+// SetRef puts a commit under a name, so that git does not throw it away.
+func (r *Repository) SetRef(ctx context.Context, ref, commit string) error {
+	_, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"update-ref", ref, commit}})
+	return err
+}
+
+// DeleteRefs removes names, those that do not exist too.
+func (r *Repository) DeleteRefs(ctx context.Context, refs ...string) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, ref := range refs {
+		fmt.Fprintf(&b, "delete %s\n", ref)
+	}
+	_, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"update-ref", "--stdin"}, Input: b.String()})
+	return err
+}
+
+// Refs lists the names below a prefix.
+func (r *Repository) Refs(ctx context.Context, prefix string) ([]string, error) {
+	out, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"for-each-ref", "--format=%(refname)", prefix}})
+	if out = strings.TrimRight(out, "\r\n"); err != nil || out == "" {
+		return nil, err
+	}
+	return strings.Split(out, "\n"), nil
+}
+
+// AddWorktree registers an empty directory as a worktree and returns its git
+// directory. A branch, if named, is made or moved to the commit. No file is
+// written there but .git.
+func (r *Repository) AddWorktree(ctx context.Context, dir, branch, commit string) (gitDir string, err error) {
+	args := []string{"worktree", "add", "--quiet", "--force", "--no-checkout"}
+	if branch != "" {
+		args = append(args, "-B", branch)
+	} else {
+		args = append(args, "--detach")
+	}
+	if _, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: append(args, dir, commit)}); err != nil {
+		return "", err
+	}
+	data, err := readData(filepath.Join(dir, ".git"))
+	if err != nil {
+		return "", err
+	}
+	path, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if gitDir = resolved(filepath.FromSlash(path)); !ok || !same(filepath.Dir(gitDir), filepath.Join(r.Common, "worktrees")) {
+		return "", &bridge.Error{Code: bridge.CodeInternal, Message: "git made a worktree somewhere else: " + gitDir}
+	}
+	return gitDir, nil
+}

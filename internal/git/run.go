@@ -1,0 +1,55 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
+)
+
+const (
+	// patience bounds one run of git: a checkout of a large tree takes a while.
+	patience = 10 * time.Minute
+	// maxOutput bounds what one run may write.
+	maxOutput = 256 << 20
+	// grace is how long git may take to end when it is asked to. It removes
+	// its lock files then; killed, it would leave them in the user's repository.
+	grace = 5 * time.Second
+)
+
+// errTooMuch ends a run that writes more than maxOutput.
+var errTooMuch = errors.New("the output is too large")
+
+// run runs git to its end. A code other than 0 is no error.
+func run(ctx context.Context, path string, args []string, dir string, env []string, stdin string) (stdout, stderr string, code int, err error) {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c, err := program.New(program.Place{Dir: dir, Env: env}, path, args...)
+	if err != nil {
+		return "", "", -1, err
+	}
+	out, problem := &bounded{full: cancel}, &bounded{full: cancel}
+	exit, err := c.Run(ctx, program.RunOptions{Stdin: []byte(stdin), Stdout: out, Stderr: problem, Grace: grace})
+	if err != nil {
+		return "", "", -1, err
+	}
+	return out.String(), problem.String(), exit.Code, nil
+}
+
+// bounded is a buffer that takes maxOutput bytes. More than that ends the run.
+type bounded struct {
+	bytes.Buffer
+	full context.CancelCauseFunc
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxOutput {
+		b.full(errTooMuch)
+		return len(p), nil
+	}
+	return b.Buffer.Write(p)
+}

@@ -1,0 +1,53 @@
+package git
+
+import (
+	"context"
+	"strings"
+)
+
+// WriteTree brings an index up to date with a working tree, ignored files left
+// out, and writes it as a tree. It is `git add --all` without a look into
+// submodules: that would run git there, under a configuration of their own.
+func (r *Repository) WriteTree(ctx context.Context, tree, index string) (string, error) {
+	ask := func(args ...string) ([]string, error) {
+		out, _, err := r.Run(ctx, Call{Tree: tree, Index: index, Args: args})
+		if out = strings.TrimSuffix(out, "\x00"); err != nil || out == "" {
+			return nil, err
+		}
+		return strings.Split(out, "\x00"), nil
+	}
+	changed, err := ask("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=dirty")
+	if err != nil {
+		return "", err
+	}
+	present, err := ask("ls-files", "-z", "--others", "--exclude-standard")
+	if err != nil {
+		return "", err
+	}
+	var gone []string
+	for i := 0; i+1 < len(changed); i += 2 {
+		if status, name := changed[i], changed[i+1]; status == "D" {
+			gone = append(gone, name)
+		} else {
+			present = append(present, name)
+		}
+	}
+	for i, name := range present {
+		present[i] = strings.TrimSuffix(name, "/") // a repository in the tree
+	}
+	update := func(names []string, args ...string) error {
+		if len(names) == 0 {
+			return nil
+		}
+		_, _, err := r.Run(ctx, Call{Tree: tree, Index: index, Args: append(append([]string{"update-index"}, args...), "-z", "--stdin"), Input: strings.Join(names, "\x00") + "\x00"})
+		return err
+	}
+	// Deletions first: a file may have taken the place of a directory.
+	if err := update(gone, "--force-remove"); err != nil {
+		return "", err
+	}
+	if err := update(present, "--add", "--remove", "--replace"); err != nil {
+		return "", err
+	}
+	return r.Line(ctx, Call{Tree: tree, Index: index, Args: []string{"write-tree"}})
+}
