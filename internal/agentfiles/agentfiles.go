@@ -4,9 +4,12 @@
 package agentfiles
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 // Instructions are the instruction files of a directory, in the order in which
@@ -44,9 +47,30 @@ func Find(dir string) []string {
 	return found
 }
 
+// Check is for agents that cannot be kept from loading these files: it refuses
+// to let one work in a directory that has any, unless the user trusts it.
+func Check(agent, dir string, trusted func(dir string) bool) error {
+	found := Find(dir)
+	if len(found) == 0 || trusted != nil && trusted(dir) {
+		return nil
+	}
+	what := found[0]
+	if n := len(found) - 1; n > 0 {
+		what += fmt.Sprintf(" and %d more", n)
+	}
+	return &bridge.Error{Code: bridge.CodeDenied, Message: "the " + agent + " loads files of the workspace by itself, past the policy: " + what,
+		Remedy: "use the SDK, which does not (unset ABP_COPILOT_TRANSPORT), or look at the files and trust the workspace: write an .agent-policy.yaml and run `copilot-bridge trust`"}
+}
+
 // places are dir and the directories above it up to the one with the
 // repository, or dir alone outside a repository.
 func places(dir string) []string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
 	var out []string
 	for d := dir; ; d = filepath.Dir(d) {
 		out = append(out, d)

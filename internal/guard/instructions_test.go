@@ -150,8 +150,12 @@ func TestInstructionsThatAreWithheld(t *testing.T) {
 			}
 		}},
 		"directory": {"", func(_ *testing.T, _ string, write func(path, text string)) { write("AGENTS.md/x", secret) }},
-		"device":    {"", func(t *testing.T, ws string, _ func(path, text string)) { link(t, "/dev/zero", filepath.Join(ws, "AGENTS.md")) }},
-		"loop":      {"", func(t *testing.T, ws string, _ func(path, text string)) { link(t, "AGENTS.md", filepath.Join(ws, "AGENTS.md")) }},
+		"device": {"", func(t *testing.T, ws string, _ func(path, text string)) {
+			link(t, "/dev/zero", filepath.Join(ws, "AGENTS.md"))
+		}},
+		"loop": {"", func(t *testing.T, ws string, _ func(path, text string)) {
+			link(t, "AGENTS.md", filepath.Join(ws, "AGENTS.md"))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, record := instructed(t, c.rules, ".", func(ws string, write func(path, text string)) { c.plant(t, ws, write) })

@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"internal/engine":            {"internal/bridge", "internal/sessionstore"},
 	"internal/acpwire":           {"internal/lineconn"},
 	"internal/acpwire/acpschema": {},
-	"internal/agentfiles":        {},
+	"internal/agentfiles":        {"internal/bridge"},
 	"internal/agent/acp":         {"internal/acpwire", "internal/agent/environ", "internal/agentfiles", "internal/bridge", "internal/supervise", "internal/workspace/task/group"},
 	"internal/agent/auto":        {"internal/bridge"},
 	"internal/agent/environ":     {},
