@@ -19,6 +19,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -90,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	b.Engine = engine.New(engine.Options{
 		Agent: agent, Store: Store(o.Config), Logger: o.Logger, Notice: b.Answers.Notice,
-		ProjectContext: o.Config.ProjectContext,
+		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
 			ApprovalTimeout: o.Config.Engine.ApprovalTimeout, ParkTimeout: o.Config.Facade.ToolTTL,
@@ -99,6 +100,16 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 		},
 	})
 	return b, nil
+}
+
+// maxProjectContext is what of the project's context a session is told.
+const maxProjectContext = 64 << 10
+
+// projectContext is the configured text without secrets, shortened if need be.
+func projectContext(c *config.Config) string {
+	clean, _ := redact.New(redact.Options{Secrets: c.Secrets()}).String(c.ProjectContext)
+	clean, _ = redact.Truncate(clean, maxProjectContext)
+	return clean
 }
 
 // Store is the list of sessions of a configuration.

@@ -90,6 +90,16 @@ func (p *guardParts) shared(c *config.Config) (*redact.Redactor, *audit.Log, err
 // Trust is the record of trusted policy files of a configuration.
 func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("trust.json")} }
 
+// trusts says whether the user has trusted the policy file of a workspace.
+func (b *Bridge) trusts(dir string) bool {
+	file, err := policy.LoadWorkspace(dir)
+	if err != nil || file == nil {
+		return false
+	}
+	trusted, err := Trust(b.opts.Config).Trusted(file.Path, file.Data)
+	return err == nil && trusted
+}
+
 // Guarding says for whom a guard stands.
 type Guarding struct {
 	Workspace string
@@ -154,7 +164,7 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	return guard.New(guard.Options{
 		Workspace: ws, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
-		OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
+		Personal: b.copilotHome(), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil
 }
 

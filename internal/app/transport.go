@@ -101,7 +101,7 @@ func (b *Bridge) chooseAgent(ctx context.Context) (engine.Agent, error) {
 func (b *Bridge) acpAgent(ctx context.Context, install bool) (engine.Agent, error) {
 	c := b.opts.Config
 	o := acp.Options{Home: c.Path("copilot"), Records: b.opts.records(), Self: b.opts.Self, Version: b.opts.Version, Env: b.opts.Environ,
-		TerminalEnv: append(task.PlainEnviron(b.opts.Environ), guard.DepthVariable+"="+b.env(guard.DepthVariable)), Logger: b.opts.Logger}
+		TerminalEnv: append(task.PlainEnviron(b.opts.Environ), guard.DepthVariable+"="+b.env(guard.DepthVariable)), Trusted: b.trusts, Logger: b.opts.Logger}
 	o.Args = c.ABP.ACPArgs
 	switch {
 	case c.ABP.ACPURL != "":
@@ -193,7 +193,7 @@ func (b *Bridge) runnerAgent() (engine.Agent, error) {
 	if b.opts.Demo {
 		return nil, demoNeedsCopilot("a legacy runner")
 	}
-	o := runner.Options{Records: b.opts.records(), Self: b.opts.Self, Env: b.opts.Environ, Logger: b.opts.Logger}
+	o := runner.Options{Records: b.opts.records(), Self: b.opts.Self, Env: b.opts.Environ, Trusted: b.trusts, Logger: b.opts.Logger}
 	name, setting := c.Runner, "ABP_COPILOT_RUNNER"
 	if name == "" {
 		name, setting, o.Args = c.Cmd, "ABP_COPILOT_CMD", c.Args

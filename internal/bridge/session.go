@@ -25,7 +25,10 @@ type SessionSpec struct {
 	Model           string
 	ReasoningEffort string
 	System          SystemText
-	WorkingDir      string
+	// Instructions are the workspace's and the user's own, as a Gate gives
+	// them: they are added to the system text, also to that of sub-agents.
+	Instructions string
+	WorkingDir   string
 	// Tools are run by the caller: a call arrives as ToolRequested and waits
 	// until Session.Resolve answers it.
 	Tools []ToolSpec

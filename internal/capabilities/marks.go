@@ -76,6 +76,7 @@ var conditions = []struct{ match, field string }{
 const (
 	forTheTUI    = "for the runtime's own terminal program"
 	noExtensions = "extensions, plugins and canvases bring code past the guard; they stay off"
+	noSkills     = "skills of the user cannot be had without those of a workspace, so there are none"
 	userInstalls = "what a user installs for Copilot is the user's to manage, with Copilot's own program"
 	byWorkspace  = "the bridge reads and writes workspaces itself, under the guard"
 	byGuard      = "the guard decides; the runtime's own rules and modes would bypass it"

@@ -63,4 +63,8 @@ var Questions = []Question{
 		Answer: "The runtime tries time-outs, 413, 429, 5xx and broken streams six times in all, 401 three times, and gives up at once on 400, 403 and 404. Every attempt is a `model.call_failure`; the error hook is not asked.",
 		Hazard: "A caller waits up to a minute for an error that was certain after the first attempt.",
 		Safe:   "The engine counts the attempts and ends the turn when the error's class has used up its share."},
+	{Probe: "workspace-loading", Ask: "What does the runtime load and start by itself?",
+		Answer: "From a workspace: hooks of five kinds of files, at every event of a session and after a resume; instruction files, also through links; and with a call of `lsp` the command that `.github/lsp.json` names. From Copilot's home: hooks, instructions and MCP servers. Skills, agents and commands of both come only with `EnableConfigDiscovery`, and only together. A workspace's MCP servers, extensions, prompts and plugins are not loaded. `SkipCustomInstructions` does not hold for the built-in general-purpose sub-agent, which loads instruction files all the same.",
+		Hazard: "To open a session in a stranger's repository runs its commands, and sends what its instruction files lead to, without a hook or a permission request.",
+		Safe:   "Every option that loads something is set, on open and on resume. The tool `lsp` is not offered, and a sub-agent of the bridge's own takes the place of general-purpose. Instruction files are read through the guard and given as system text, to sub-agents too."},
 }

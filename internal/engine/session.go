@@ -99,7 +99,16 @@ func (e *Engine) prepare(spec bridge.SessionSpec) bridge.SessionSpec {
 	if c := e.opts.ProjectContext; c != "" {
 		spec.System.Text = strings.TrimSpace(spec.System.Text + "\n\nProject context:\n" + c)
 	}
+	if g, ok := spec.Gate.(instructor); ok && spec.Profile == bridge.ProfileAgent && !spec.System.Replace {
+		spec.Instructions = g.Instructions(spec.WorkingDir)
+	}
 	return spec
+}
+
+// instructor is a gate that knows which instruction files a session that works
+// in a directory may be told.
+type instructor interface {
+	Instructions(dir string) string
 }
 
 func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func() (bridge.Session, error)) (*Session, error) {

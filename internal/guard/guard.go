@@ -56,6 +56,8 @@ type Options struct {
 	OwnTools []string
 	// MaxRetries caps what Recover allows.
 	MaxRetries int
+	// Personal is the directory of the user's own instructions for Copilot.
+	Personal string
 	// Whole, if set, sees what a tool returned without secrets but before it
 	// is shortened for the model.
 	Whole func(call bridge.ToolCall, result any)
@@ -77,6 +79,8 @@ type Guard struct {
 	tools    map[string]string // the tool that was last called for a subject
 	attempts int
 	asked    int // questions put to a person, to number them
+	// instructions are the files that Instructions read or withheld.
+	instructions []map[string]any
 }
 
 // New returns the guard of a session.
@@ -99,9 +103,12 @@ func New(opts Options) *Guard {
 func (g *Guard) Begin(ctx context.Context, session string) error {
 	g.mu.Lock()
 	g.session = session
+	input := map[string]any{"workspace": g.opts.Workspace.Root(), "policy": g.opts.Sources}
+	if g.instructions != nil {
+		input["instructions"] = g.instructions
+	}
 	g.mu.Unlock()
-	return g.record(ctx, audit.Entry{Hook: audit.HookStart, Input: map[string]any{
-		"workspace": g.opts.Workspace.Root(), "policy": g.opts.Sources}}, time.Now())
+	return g.record(ctx, audit.Entry{Hook: audit.HookStart, Input: input}, time.Now())
 }
 
 // End puts the end of the session on record.

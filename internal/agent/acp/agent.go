@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/agentfiles"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
@@ -45,7 +46,10 @@ type Options struct {
 	Env     []string
 	// TerminalEnv is the environment of commands that the agent asks for.
 	TerminalEnv []string
-	Logger      *slog.Logger
+	// Trusted says whether the user trusts the files of a directory. In others
+	// the agent does not work if they hold anything that it loads by itself.
+	Trusted func(dir string) bool
+	Logger  *slog.Logger
 }
 
 // Agent is one ACP agent. Its methods may be called concurrently.
@@ -247,5 +251,11 @@ func (a *Agent) supported(spec bridge.SessionSpec) error {
 	case spec.WorkingDir == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "an ACP session needs a working directory"}
 	}
-	return nil
+	return a.loadable(spec)
+}
+
+// loadable refuses a workspace from which the agent would load hooks or
+// instructions. Copilot's CLI does so over ACP whatever its arguments say.
+func (a *Agent) loadable(spec bridge.SessionSpec) error {
+	return agentfiles.Check("ACP agent", spec.WorkingDir, a.opts.Trusted)
 }

@@ -30,7 +30,7 @@ func (o *Options) command() (args, env []string, err error) {
 				Remedy: "take it out of ABP_COPILOT_ACP_ARGS and ABP_COPILOT_ARGS; allow what you need in the policy file"}
 		}
 	}
-	args = append(args, "--no-auto-update", "--disallow-temp-dir", "--secret-env-vars="+strings.Join(secretNames, ","))
+	args = append(args, "--no-auto-update", "--disallow-temp-dir", "--no-custom-instructions", "--excluded-tools=lsp", "--secret-env-vars="+strings.Join(secretNames, ","))
 	if err := os.MkdirAll(o.tmp(), 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +41,7 @@ func (o *Options) tmp() string { return filepath.Join(o.Records, "tmp") }
 
 // unasked are the arguments that switch permission requests off.
 var unasked = []string{"--allow-all", "--yolo", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls", "--allow-tool", "--allow-url",
-	"--autopilot", "--assisted-approval", "--add-dir"}
+	"--autopilot", "--assisted-approval", "--add-dir", "--trust-folder"}
 
 // environment is Copilot's. Unlike the SDK the CLI takes the provider's key
 // from there; it is told to keep it from its shells.

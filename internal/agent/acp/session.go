@@ -132,6 +132,10 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	// The turn before may have made such files, and sub-agents load them anew.
+	if err := s.agent.loadable(s.spec); err != nil {
+		return err
+	}
 	if s.spec.Gate != nil {
 		text, err := s.spec.Gate.Prompt(ctx, p.Text)
 		if err != nil {

@@ -24,6 +24,9 @@ type Options struct {
 	Records string // directory of process records, see supervise
 	Self    string // executable that answers to supervise.Verb
 	Env     []string
+	// Trusted says whether the user trusts the files of a directory. In others
+	// no runner is started if they hold anything that an agent loads by itself.
+	Trusted func(dir string) bool
 	Logger  *slog.Logger
 }
 

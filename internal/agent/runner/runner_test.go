@@ -259,3 +259,22 @@ func TestRunnerThatIsNotThere(t *testing.T) {
 		t.Errorf("%v", o.Err)
 	}
 }
+
+// A runner loads what it likes: it is not started where there is something to
+// load.
+func TestRunnerIsNotStartedWhereAnAgentWouldLoadFiles(t *testing.T) {
+	for _, name := range []string{"AGENTS.md", ".github/hooks/x.json", ".claude/settings.local.json"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := run(t, "touch ran", bridge.SessionSpec{WorkingDir: dir})
+		if _, err := os.Stat(filepath.Join(dir, "ran")); bridge.CodeOf(o.Err) != bridge.CodeDenied || err == nil {
+			t.Errorf("%s: %v, %v", name, o.Err, err)
+		}
+	}
+}

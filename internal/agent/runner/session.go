@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/agentfiles"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
@@ -49,6 +50,9 @@ func (s *session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Ev
 
 func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.Event) bool) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := agentfiles.Check("runner", s.spec.WorkingDir, s.agent.opts.Trusted); err != nil && s.agent.opts.Program != "" {
 		return err
 	}
 	if s.spec.Gate != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"strings"
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
@@ -104,15 +105,33 @@ func (s *session) attached(sdk *copilot.Session, err error) error {
 // configurations share no type. A test holds them together.
 func resumed(c *copilot.SessionConfig) *copilot.ResumeSessionConfig {
 	return &copilot.ResumeSessionConfig{
-		ClientName:           c.ClientName,
-		Model:                c.Model,
-		ReasoningEffort:      c.ReasoningEffort,
-		Streaming:            c.Streaming,
-		WorkingDirectory:     c.WorkingDirectory,
-		Tools:                c.Tools,
-		AvailableTools:       c.AvailableTools,
-		ExcludedTools:        c.ExcludedTools,
-		SystemMessage:        c.SystemMessage,
+		ClientName:       c.ClientName,
+		Model:            c.Model,
+		ReasoningEffort:  c.ReasoningEffort,
+		Streaming:        c.Streaming,
+		WorkingDirectory: c.WorkingDirectory,
+		Tools:            c.Tools,
+		AvailableTools:   c.AvailableTools,
+		ExcludedTools:    c.ExcludedTools,
+		SystemMessage:    c.SystemMessage,
+
+		EnableConfigDiscovery:              c.EnableConfigDiscovery,
+		EnableFileHooks:                    c.EnableFileHooks,
+		SkipCustomInstructions:             c.SkipCustomInstructions,
+		EnableOnDemandInstructionDiscovery: c.EnableOnDemandInstructionDiscovery,
+		EnableSkills:                       c.EnableSkills,
+		EnableHostGitOperations:            c.EnableHostGitOperations,
+		EnableSessionStore:                 c.EnableSessionStore,
+		SkipEmbeddingRetrieval:             c.SkipEmbeddingRetrieval,
+		EmbeddingCacheStorage:              c.EmbeddingCacheStorage,
+		EnableExperimentalMode:             c.EnableExperimentalMode,
+		CustomAgentsLocalOnly:              c.CustomAgentsLocalOnly,
+		ManageScheduleEnabled:              c.ManageScheduleEnabled,
+		RequestExtensions:                  c.RequestExtensions,
+		Memory:                             c.Memory,
+		ExcludedBuiltInAgents:              c.ExcludedBuiltInAgents,
+		CustomAgents:                       c.CustomAgents,
+
 		Provider:             c.Provider,
 		MCPServers:           c.MCPServers,
 		InfiniteSessions:     c.InfiniteSessions,
@@ -154,12 +173,14 @@ func (s *session) config() (*copilot.SessionConfig, error) {
 		c.Tools = append(c.Tools, copilot.Tool{Name: t.Name, Description: t.Description, Parameters: t.Schema, SkipPermission: true,
 			OverridesBuiltInTool: spec.Profile == bridge.ProfileChat, Defer: copilot.ToolDeferNever})
 	}
+	system := join(spec.System.Text, spec.Instructions)
 	switch {
 	case spec.System.Replace:
 		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "replace", Content: spec.System.Text}
-	case spec.System.Text != "":
-		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "append", Content: spec.System.Text}
+	case system != "":
+		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "append", Content: system}
 	}
+	loadNothing(c, spec)
 	if err := s.provide(c); err != nil {
 		return nil, err
 	}
@@ -304,6 +325,9 @@ func (s *session) elicit(r copilot.ElicitationContext) (copilot.ElicitationResul
 	}
 	return copilot.ElicitationResult{Action: copilot.ElicitationAction(a.Action), Content: maps.Clone(a.Content)}, nil
 }
+
+// join makes one text of two.
+func join(a, b string) string { return strings.TrimSpace(a + "\n\n" + b) }
 
 func opt(s string) *string {
 	if s == "" {

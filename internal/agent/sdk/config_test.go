@@ -3,6 +3,7 @@ package sdk
 import (
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,66 @@ func TestResumeCarriesEverything(t *testing.T) {
 	}
 	if c.Provider.Type != "azure" || c.Provider.Azure == nil || c.SessionLimits == nil || c.OnElicitationRequest == nil || len(c.MCPServers) != 2 {
 		t.Errorf("config %+v", c)
+	}
+}
+
+// leftAlone are options of the kinds by which the runtime is told what to load,
+// and why config does not set them.
+var leftAlone = map[string]string{
+	"AdditionalDirectories":          "one workspace a session",
+	"Agent":                          "no agent is chosen",
+	"Canvases":                       "none are declared",
+	"CanvasHandler":                  "there are no canvases",
+	"CanvasProvider":                 "there are no canvases",
+	"CoauthorEnabled":                "a line in commit messages",
+	"ConfigDirectory":                "the runtime's home is the agent's",
+	"DefaultAgent":                   "it has all tools",
+	"DisabledMCPServers":             "the user's own, in Copilot's home",
+	"DisabledSkills":                 "there are none",
+	"EnableCitations":                "of the model's answers",
+	"EnableFileChangeTracking":       "the record has every write",
+	"EnableMCPApps":                  "off",
+	"EnableManagedSettings":          "an enterprise's",
+	"EnableSessionTelemetry":         "loads nothing",
+	"ExtensionInfo":                  "there are no extensions",
+	"ExtensionSDKPath":               "there are no extensions",
+	"IncludeSubAgentStreamingEvents": "loads nothing",
+	"IncludedBuiltinSkills":          "skills are off",
+	"InstructionDirectories":         "none: the gate reads instruction files",
+	"ContinuePendingWork":            "pending work is not continued",
+	"OpenCanvases":                   "none are declared",
+	"OrganizationCustomInstructions": "the system text is given",
+	"PluginDirectories":              "none: plugins are not loaded",
+	"RequestCanvasRenderer":          "there are no canvases",
+	"SkillDirectories":               "skills are off",
+}
+
+// Every option that can tell the runtime to load something is set, or left
+// alone for a reason: an option that is new in the SDK has to be thought about.
+func TestEveryLoadingOptionIsDecided(t *testing.T) {
+	loads := regexp.MustCompile(`^(Enable|Skip|Request)|Enabled$|Director(y|ies)$|Instruction|Skill|Plugin|Agent|Hooks|Memory|Extension|Canvas|Discovery|Disabled`)
+	for _, profile := range []bridge.Profile{bridge.ProfileAgent, bridge.ProfileChat} {
+		spec := full()
+		spec.Profile = profile
+		s := newSession(newHost(New(Options{}), profile), &process{}, spec)
+		defer s.stop()
+		c, err := s.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []reflect.Value{reflect.ValueOf(*c), reflect.ValueOf(*resumed(c))} {
+			for i := range v.NumField() {
+				name := v.Type().Field(i).Name
+				kind := v.Field(i).Type().String()
+				if !loads.MatchString(name) && kind != "*bool" && kind != "[]string" || strings.HasPrefix(name, "On") || !v.Field(i).IsZero() || leftAlone[name] != "" {
+					continue
+				}
+				if profile == bridge.ProfileChat && (name == "ExcludedBuiltInAgents" || name == "CustomAgents") {
+					continue // a chat has no tools of the runtime's, and so no sub-agents
+				}
+				t.Errorf("%s, %s: %s is not decided", profile, v.Type().Name(), name)
+			}
+		}
 	}
 }
 

@@ -153,7 +153,9 @@ func (s *session) hooks() *copilot.SessionHooks {
 	}
 	return &copilot.SessionHooks{
 		OnPreToolUse: func(in copilot.PreToolUseHookInput, _ copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
-			args, changed := attachedShell(in.ToolName, in.ToolArgs)
+			args, attached := attachedShell(in.ToolName, in.ToolArgs)
+			args, moved := rerouted(in.ToolName, args)
+			changed := attached || moved
 			d := guarded(bridge.WithWaiting(s.gateContext(), s.waiting), func(ctx context.Context) bridge.Decision {
 				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args})
 			})

@@ -56,6 +56,7 @@ func All() []Probe {
 		{"abort-shell", abortShell},
 		{"mcp-lifetime", mcpLifetime},
 		{"retries", retries},
+		{"workspace-loading", loading},
 	}
 }
 
