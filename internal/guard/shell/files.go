@@ -8,9 +8,12 @@ import (
 // mentions lists the paths and addresses among the arguments of a command.
 func (a *analyser) mentions(c *call, d dirSet) {
 	a.addresses(c)
-	if o, ok := linkOptions[c.name]; ok && (hasCluster(c.args, o.short) || o.long != "" && hasOption(c.args, o.long)) {
-		a.flag(c, FlagLinks)
-	}
+	listed := len(a.out.Paths)
+	a.files(c, d)
+	a.globs(c, d, a.out.Paths[listed:])
+}
+
+func (a *analyser) files(c *call, d dirSet) {
 	u, known := usages[c.name]
 	if first := c.words[0]; !first.dynamic && strings.ContainsAny(first.text, "/~") {
 		a.wordPath(first, d, false, true)
@@ -33,6 +36,9 @@ func (a *analyser) mentions(c *call, d dirSet) {
 	args := a.operands(c, u, d)
 	if u.text {
 		return
+	}
+	if len(args) == 0 && a.manner.reach != ReachNames && searchesHere(c) {
+		args = []word{{text: "."}}
 	}
 	if c.name == "[" && len(args) > 0 && args[len(args)-1].text == "]" {
 		args = args[:len(args)-1]
@@ -62,19 +68,74 @@ func (a *analyser) mentions(c *call, d dirSet) {
 		}
 		a.wordPath(w, d, write, certain || looksLikePath(w.text))
 	}
-	if c.name == "unzip" && !hasOption(c.args, "-d") {
-		a.wordPath(word{text: "."}, d, true, true)
+	switch c.name {
+	case "unzip", "patch", "cpio":
+		dir := "."
+		for i := range c.args {
+			if v, ok := optionValue(c.args, i, "-d"); ok && !v.dynamic && c.name != "cpio" {
+				dir = v.text
+			}
+		}
+		a.unknownPath(dir, d)
+	case "cp", "mv", "ln", "install", "rsync", "link":
+		a.copies(c, args, d)
 	}
 }
 
-// linkOptions make a program that walks trees follow the links in them.
-var linkOptions = map[string]struct {
-	short byte
-	long  string
-}{
-	"grep": {'R', "--dereference-recursive"}, "egrep": {'R', ""}, "fgrep": {'R', ""}, "rg": {'L', "--follow"}, "cp": {'L', "--dereference"},
-	"rsync": {'L', "--copy-links"}, "tar": {'h', "--dereference"}, "du": {'L', "--dereference"}, "tree": {'l', ""}, "diff": {'r', "--recursive"},
-	"zip": {'r', "--recurse-paths"}, "scp": {'r', ""}, "ls": {'L', "--dereference"},
+// globs lists every word that the shell replaces by names of files, whatever
+// the command makes of them, unless it is listed already.
+func (a *analyser) globs(c *call, d dirSet, listed []Path) {
+	outer := a.manner
+	a.manner = fileManner
+	for _, w := range c.args {
+		known := func(p Path) bool { return p.Pattern == w.pattern }
+		if w.pattern != "" && !isAddress(w.text) && (!slices.ContainsFunc(listed, known) || c.name == "git") {
+			a.wordPath(w, d, false, true)
+		}
+	}
+	a.manner = outer
+}
+
+// unknownPath lists a directory in which files are written whose names are not
+// known.
+func (a *analyser) unknownPath(dir string, d dirSet) {
+	for _, p := range d.in(dir) {
+		a.path(Path{Text: p, Write: true, Certain: true, Reach: ReachNames, Unknown: true})
+	}
+}
+
+// copies lists what is copied where. What one operand may be is known only
+// together with the other.
+func (a *analyser) copies(c *call, args []word, d dirSet) {
+	to := word{dynamic: true}
+	for i := range c.args {
+		for _, o := range []string{"-t", "--target-directory"} {
+			if v, ok := optionValue(c.args, i, o); ok && c.name != "rsync" {
+				to = v
+			}
+		}
+	}
+	if to.dynamic && len(args) > 1 {
+		to, args = args[len(args)-1], args[:len(args)-1]
+	}
+	if to.dynamic {
+		return // not known, and so the command is not
+	}
+	targets := d.in(to.text)
+	for _, w := range args {
+		if w.dynamic || isAddress(w.text) || takesRemotePaths(c.name) && (isRemotePath(w.text) || isRemotePath(to.text)) {
+			continue
+		}
+		sources := d.in(w.text)
+		for i, target := range targets {
+			from := Path{Text: sources[min(i, len(sources)-1)]}
+			if w.pattern != "" {
+				patterns := d.in(w.pattern)
+				from.Pattern = patterns[min(i, len(patterns)-1)]
+			}
+			a.out.Copies = append(a.out.Copies, Copy{From: from, To: Path{Text: target}})
+		}
+	}
 }
 
 // operands lists the paths that options take and returns the words that are
@@ -234,7 +295,7 @@ func (a *analyser) wordPath(w word, d dirSet, write, certain bool) {
 		copy(patterns, d.in(strings.TrimPrefix(w.pattern, "@")))
 	}
 	for i, t := range texts {
-		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain})
+		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain, Reach: a.manner.reach, Moves: write && a.manner.moves})
 	}
 }
 

@@ -159,9 +159,16 @@ func isLetters(s string) bool {
 // git knows the ways in which git runs other programs.
 func (a *analyser) git(c *call, d dirSet) {
 	sub := len(c.args)
+	at := d
 	for i := 0; i < len(c.args); i++ {
 		text := c.args[i].text
 		switch {
+		case text == "-C" && i+1 < len(c.args):
+			if i++; c.args[i].dynamic || c.args[i].pattern != "" {
+				at.lost = true
+			} else if c.args[i].text != "" {
+				at = dirSet{at: at.in(c.args[i].text), lost: at.lost}
+			}
 		case text == "-c" || text == "--config-env":
 			if i+1 < len(c.args) {
 				a.gitSetting(c.args[i+1])
@@ -180,6 +187,7 @@ func (a *analyser) git(c *call, d dirSet) {
 			break
 		}
 	}
+	a.out.Commands[c.index].Dirs, a.out.Commands[c.index].Lost = at.at, at.lost
 	if sub == len(c.args) {
 		return
 	}
