@@ -132,6 +132,9 @@ func (v *visit) match(dir, pattern string) error {
 			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the pattern " + quote(v.pattern) + " matches too many files to be checked",
 				Remedy: "use a narrower pattern"}
 		}
+		if v.shell && e.Name()[0] == '.' && strings.TrimPrefix(first, `\\`)[0] != '.' {
+			continue // a shell wants the dot to be written
+		}
 		if ok, _ := filepath.Match(first, e.Name()); !ok {
 			continue
 		}

@@ -91,6 +91,9 @@ func (w *Workspace) At(dir string) *Workspace {
 	return &at
 }
 
+// Base returns where relative paths start.
+func (w *Workspace) Base() string { return w.base }
+
 // FS gives the bridge's own access to the workspace. No name can lead outside
 // of it, not even while links are being swapped. Close closes it.
 func (w *Workspace) FS() *os.Root { return w.dir }

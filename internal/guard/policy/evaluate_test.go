@@ -246,7 +246,7 @@ func TestConfigurationNeedsConsent(t *testing.T) {
 			t.Errorf("reading %q: %s", rel, out.Reason)
 		}
 	}
-	for _, path := range []Path{{Rel: "real/x", Named: ".claude/x"}, {Rel: ".github", Tree: true}, {Rel: "sub/.vscode", Tree: true}} {
+	for _, path := range []Path{{Rel: "real/x", Named: ".claude/x"}, {Rel: "x", Doubt: "y"}} {
 		if out := p.Evaluate(create(path)); out.Verdict != Ask || !out.Firm {
 			t.Errorf("%+v: %s %s", path, out.Verdict, out.Reason)
 		}

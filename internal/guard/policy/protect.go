@@ -173,30 +173,36 @@ func (p *Policy) configures(path *Path) *Rule {
 				return &t.asked[i]
 			}
 		}
-		for i := range t.holders {
-			if path.Tree && t.holders[i].glob.allows(&n, true) {
-				return &t.holders[i]
-			}
-		}
 	}
 	return nil
 }
 
-// Protected returns the built-in rule by which a path may not be written, or
-// not without consent.
-func (p *Policy) Protected(rel string) (Rule, bool) {
+// HoldsConfiguration reports a directory in whose place another one could be
+// put to write what needs consent.
+func (p *Policy) HoldsConfiguration(rel string) bool {
 	if !validRel(rel) {
-		return p.defaultRule(), true
+		return true
 	}
-	path := Path{Rel: rel}
-	rule := p.protects(&path)
-	if rule == nil {
-		rule = p.configures(&path)
+	n := p.whole(rel)
+	return slices.ContainsFunc(p.protected.holders, func(r Rule) bool { return r.glob.allows(&n, true) })
+}
+
+// MayWrite reports whether no rule, built-in ones included, speaks against
+// writing a path without consent.
+func (p *Policy) MayWrite(rel string) bool {
+	if !validRel(rel) {
+		return false
 	}
-	if rule == nil {
-		return Rule{}, false
+	path, n := Path{Rel: rel}, newNamed(rel)
+	if p.protects(&path) != nil || p.configures(&path) != nil || slices.ContainsFunc(p.writesDeny, func(r Rule) bool { return p.denies(&r, &n) }) {
+		return false
 	}
-	return *rule, true
+	for i := range p.writes {
+		if p.writes[i].find(func(r *Rule) bool { return p.allows(r, &n, false) }) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Sealed returns the built-in rule by which nothing in a directory may be
