@@ -120,6 +120,9 @@ func (g *Guard) addPaths(a *policy.Action, call bridge.ToolCall) {
 		res, err := g.here.Resolve(f.Value)
 		p := pathOf(res, err, f.Value, write && a.Kind == policy.KindWrite)
 		p.Tree = searches(call.Name) && res.IsDir && g.deniedBelow(res)
+		if a.Kind == policy.KindMCP && !a.ReadOnly && res.Inside && (g.opts.Policy.Protected(res.Rel) || res.Named != "" && g.opts.Policy.Protected(res.Named)) {
+			p.Doubt = "the tool may write it, and it is protected"
+		}
 		a.Paths = append(a.Paths, p)
 	}
 	if len(a.Paths) == 0 && a.Kind == policy.KindRead {

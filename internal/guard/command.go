@@ -93,12 +93,12 @@ func (g *Guard) addFile(a *policy.Action, p shell.Path, into bool) {
 		g.addResolved(a, p, res, err, into)
 		return
 	}
-	res, matches, err := g.here.Expand(p.Pattern)
+	res, matches, err := g.here.Expand(p.Pattern, p.Reach == shell.ReachWords)
 	if err != nil || !res.Inside {
 		a.Paths = append(a.Paths, pathOf(res, err, p.Text, p.Write))
 		return
 	}
-	if len(matches) == 0 || p.Reach == shell.ReachNames && !p.Write {
+	if len(matches) == 0 || (p.Reach == shell.ReachNames || p.Reach == shell.ReachWords) && !p.Write {
 		// A pattern that matches nothing is a name, and names may be shown.
 		a.Paths = append(a.Paths, pathOf(res, nil, p.Text, p.Write))
 		return
@@ -156,7 +156,7 @@ func (g *Guard) addCopy(a *policy.Action, c shell.Copy) {
 	}
 	var from []paths.Resolved
 	if c.From.Pattern != "" {
-		_, from, err = g.here.Expand(c.From.Pattern)
+		_, from, err = g.here.Expand(c.From.Pattern, false)
 	} else {
 		var one paths.Resolved
 		one, err = g.here.Resolve(c.From.Text)

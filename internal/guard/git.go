@@ -190,14 +190,9 @@ func (g *Guard) tracksDenied(at place) bool {
 // objectPath is the file that revision:path names. Links in the work tree do
 // not matter to git there.
 func (g *Guard) objectPath(at place, object string) policy.Path {
-	rest := object
-	if stage, ok := strings.CutPrefix(rest, ":"); ok { // the index, with or without a stage
-		rest = stage
-		if len(rest) > 1 && rest[0] >= '0' && rest[0] <= '3' && rest[1] == ':' {
-			rest = rest[2:]
-		}
-	} else {
-		_, rest, _ = strings.Cut(rest, ":")
+	rest := object[colon(object)+1:]
+	if object[0] == ':' && len(rest) > 1 && rest[0] >= '0' && rest[0] <= '3' && rest[1] == ':' {
+		rest = rest[2:] // a stage of the index
 	}
 	base := at.dir.Abs
 	if at.repo != nil && !strings.HasPrefix(rest, "./") && !strings.HasPrefix(rest, "../") {
@@ -206,6 +201,23 @@ func (g *Guard) objectPath(at place, object string) policy.Path {
 	p := g.lexical(filepath.Join(base, filepath.FromSlash(rest)))
 	p.Name = object
 	return p
+}
+
+// colon returns where the path begins in revision:path, or -1. Colons in braces
+// belong to the revision.
+func colon(word string) int {
+	depth := 0
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '{':
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case c == ':' && depth == 0:
+			return i
+		}
+	}
+	return -1
 }
 
 // treePath is a file or directory that a command is confined to.
@@ -241,6 +253,9 @@ const silentGit = `branch rev-parse ls-files add stage commit tag remote fetch p
 // contents works out what a command shows. Where it is in doubt, that is more.
 func (g *Guard) contents(at place, call gitCall) contents {
 	c := g.scope(at, call)
+	if !has("status log show diff whatchanged", call.sub) && (call.sub != "cat-file" || len(c.objects) == 0 || hasBatch(call.args)) {
+		c.whole = true // a word may be a pattern or a subcommand, and a file have its name
+	}
 	switch call.sub {
 	case "status":
 		c.shown = hasShort(call.args, 'v') || slices.Contains(call.args, "--verbose")
@@ -259,8 +274,10 @@ func (g *Guard) contents(at place, call gitCall) contents {
 		c.shown, c.whole, c.history = true, false, true
 		c.paths = operands(call.args)
 	case "stash":
-		c.shown = len(call.args) > 0 && (call.args[0] == "show" || call.args[0] == "list")
+		c.shown = len(call.args) > 0 && (call.args[0] == "show" || call.args[0] == "list" || asksAboutParts(call.args))
 		c.history = true
+	case "add", "stage", "commit", "checkout", "reset", "restore":
+		c.shown, c.history = asksAboutParts(call.args) || call.sub == "commit" && (hasShort(call.args, 'v') || hasLong(call.args, "--verbose")), true
 	default:
 		c.shown, c.history = !has(silentGit, call.sub), true
 	}
@@ -284,7 +301,7 @@ func (g *Guard) scope(at place, call gitCall) contents {
 			for _, p := range call.args[i+1:] {
 				c.addSpec(p)
 			}
-			c.whole = c.whole || !sure || len(c.paths) == 0
+			c.whole = c.whole || !sure || len(c.paths) == 0 || hasLong(call.args[:i], "--full-diff")
 			c.history = c.history || revisions
 			return c
 		case strings.HasPrefix(w, "-"):
@@ -293,7 +310,7 @@ func (g *Guard) scope(at place, call gitCall) contents {
 			sure = false // it may be a value
 		case strings.HasPrefix(w, ":/") || strings.HasPrefix(w, ":(") || strings.HasPrefix(w, ":!") || strings.HasPrefix(w, ":^"):
 			c.whole = true
-		case strings.Contains(w, ":"):
+		case colon(w) >= 0:
 			c.objects = append(c.objects, w)
 		case g.isFile(at, w):
 			c.addSpec(w)
@@ -302,7 +319,7 @@ func (g *Guard) scope(at place, call gitCall) contents {
 		}
 	}
 	c.history = c.history || revisions
-	c.whole = c.whole || !sure || revisions && len(c.paths) == 0 || len(c.paths)+len(c.objects) == 0
+	c.whole = c.whole || !sure || hasLong(call.args, "--full-diff") || revisions && len(c.paths) == 0 || len(c.paths)+len(c.objects) == 0
 	return c
 }
 
@@ -345,17 +362,35 @@ func hasShort(args []string, letter byte) bool {
 	})
 }
 
+// hasBatch reports options by which objects are read from elsewhere.
+func hasBatch(args []string) bool {
+	return slices.ContainsFunc(args, func(w string) bool { return strings.HasPrefix(w, "--") })
+}
+
+// hasLong reports a long option, which may be shortened.
+func hasLong(args []string, option string) bool {
+	return slices.ContainsFunc(args, func(w string) bool {
+		name, _, _ := strings.Cut(w, "=")
+		return len(name) > 3 && strings.HasPrefix(name, "--") && strings.HasPrefix(option, name)
+	})
+}
+
+// asksAboutParts reports options by which git shows changes one by one.
+func asksAboutParts(args []string) bool {
+	return hasShort(args, 'p') || hasShort(args, 'i') || hasShort(args, 'e') || hasLong(args, "--patch") || hasLong(args, "--interactive") || hasLong(args, "--edit")
+}
+
 // patchOptions make git show changes. Long ones may be shortened.
 var patchOptions = []string{"--patch", "--patch-with-stat", "--patch-with-raw", "--unified", "--cc", "--word-diff", "--word-diff-regex", "--color-words", "--function-context",
-	"--binary", "--remerge-diff", "--diff-merges", "--full-diff", "--inter-hunk-context", "--output-indicator-new", "--output-indicator-old", "--output-indicator-context"}
+	"--binary", "--check", "--pickaxe-all", "--remerge-diff", "--diff-merges", "--full-diff", "--inter-hunk-context", "--output-indicator-new", "--output-indicator-old", "--output-indicator-context"}
 
 func showsPatch(args []string) bool {
 	return slices.ContainsFunc(args, func(w string) bool {
-		name, _, _ := strings.Cut(w, "=")
-		if strings.HasPrefix(name, "--") {
-			return len(name) > 3 && slices.ContainsFunc(patchOptions, func(o string) bool { return strings.HasPrefix(o, name) })
+		if strings.HasPrefix(w, "--") {
+			return slices.ContainsFunc(patchOptions, func(o string) bool { return hasLong([]string{w}, o) })
 		}
-		return len(w) > 1 && w[0] == '-' && strings.ContainsRune("pucmULWtd", rune(w[1]))
+		// Whether a text is found (-S, -G) tells what is in files as well.
+		return len(w) > 1 && w[0] == '-' && strings.ContainsRune("pucmULWtdSG", rune(w[1]))
 	})
 }
 

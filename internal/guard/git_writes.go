@@ -14,7 +14,7 @@ import (
 const keepsTree = `status log reflog whatchanged show diff blame annotate grep cat-file branch rev-parse ls-files add stage commit tag remote fetch push init rev-list describe
 	for-each-ref show-ref symbolic-ref ls-tree ls-remote gc version help shortlog count-objects name-rev merge-base cherry check-ignore check-attr check-ref-format
 	hash-object var fsck prune pack-refs repack maintenance update-ref write-tree commit-tree diff-tree diff-index diff-files range-diff show-branch notes
-	verify-commit verify-tag verify-pack format-patch archive bundle request-pull`
+	verify-commit verify-tag verify-pack format-patch archive request-pull`
 
 // addGitWrites adds what a command changes in the work tree. Which files that
 // are is mostly up to the history, so it is all of them.
@@ -71,6 +71,9 @@ func (at *place) in(name string) string {
 // addMoved adds the operands of git mv and git rm.
 func (g *Guard) addMoved(a *policy.Action, at place, call gitCall) {
 	names := operands(call.args)
+	if hasLong(call.args, "--pathspec-from-file") {
+		g.addRewritten(a, at, call)
+	}
 	for i, name := range names {
 		if strings.HasPrefix(name, ":") || strings.ContainsAny(name, `*?[`) {
 			g.addRewritten(a, at, call)
@@ -84,11 +87,21 @@ func (g *Guard) addMoved(a *policy.Action, at place, call gitCall) {
 	}
 }
 
-// addConfigured adds the file that git config writes, if it is named.
+// addConfigured adds the file that git config writes, if it is not the
+// repository's own.
 func (g *Guard) addConfigured(a *policy.Action, at place, call gitCall) {
+	if len(call.args) > 0 && has("--get --get-all --get-regexp --list -l get list", call.args[0]) {
+		return
+	}
 	for i, w := range call.args {
 		name, value, glued := strings.Cut(w, "=")
-		if name != "-f" && name != "--file" {
+		switch {
+		case hasLong([]string{w}, "--global") || hasLong([]string{w}, "--system"):
+			a.Paths = append(a.Paths, policy.Path{Name: "the configuration of git", Write: true, Outside: true})
+			continue
+		case strings.HasPrefix(w, "-f"):
+			value, glued = w[2:], len(w) > 2
+		case !hasLong([]string{name}, "--file"):
 			continue
 		}
 		if !glued && i+1 < len(call.args) {

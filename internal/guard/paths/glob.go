@@ -20,18 +20,20 @@ const maxVisited = 50_000
 // does. What is matched behind "**" is not visited, because programs do not
 // follow links there; only the fixed part is checked and ".." is refused.
 func (w *Workspace) ResolveGlob(pattern string) (Resolved, error) {
-	res, _, err := w.expand(pattern, false)
+	res, _, err := w.expand(visit{pattern: pattern})
 	return res, err
 }
 
 // Expand is ResolveGlob for a pattern that a shell replaces by what it
 // matches: to a shell "**" is a "*", and it follows links to directories. It
-// returns all matches too, with links followed.
-func (w *Workspace) Expand(pattern string) (Resolved, []Resolved, error) {
-	return w.expand(pattern, true)
+// returns all matches too, with links followed. With words the matches are not
+// opened by anybody: a link among them counts by its name.
+func (w *Workspace) Expand(pattern string, words bool) (Resolved, []Resolved, error) {
+	return w.expand(visit{pattern: pattern, shell: true, words: words})
 }
 
-func (w *Workspace) expand(pattern string, shell bool) (Resolved, []Resolved, error) {
+func (w *Workspace) expand(v visit) (Resolved, []Resolved, error) {
+	pattern := v.pattern
 	fixed, wild := splitPattern(pattern)
 	if fixed == "" {
 		fixed = "."
@@ -44,7 +46,7 @@ func (w *Workspace) expand(pattern string, shell bool) (Resolved, []Resolved, er
 	if err := readable(wild, wild); err != nil {
 		return Resolved{Path: pattern}, nil, err
 	}
-	v := visit{w: w, pattern: pattern, shell: shell}
+	v.w = w
 	if err := v.match(res.Abs, wild); err != nil {
 		return Resolved{Path: pattern}, nil, err
 	}
@@ -88,6 +90,7 @@ type visit struct {
 	w       *Workspace
 	pattern string
 	shell   bool // matched as a shell does, and listed
+	words   bool // links at the end are not followed
 	visited int
 	outside *Resolved
 	matches []Resolved
@@ -154,7 +157,7 @@ func (v *visit) step(path, rest string, more bool) error {
 		return nil //nolint:nilerr // gone: it matches nothing
 	}
 	named, dir := path, info.IsDir()
-	if isLink(info) {
+	if isLink(info) && (!v.words || more) {
 		at, err := v.w.follow(v.pattern, path)
 		if err != nil {
 			return err

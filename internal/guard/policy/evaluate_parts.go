@@ -69,7 +69,7 @@ func (e *evaluation) path(path *Path) {
 		}
 	}
 	if path.Doubt != "" {
-		e.firm = e.firm || path.Write
+		e.firm = e.firm || path.Write || e.a.Kind == KindMCP
 		settle(Ask, StagePath, p.defaultRule(), " needs consent: "+shorten(oneLine(path.Doubt)))
 		return
 	}

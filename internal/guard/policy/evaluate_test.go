@@ -274,7 +274,7 @@ func TestProtectedAboveTheWorkspace(t *testing.T) {
 	}{
 		{"/x/.git", Path{Rel: "config"}, Deny}, {"/x/.git/modules/y", Path{Rel: "notes.txt"}, Deny}, {"/srv/x.git", Path{Rel: "hooks/post-receive"}, Deny},
 		{"/srv/x.git", Path{Rel: "config"}, Deny}, {"/srv/x.git", Path{Rel: "description"}, Allow}, {`C:\x\.git`, Path{Rel: "a"}, Deny}, {"/x/.GIT", Path{Rel: "a"}, Deny},
-		{"/x/.github", Path{Rel: "hooks/a.json"}, Ask}, {"/x/.claude", Path{Rel: "a"}, Ask}, {"/x/.github", Path{Rel: "workflows/a.yml"}, Allow},
+		{"/x/.github", Path{Rel: "hooks/a.json"}, Ask}, {"/x/.claude", Path{Rel: "a"}, Allow}, {"/x/.claude/w", Path{Rel: "AGENTS.md"}, Ask}, {"/x/.github", Path{Rel: "workflows/a.yml"}, Allow},
 		{"/x/repo", Path{Rel: "store/config", Named: ".git/config"}, Deny}, {"/x/repo", Path{Rel: "a", Named: ".agent-policy.yaml"}, Deny},
 		{"/x/legit", Path{Rel: "config"}, Allow}, {"/", Path{Rel: "x/.git/config"}, Deny}, {"/", Path{Rel: "x/y"}, Allow},
 	} {

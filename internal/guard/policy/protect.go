@@ -29,7 +29,7 @@ var configuring = []string{
 	// Hooks, agents, skills, servers and instructions of Copilot and other agents.
 	"**/.github/hooks", "**/.github/copilot", "**/.github/copilot-instructions.md", "**/.github/instructions", "**/.github/prompts",
 	"**/.github/chatmodes", "**/.github/agents", "**/.github/skills", "**/.github/extensions", "**/.github/plugins", "**/.github/lsp.json", "**/.github/mcp.json",
-	"**/.copilot", "**/.claude", "**/.claude.json", "**/.claude-plugin", "**/.gemini", "**/.codex", "**/.cursor", "**/.agents", "**/.windsurf", "**/.openclaw",
+	"**/.copilot", "**/.claude", "**/.claude.json", "**/.claude-plugin", "**/.gemini", "**/.codex", "**/.cursor", "**/.agents", "**/.windsurf",
 	"**/.mcp.json", "**/mcp.json", "**/AGENTS.md", "**/AGENTS.override.md", "**/CLAUDE.md", "**/CLAUDE.local.md", "**/GEMINI.md",
 	"**/.cursorrules", "**/.windsurfrules", "**/.clinerules",
 	// Editors and containers.
@@ -55,7 +55,10 @@ type protection struct {
 	dirs       []Rule // the bridge's own, relative to the workspace
 	made       Rule
 	asked      []Rule
-	holders    []Rule
+	// chosen marks those of asked that the workspace itself lies in: who
+	// serves such a directory wants to work there.
+	chosen  []bool
+	holders []Rule
 }
 
 func newProtection(p *Policy) protection {
@@ -75,6 +78,11 @@ func newProtection(p *Policy) protection {
 	out.never = compile(compileDenyGlob, neverWritten...)
 	out.made = compile(compileAllowGlob, neverMade)[0]
 	out.asked = compile(compileDenyGlob, configuring...)
+	out.chosen = make([]bool, len(out.asked))
+	for i := range out.asked {
+		root := p.whole(".")
+		out.chosen[i] = p.rooted && !root.root && out.asked[i].glob.denies(&root)
+	}
 	out.holders = compile(compileAllowGlob, configDirs...)
 	for _, dir := range p.defaults.Protected {
 		dir = path.Clean(strings.ReplaceAll(dir, `\`, "/"))
@@ -169,7 +177,7 @@ func (p *Policy) configures(path *Path) *Rule {
 	t := &p.protected
 	for _, n := range p.names(path) {
 		for i := range t.asked {
-			if t.asked[i].glob.denies(&n) {
+			if !t.chosen[i] && t.asked[i].glob.denies(&n) {
 				return &t.asked[i]
 			}
 		}
@@ -187,14 +195,21 @@ func (p *Policy) HoldsConfiguration(rel string) bool {
 	return slices.ContainsFunc(p.protected.holders, func(r Rule) bool { return r.glob.allows(&n, true) })
 }
 
+// Protected reports whether a path may not be written, or not without consent,
+// whatever the rules say.
+func (p *Policy) Protected(rel string) bool {
+	path := Path{Rel: rel}
+	return !validRel(rel) || p.protects(&path) != nil || p.configures(&path) != nil
+}
+
 // MayWrite reports whether no rule, built-in ones included, speaks against
 // writing a path without consent.
 func (p *Policy) MayWrite(rel string) bool {
 	if !validRel(rel) {
 		return false
 	}
-	path, n := Path{Rel: rel}, newNamed(rel)
-	if p.protects(&path) != nil || p.configures(&path) != nil || slices.ContainsFunc(p.writesDeny, func(r Rule) bool { return p.denies(&r, &n) }) {
+	n := newNamed(rel)
+	if p.Protected(rel) || slices.ContainsFunc(p.writesDeny, func(r Rule) bool { return p.denies(&r, &n) }) {
 		return false
 	}
 	for i := range p.writes {

@@ -146,6 +146,7 @@ const (
 	ReachTree  Reach = iota // all files below, but no links
 	ReachNames              // nothing but the names below
 	ReachLinks              // all files below, and what links below lead to
+	ReachWords              // not even that: the name is only a word, such as one that echo prints
 )
 
 // Copy is a file or a directory that is copied, moved or linked to To, or into

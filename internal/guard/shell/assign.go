@@ -32,11 +32,14 @@ func (s *scriptReader) assign(as *syntax.Assign, d dirSet) (Assign, bool) {
 			if e.Value == nil {
 				continue
 			}
+			outer := s.manner
+			s.manner = wordManner
 			for _, w := range s.words([]*syntax.Word{e.Value}) {
 				if w.pattern != "" {
 					s.wordPath(w, d, false, true)
 				}
 			}
+			s.manner = outer
 		}
 	}
 	if as.Value != nil {

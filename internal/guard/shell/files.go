@@ -37,7 +37,7 @@ func (a *analyser) files(c *call, d dirSet) {
 	if u.text {
 		return
 	}
-	if len(args) == 0 && a.manner.reach != ReachNames && searchesHere(c) {
+	if len(args) == 0 && a.manner.reach != ReachNames && a.manner.reach != ReachWords && searchesHere(c) {
 		args = []word{{text: "."}}
 	}
 	if c.name == "[" && len(args) > 0 && args[len(args)-1].text == "]" {
@@ -86,7 +86,9 @@ func (a *analyser) files(c *call, d dirSet) {
 // the command makes of them, unless it is listed already.
 func (a *analyser) globs(c *call, d dirSet, listed []Path) {
 	outer := a.manner
-	a.manner = fileManner
+	if a.manner.reach != ReachWords {
+		a.manner = fileManner
+	}
 	for _, w := range c.args {
 		known := func(p Path) bool { return p.Pattern == w.pattern }
 		if w.pattern != "" && !isAddress(w.text) && (!slices.ContainsFunc(listed, known) || c.name == "git") {

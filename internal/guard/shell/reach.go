@@ -11,6 +11,9 @@ type manner struct {
 // fileManner is that of a redirection: it opens the file and nothing else.
 var fileManner = manner{reach: ReachNames}
 
+// wordManner is that of a list of words.
+var wordManner = manner{reach: ReachWords}
+
 // namesOnly show the names below a directory, not what is in the files. What
 // git shows is for the guard to find out, and what a build reads is its own.
 const namesOnly = "ls dir vdir find gfind fd fdfind du stat test [ cd mkdir rmdir touch tree git go gofmt make npm"
@@ -23,7 +26,9 @@ func mannerOf(c *call) manner {
 	switch {
 	case followsLinks(c):
 		m.reach = ReachLinks
-	case usages[c.name].text || has(namesOnly, c.name) && !runsForEach(c):
+	case usages[c.name].text:
+		m.reach = ReachWords
+	case has(namesOnly, c.name) && !runsForEach(c):
 		m.reach = ReachNames
 	}
 	return m

@@ -283,11 +283,16 @@ func (s *scriptReader) forLoop(cmd *syntax.ForClause, d dirSet) {
 			s.substitutions(w, d)
 		}
 		// What a loop runs over is often a list of files.
+		outer := s.manner
 		for _, w := range s.words(loop.Items) {
+			if s.manner = fileManner; w.pattern != "" {
+				s.manner = wordManner
+			}
 			if !w.dynamic && (w.pattern != "" || looksLikePath(w.text)) {
 				s.wordPath(w, d, false, true)
 			}
 		}
+		s.manner = outer
 	case *syntax.CStyleLoop:
 		s.arithmetic(loop, d)
 	}
