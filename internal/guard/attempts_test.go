@@ -138,6 +138,10 @@ func layYard(t *testing.T) *yard {
 	for _, setting := range []string{"core.fsmonitor", "diff.external", "diff.x.textconv", "core.pager", "filter.x.clean", "alias.st"} {
 		git("evil", "config", setting, "touch "+y.pwn+" #")
 	}
+	git("", "init", "-q", "hooked")
+	if err := os.WriteFile(filepath.Join(y.ws, "hooked", ".git", "hooks", "pre-commit"), []byte("#!/bin/sh\ntouch "+y.pwn+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(y.ws, "evil", ".gitattributes"), []byte("* diff=x filter=x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

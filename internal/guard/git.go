@@ -119,11 +119,16 @@ func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) pla
 	}
 	// Only what looks at the work tree goes into submodules.
 	deep := !has("log show branch rev-parse ls-files blame", call.sub)
-	if why := r.Runs(deep); why != "" {
+	why := r.Runs(deep)
+	// A rule of the user's for a git command speaks of the workspace's own
+	// repository, not of one that lies about in it.
+	foreign := !at.above && at.top != "."
+	if why == "" && foreign && !has("status diff log show branch rev-parse ls-files blame", call.sub) && r.HasHooks() {
+		why = "it has hooks"
+	}
+	if why != "" {
 		out.Unsafe = cmp.Or(out.Unsafe, "the repository "+r.Top+" is not plain: "+why)
-		// A rule of the user's for a git command speaks of the workspace's own
-		// repository, not of one that lies about in it.
-		out.Opaque = out.Opaque || !at.above && at.top != "."
+		out.Opaque = out.Opaque || foreign
 	}
 	return at
 }

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -206,6 +207,22 @@ func (r *Repository) Runs(deep bool) string {
 }
 
 const maxSubmodules = 256
+
+// HasHooks reports whether there are hooks, or may be.
+func (r *Repository) HasHooks() bool {
+	c, err := r.settings()
+	if err != nil {
+		return true
+	}
+	if _, elsewhere := c.last("core.hookspath"); elsewhere {
+		return true
+	}
+	entries, err := os.ReadDir(filepath.Join(r.common, "hooks"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
+}
 
 func (r *Repository) runs() string {
 	c, err := r.settings()

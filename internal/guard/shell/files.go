@@ -10,6 +10,7 @@ func (a *analyser) mentions(c *call, d dirSet) {
 	a.addresses(c)
 	listed := len(a.out.Paths)
 	a.files(c, d)
+	a.downloads(c, d)
 	a.globs(c, d, a.out.Paths[listed:])
 }
 
@@ -69,7 +70,7 @@ func (a *analyser) files(c *call, d dirSet) {
 		a.wordPath(w, d, write, certain || looksLikePath(w.text))
 	}
 	switch c.name {
-	case "unzip", "patch", "cpio":
+	case "unzip", "patch", "cpio", "pax", "7z", "7za":
 		dir := "."
 		for i := range c.args {
 			if v, ok := optionValue(c.args, i, "-d"); ok && !v.dynamic && c.name != "cpio" {
@@ -106,6 +107,24 @@ func (a *analyser) unknownPath(dir string, d dirSet) {
 	}
 }
 
+// downloads lists where curl and wget write files whose names the address or
+// the server gives.
+func (a *analyser) downloads(c *call, d dirSet) {
+	dir := "."
+	for i := range c.args {
+		for _, o := range []string{"-P", "--directory-prefix", "--output-dir"} {
+			if v, ok := optionValue(c.args, i, o); ok && !v.dynamic {
+				dir = v.text
+			}
+		}
+	}
+	switch {
+	case c.name == "wget" && !hasCluster(c.args, 'O') && !hasPrefix(c.args, "--output-d"),
+		c.name == "curl" && (hasCluster(c.args, 'O') || hasCluster(c.args, 'J') || hasPrefix(c.args, "--remote-")):
+		a.unknownPath(dir, d)
+	}
+}
+
 // copies lists what is copied where. What one operand may be is known only
 // together with the other.
 func (a *analyser) copies(c *call, args []word, d dirSet) {
@@ -117,8 +136,12 @@ func (a *analyser) copies(c *call, args []word, d dirSet) {
 			}
 		}
 	}
-	if to.dynamic && len(args) > 1 {
+	switch {
+	case !to.dynamic:
+	case len(args) > 1:
 		to, args = args[len(args)-1], args[:len(args)-1]
+	case c.name == "ln":
+		to = word{text: "."}
 	}
 	if to.dynamic {
 		return // not known, and so the command is not
@@ -163,6 +186,7 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 			return append(rest, tail...)
 		}
 		name, value, glued := strings.Cut(w.text, "=")
+		name = u.whole(name)
 		if glued && strings.HasPrefix(name, "--") {
 			a.optionPath(u, name, word{text: value}, d)
 			pattern = pattern && !givesPattern(name)
@@ -172,7 +196,7 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 			return rest
 		}
 		pattern = pattern && !givesPattern(w.text)
-		option := w.text
+		option := u.whole(w.text)
 		if len(option) > 2 && option[1] != '-' && isLetters(option[1:]) && !known(u, option) {
 			option = "-" + option[len(option)-1:] // the last of several letters takes the value
 		}
@@ -193,6 +217,22 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		}
 	}
 	return rest
+}
+
+// whole is the long option that a shorter one stands for, if that takes a
+// path: GNU programs take any beginning of a name.
+func (u usage) whole(option string) string {
+	if len(option) < 4 || !strings.HasPrefix(option, "--") || known(u, option) {
+		return option
+	}
+	for _, list := range []string{u.outputs, u.inputs, u.dirs} {
+		for o := range strings.FieldsSeq(list) {
+			if strings.HasPrefix(o, option) {
+				return o
+			}
+		}
+	}
+	return option
 }
 
 func known(u usage, option string) bool {

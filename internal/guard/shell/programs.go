@@ -129,6 +129,11 @@ func isEditor(name string) bool {
 // it, behind an equals sign, or as the next word.
 func optionValue(args []word, i int, o string) (word, bool) {
 	text := args[i].text
+	if name, value, glued := strings.Cut(text, "="); len(name) > 4 && len(o) > len(name) && strings.HasPrefix(name, "--") && strings.HasPrefix(o, name) {
+		if text = o; glued { // a name may be shortened
+			text += "=" + value
+		}
+	}
 	if text == o {
 		if i+1 < len(args) {
 			return args[i+1], true
