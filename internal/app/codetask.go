@@ -50,10 +50,11 @@ func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door str
 	}
 	c := &coder{base: b, root: root, door: door, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1), seats: durable.NewSeats(o.Config.Path("servers"), maxServers)}
 	gate, err := b.Gate(Guarding{Workspace: root, Door: door, Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()})
-	g, ok := gate.(workspace.Guard)
+	g, ok := gate.(*guard.Guard)
 	if err != nil || !ok {
 		return nil, errors.Join(unguarded(err), b.Close(ctx))
 	}
+	c.guard = g
 	c.ws, err = workspace.Open(ctx, root, workspace.Options{Guard: g, Journal: o.Config.Path("patches"), Env: task.PlainEnviron(o.Environ),
 		Trees: func() (*supervise.Tree, error) { return supervise.NewTree(o.records(), o.Self) }})
 	if err != nil {
@@ -75,6 +76,7 @@ type coder struct {
 	door    string // its name on record
 	serving MCPServing
 	ws      *workspace.Workspace
+	guard   *guard.Guard // of the workspace
 
 	starting chan struct{}  // held by whoever starts a runtime
 	seats    *durable.Seats // of the servers on this machine
@@ -135,33 +137,20 @@ func (c *coder) ListFiles(ctx context.Context, directory string) (mcp.Files, err
 // literal quotes what is special in a glob.
 var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "{", `\{`, "}", `\}`)
 
-// Place resolves a directory to work in. It must be in the workspace, and no
-// policy may stand above it: its rules speak of the directory that it is in,
-// and would be evaded by working below.
+// Place resolves a directory to work in. It must be in the workspace, and one
+// in which work may be done at all: the rules of the workspace hold there as
+// everywhere below its root.
 func (c *coder) Place(dir string) (string, error) {
-	at := dir
-	if !filepath.IsAbs(at) {
-		at = filepath.Join(c.root, at)
-	}
-	at, err := filepath.EvalSymlinks(at)
+	at, err := c.guard.WorkingDir(dir)
 	if err != nil {
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("there is no directory %.200q", dir), Remedy: "name a directory inside the workspace"}
+		return "", err
 	}
-	if info, err := os.Stat(at); err != nil || !info.IsDir() {
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%.200q is not a directory", dir), Remedy: "name a directory inside the workspace"}
-	}
-	rel, err := filepath.Rel(c.root, at)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%.200q is outside the workspace %s", dir, c.root),
-			Remedy: "start the server with --workspace on a directory that holds it"}
-	}
-	for above := filepath.Dir(at); at != c.root; above = filepath.Dir(above) {
-		if file, err := policy.LoadWorkspace(above); err != nil || file != nil {
-			return "", &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%s has a policy, which %.200q would evade", above, dir), Cause: err,
-				Remedy: "work in the directory of the policy, or start another server in the other one"}
-		}
-		if above == c.root {
-			break
+	// A policy further down was written for the workspace that it is the root
+	// of. It is not in force here, so nobody works below it.
+	for below := at; below != c.root && below != filepath.Dir(below); below = filepath.Dir(below) {
+		if file, err := policy.LoadWorkspace(below); err != nil || file != nil {
+			return "", &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%s has a policy of its own, which is not in force in the workspace %s", below, c.root), Cause: err,
+				Remedy: "work in another directory, or start another server with --workspace " + below}
 		}
 	}
 	return at, nil
@@ -221,7 +210,7 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 	if t.Model != "" && b.Answers.Kind != AnswersRehearsal {
 		spec.Model = t.Model
 	}
-	if spec.Gate, err = b.Gate(Guarding{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}); err != nil {
+	if spec.Gate, err = b.Gate(Guarding{Workspace: c.root, Dir: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}); err != nil {
 		return mcp.TaskResult{}, err
 	}
 	if t.TimeoutMs > 0 {

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -13,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -103,6 +105,10 @@ func (b *Bridge) trusts(dir string) bool {
 // Guarding says for whom a guard stands.
 type Guarding struct {
 	Workspace string
+	// Dir is the directory of the workspace in which the session works, absolute
+	// and with links followed; "" for the workspace itself. What may be touched
+	// stays the same.
+	Dir string
 	// Rules is the directory whose policy file counts, if it is not the
 	// workspace: a worktree is a copy, and trust is given to the original.
 	Rules  string
@@ -148,11 +154,11 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	}
 	d := g.Defaults
 	d.Root, d.CaseInsensitive = ws.Root(), ws.CaseFolding()
-	d.Protected = append([]string{c.Home, c.AuditLogDir}, g.Protected...)
+	d.Protected = slices.Concat([]string{c.Home, c.AuditLogDir}, g.Protected, repo.Stores(ws.Root()))
 	if rel, err := filepath.Rel(orchestrate.WorktreesDir(c.Home), ws.Root()); err == nil && filepath.IsLocal(rel) && rel != "." {
 		// A worktree of ours lies in our home. It is all that can be reached
 		// from there, so the rest of the home is as safe as ever.
-		d.Protected = append([]string{c.AuditLogDir}, g.Protected...)
+		d.Protected = d.Protected[1:]
 	}
 	if len(g.Layers) > 0 {
 		layers, sources = append(layers, g.Layers...), append(sources, g.Source)
@@ -162,7 +168,7 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 		theirs = append(theirs, t.Name)
 	}
 	return guard.New(guard.Options{
-		Workspace: ws, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
+		Workspace: ws, Dir: g.Dir, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Personal: b.copilotHome(), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil

@@ -113,31 +113,38 @@ func (g *Guard) addPaths(a *policy.Action, call bridge.ToolCall) {
 		case f.Glob && call.Name != "glob":
 			continue // a regular expression, or a filter on names
 		case f.Glob:
-			res, err := g.opts.Workspace.ResolveGlob(f.Value)
-			a.Paths = append(a.Paths, path(res, err, f.Value, false))
+			res, err := g.here.ResolveGlob(f.Value)
+			a.Paths = append(a.Paths, pathOf(res, err, f.Value, false))
 			continue
 		case a.Kind == policy.KindMCP && !f.Certain:
 			// It may be anything; but what leads outside is suspect enough.
-			if res, err := g.opts.Workspace.Resolve(f.Value); err == nil && res.Inside {
+			if res, err := g.here.Resolve(f.Value); err == nil && res.Inside {
 				continue
 			}
 		}
-		res, err := g.opts.Workspace.Resolve(f.Value)
-		p := path(res, err, f.Value, write && a.Kind == policy.KindWrite)
-		p.Tree = call.Name == "grep" && res.IsDir && g.deniedBelow(res)
+		res, err := g.here.Resolve(f.Value)
+		p := pathOf(res, err, f.Value, write && a.Kind == policy.KindWrite)
+		p.Tree = searches(call.Name) && res.IsDir && g.deniedBelow(res)
+		if a.Kind == policy.KindMCP && !a.ReadOnly && res.Inside && (g.opts.Policy.Protected(res.Rel) || res.Named != "" && g.opts.Policy.Protected(res.Named)) {
+			p.Doubt = "the tool may write it, and it is protected"
+		}
 		a.Paths = append(a.Paths, p)
 	}
 	if len(a.Paths) == 0 && a.Kind == policy.KindRead {
-		p := policy.Path{Rel: "."}
-		if res, err := g.opts.Workspace.Resolve("."); err == nil {
-			p.Tree = call.Name == "grep" && g.deniedBelow(res)
-		}
+		res, err := g.here.Resolve(".")
+		p := pathOf(res, err, "", false)
+		p.Tree = err == nil && searches(call.Name) && g.deniedBelow(res)
 		a.Paths = append(a.Paths, p)
 	}
 }
 
-func path(res paths.Resolved, err error, name string, write bool) policy.Path {
-	p := policy.Path{Rel: res.Rel, Name: name, Write: write, Outside: !res.Inside}
+// searches knows the tools that show what is in all files below a directory.
+func searches(tool string) bool {
+	return tool == "grep" || tool == "rg" || tool == "semantic_code_search"
+}
+
+func pathOf(res paths.Resolved, err error, name string, write bool) policy.Path {
+	p := policy.Path{Rel: res.Rel, Named: res.Named, Name: name, Write: write, Outside: !res.Inside}
 	if err != nil {
 		p.Outside, p.Problem = false, err.Error()
 	}
@@ -153,9 +160,9 @@ func (g *Guard) requested(r bridge.PermissionRequest) policy.Action {
 		a.Kind = policy.KindShell
 		g.addCommand(&a, r.Command)
 		for _, p := range r.Paths {
-			res, err := g.opts.Workspace.Resolve(p)
+			res, err := g.here.Resolve(p)
 			if err == nil && !res.Inside && !harmless[res.Abs] {
-				a.Paths = append(a.Paths, path(res, err, p, false))
+				a.Paths = append(a.Paths, pathOf(res, err, p, false))
 			}
 		}
 		for _, u := range r.URLs {
@@ -167,8 +174,8 @@ func (g *Guard) requested(r bridge.PermissionRequest) policy.Action {
 			a.Kind = policy.KindWrite
 		}
 		for _, p := range r.Paths {
-			res, err := g.opts.Workspace.Resolve(p)
-			a.Paths = append(a.Paths, path(res, err, p, r.Kind == bridge.PermissionWrite))
+			res, err := g.here.Resolve(p)
+			a.Paths = append(a.Paths, pathOf(res, err, p, r.Kind == bridge.PermissionWrite))
 		}
 	case bridge.PermissionURL:
 		a.Kind = policy.KindNetwork

@@ -1,7 +1,9 @@
 package guard
 
 import (
-	"io/fs"
+	"cmp"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,26 +25,31 @@ func (g *Guard) addCommand(a *policy.Action, text string) {
 		a.Unparsable = strings.Join(an.Problems, "; ")
 		return
 	}
-	names := false // only names are shown of what lies below a directory
-	moved := slices.ContainsFunc(an.Commands, func(c shell.Command) bool { return c.Words[0] == "cd" })
 	for i := range an.Commands {
-		if transparent(&an.Commands[i], len(an.Commands)) {
+		given := &an.Commands[i]
+		if transparent(given, len(an.Commands)) {
 			continue
 		}
-		c := command(&an.Commands[i])
-		if moved {
-			c.Dir = "elsewhere" // which commands come after the cd is not worked out
-		}
+		c := command(given)
 		// What changes the meaning of other commands makes all of them unknown.
 		c.Opaque = c.Opaque || len(an.Dangerous) > 0
+		if given.Altered {
+			c.Unsafe = "it runs in another environment than the session's"
+		}
+		if isGit(given.Words[0]) {
+			g.addGit(a, given, &c)
+		}
 		a.Commands = append(a.Commands, c)
-		names = names || len(c.Words) > 0 && slices.Contains(namesOnly, c.Words[0])
 	}
 	for _, why := range an.Opaque {
 		a.Commands = append(a.Commands, policy.Command{Text: why, Opaque: true})
 	}
 	for _, p := range an.Paths {
-		g.addFile(a, p, names && len(an.Commands) == 1)
+		into := slices.ContainsFunc(an.Copies, func(c shell.Copy) bool { return c.To.Text == p.Text })
+		g.addFile(a, p, into)
+	}
+	for _, c := range an.Copies {
+		g.addCopy(a, c)
 	}
 	for _, r := range an.Redirects {
 		if r.Dynamic {
@@ -53,9 +60,6 @@ func (g *Guard) addCommand(a *policy.Action, text string) {
 		a.Hosts = append(a.Hosts, host(u))
 	}
 }
-
-// namesOnly show the names below a directory, not what is in the files.
-var namesOnly = []string{"ls", "find", "du", "stat", "test", "[", "cd", "mkdir", "touch", "tree", "git", "go", "gofmt", "make", "npm"}
 
 // transparent commands do nothing by themselves: cd, whose directory is judged
 // as a path, and wrappers whose inner command is judged instead.
@@ -81,20 +85,99 @@ func command(c *shell.Command) policy.Command {
 	return out
 }
 
-func (g *Guard) addFile(a *policy.Action, p shell.Path, names bool) {
-	var res paths.Resolved
-	var err error
-	if p.Pattern != "" {
-		res, err = g.opts.Workspace.ResolveGlob(p.Pattern)
-	} else {
-		res, err = g.opts.Workspace.Resolve(p.Text)
+// addFile adds a path of a command. If it is where something is copied to,
+// into is set: a directory then stays what it is.
+func (g *Guard) addFile(a *policy.Action, p shell.Path, into bool) {
+	if p.Pattern == "" {
+		res, err := g.here.Resolve(p.Text)
+		g.addResolved(a, p, res, err, into)
+		return
 	}
+	res, matches, err := g.here.Expand(p.Pattern, p.Reach == shell.ReachWords)
+	if err != nil || !res.Inside {
+		a.Paths = append(a.Paths, pathOf(res, err, p.Text, p.Write))
+		return
+	}
+	if len(matches) == 0 || (p.Reach == shell.ReachNames || p.Reach == shell.ReachWords) && !p.Write {
+		// A pattern that matches nothing is a name, and names may be shown.
+		a.Paths = append(a.Paths, pathOf(res, nil, p.Text, p.Write))
+		return
+	}
+	for i, m := range matches {
+		// Of many files only those are added that a rule speaks about.
+		if i < maxNamed || m.IsDir || p.Write && !g.opts.Policy.MayWrite(m.Rel) || !p.Write && g.denied(m.Rel) {
+			g.addResolved(a, p, m, nil, into)
+		}
+	}
+}
+
+// maxNamed is how many matches of a pattern are added as they are.
+const maxNamed = 200
+
+func (g *Guard) denied(rel string) bool {
+	_, denied := g.opts.Policy.ReadDenied(rel)
+	return denied
+}
+
+func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, err error, into bool) {
 	if err == nil && (harmless[res.Abs] || !p.Certain && !res.Exists && res.Inside) {
 		return // a word that is no file
 	}
-	out := path(res, err, p.Text, p.Write)
-	out.Tree = err == nil && res.IsDir && !names && g.deniedBelow(res)
+	out := pathOf(res, err, p.Text, p.Write)
+	if err != nil || !res.Inside {
+		a.Paths = append(a.Paths, out)
+		return
+	}
+	whole := p.Write && p.Moves && !(into && res.IsDir)
+	switch {
+	case p.Write && p.Unknown:
+		out.Doubt = "the names of the files that are written there are not known"
+	case whole && (g.opts.Policy.HoldsConfiguration(res.Rel) || res.Named != "" && g.opts.Policy.HoldsConfiguration(res.Named)):
+		out.Doubt = "files that configure programs or agents may be in it"
+	case whole && res.IsDir:
+		out.Tree = true
+		g.addBelow(a, res, below{write: true})
+	case res.IsDir && p.Reach == shell.ReachLinks:
+		g.addBelow(a, res, below{links: true})
+	case res.IsDir && p.Reach == shell.ReachTree && !into && g.deniedBelow(res):
+		read := out
+		read.Write, read.Tree = false, true
+		a.Paths = append(a.Paths, read)
+	}
 	a.Paths = append(a.Paths, out)
+}
+
+// addCopy adds what is written where files are copied, moved or linked to: the
+// file, its namesake in a directory, and all that comes with a directory.
+func (g *Guard) addCopy(a *policy.Action, c shell.Copy) {
+	to, err := g.here.Resolve(c.To.Text)
+	if err != nil || !to.Inside {
+		return // judged as a path
+	}
+	var from []paths.Resolved
+	if c.From.Pattern != "" {
+		_, from, err = g.here.Expand(c.From.Pattern, false)
+	} else {
+		var one paths.Resolved
+		one, err = g.here.Resolve(c.From.Text)
+		from = []paths.Resolved{one}
+	}
+	if err != nil {
+		return // judged as a path
+	}
+	for _, f := range from {
+		name := path.Base(cmp.Or(f.Named, f.Rel))
+		if c.From.Pattern == "" {
+			name = path.Base(c.From.Text)
+		}
+		if to.IsDir {
+			res, err := g.opts.Workspace.Resolve(filepath.Join(to.Abs, name))
+			a.Paths = append(a.Paths, pathOf(res, err, path.Join(c.To.Text, name), true))
+		}
+		if f.IsDir && f.Inside {
+			g.addBelow(a, f, below{write: true, at: []string{to.Rel, path.Join(to.Rel, name)}})
+		}
+	}
 }
 
 func host(raw string) policy.Host {
@@ -103,33 +186,4 @@ func host(raw string) policy.Host {
 		return policy.Host{Name: raw, Problem: err.Error()}
 	}
 	return policy.Host{Name: h.Name, Port: h.Port}
-}
-
-// maxListed bounds how many files are looked at to learn whether a denied one
-// is among them; beyond it there may be one.
-const maxListed = 5_000
-
-// deniedBelow says whether a file that may not be read lies below a directory.
-func (g *Guard) deniedBelow(dir paths.Resolved) bool {
-	seen, found := 0, false
-	err := fs.WalkDir(g.opts.Workspace.FS().FS(), dir.Rel, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if seen++; seen > maxListed {
-			found = true
-			return fs.SkipAll
-		}
-		if d.IsDir() {
-			if d.Name() == ".git" {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if _, found = g.opts.Policy.ReadDenied(p); found {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found || err != nil
 }

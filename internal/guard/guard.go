@@ -33,10 +33,13 @@ type Recorder interface {
 // Options make a Guard. Workspace and Policy are required.
 type Options struct {
 	Workspace *paths.Workspace
-	Policy    *policy.Policy
-	Redactor  *redact.Redactor
-	Audit     Recorder // nil keeps no record
-	Asker     approval.Asker
+	// Dir is where the session works, if not at the root of the workspace:
+	// relative paths of its tool calls start there. It moves no border.
+	Dir      string
+	Policy   *policy.Policy
+	Redactor *redact.Redactor
+	Audit    Recorder // nil keeps no record
+	Asker    approval.Asker
 	// AskTimeout bounds how long a person may take; no answer is a denial.
 	AskTimeout time.Duration
 	// AllowTools need no consent, by name, the runtime's or the one that the
@@ -71,6 +74,7 @@ const maxResult = 10 << 10
 // Guard is the gate of one session. Its methods may be called concurrently.
 type Guard struct {
 	opts Options
+	here *paths.Workspace // as seen from where the session works
 
 	mu       sync.Mutex
 	session  string
@@ -95,7 +99,11 @@ func New(opts Options) *Guard {
 		opts.Redactor = redact.New(redact.Options{})
 	}
 	opts.AllowTools = policy.RuntimeTools(opts.AllowTools)
-	return &Guard{opts: opts, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
+	here := opts.Workspace
+	if opts.Dir != "" {
+		here = here.At(opts.Dir)
+	}
+	return &Guard{opts: opts, here: here, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
 }
 
 // Begin puts the beginning of a session on record, with the policy that it is
@@ -192,7 +200,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 		return allow(out.Reason), false
 	case policy.Ask:
 		for _, name := range g.opts.AllowTools {
-			if strings.EqualFold(name, a.Tool) {
+			if strings.EqualFold(name, a.Tool) && !out.Firm {
 				return allow("always allowed by configuration"), false
 			}
 		}

@@ -23,13 +23,13 @@ func (g *Guard) settled(call bridge.ToolCall) any {
 	if !ok {
 		return nil
 	}
-	res, err := g.opts.Workspace.Resolve(name)
+	res, err := g.here.Resolve(name)
 	if err != nil || !res.Inside {
 		return nil // nothing was said against it, so it is a pattern or not a path
 	}
 	at := name
 	if !filepath.IsAbs(at) {
-		at = filepath.Join(g.opts.Workspace.Root(), at)
+		at = filepath.Join(g.here.Base(), at)
 	}
 	if filepath.Clean(at) == res.Abs {
 		return nil

@@ -77,6 +77,38 @@ func (g *Guard) MayRead(path string) bool {
 	return g.opts.Policy.MayRead("mcp.fs.read", res.Rel)
 }
 
+// WorkingDir resolves a directory that somebody wants to work in, relative to
+// the workspace. It has to be a directory inside, which may be read, and in
+// which writing is not forbidden altogether.
+func (g *Guard) WorkingDir(dir string) (string, error) {
+	refuse := func(code bridge.Code, message, remedy string) (string, error) {
+		return "", &bridge.Error{Code: code, Message: message, Remedy: remedy}
+	}
+	if dir == "" {
+		return g.opts.Workspace.Root(), nil
+	}
+	res, err := g.opts.Workspace.Resolve(dir)
+	switch {
+	case err != nil:
+		return "", err
+	case !res.Inside:
+		return refuse(bridge.CodeDenied, fmt.Sprintf("%.200q is outside the workspace %s", dir, g.opts.Workspace.Root()), "name a directory inside the workspace")
+	case !res.Exists:
+		return refuse(bridge.CodeInvalid, fmt.Sprintf("there is no directory %.200q", dir), "name a directory inside the workspace")
+	case !res.IsDir:
+		return refuse(bridge.CodeInvalid, fmt.Sprintf("%.200q is not a directory", dir), "name a directory inside the workspace")
+	}
+	if rule, denied := g.opts.Policy.ReadDenied(res.Rel); denied {
+		return refuse(bridge.CodeDenied, fmt.Sprintf("nobody may work in %.200q: reading it is denied by %s", dir, rule), "work in another directory, or change the policy")
+	}
+	for _, rel := range []string{res.Rel, res.Named} {
+		if rule, sealed := g.opts.Policy.Sealed(rel); rel != "" && sealed {
+			return refuse(bridge.CodeDenied, fmt.Sprintf("nobody may work in %.200q: it is protected by %s", dir, rule), "work in another directory")
+		}
+	}
+	return res.Abs, nil
+}
+
 // ReadOnly says whether nothing may be written, at least not without consent.
 func (g *Guard) ReadOnly() bool {
 	readOnly, _ := g.opts.Policy.ReadOnly()

@@ -82,7 +82,8 @@ func TestMCPWithoutCopilot(t *testing.T) {
 		{"copilot_list_files", map[string]any{"directory": "none"}, "not_found"},
 		{"copilot_read_file", map[string]any{"path": "a.txt", "_depth": 3}, "denied"},
 		{"copilot_code_task", map[string]any{"prompt": "x", "workingDir": "/"}, "denied"},
-		{"copilot_code_task", map[string]any{"prompt": "x", "workingDir": "sub"}, "denied"}, // the policy above it
+		{"copilot_code_task", map[string]any{"prompt": "x", "workingDir": "private"}, "denied"},
+		{"copilot_code_task", map[string]any{"prompt": "x", "workingDir": "a.txt"}, "invalid"},
 		{"copilot_code_task", map[string]any{"prompt": "x"}, "unavailable"},
 	} {
 		if r := mcpCall(t, c, tt.tool, tt.args, nil); !r.IsError || !strings.HasPrefix(mcpText(r), "["+tt.code+"]") {

@@ -20,6 +20,20 @@ const maxVisited = 50_000
 // does. What is matched behind "**" is not visited, because programs do not
 // follow links there; only the fixed part is checked and ".." is refused.
 func (w *Workspace) ResolveGlob(pattern string) (Resolved, error) {
+	res, _, err := w.expand(visit{pattern: pattern})
+	return res, err
+}
+
+// Expand is ResolveGlob for a pattern that a shell replaces by what it
+// matches: to a shell "**" is a "*", and it follows links to directories. It
+// returns all matches too, with links followed. With words the matches are not
+// opened by anybody: a link among them counts by its name.
+func (w *Workspace) Expand(pattern string, words bool) (Resolved, []Resolved, error) {
+	return w.expand(visit{pattern: pattern, shell: true, words: words})
+}
+
+func (w *Workspace) expand(v visit) (Resolved, []Resolved, error) {
+	pattern := v.pattern
 	fixed, wild := splitPattern(pattern)
 	if fixed == "" {
 		fixed = "."
@@ -27,19 +41,19 @@ func (w *Workspace) ResolveGlob(pattern string) (Resolved, error) {
 	res, err := w.Resolve(fixed)
 	res.Path = pattern
 	if err != nil || !res.Inside || wild == "" {
-		return res, err
+		return res, nil, err
 	}
 	if err := readable(wild, wild); err != nil {
-		return Resolved{Path: pattern}, err
+		return Resolved{Path: pattern}, nil, err
 	}
-	v := visit{w: w, pattern: pattern}
+	v.w = w
 	if err := v.match(res.Abs, wild); err != nil {
-		return Resolved{Path: pattern}, err
+		return Resolved{Path: pattern}, nil, err
 	}
 	if v.outside != nil {
-		return *v.outside, nil
+		return *v.outside, nil, nil
 	}
-	return res, nil
+	return res, v.matches, nil
 }
 
 // splitPattern cuts in front of the first component with a wildcard.
@@ -75,8 +89,11 @@ func unquote(s string) string {
 type visit struct {
 	w       *Workspace
 	pattern string
+	shell   bool // matched as a shell does, and listed
+	words   bool // links at the end are not followed
 	visited int
 	outside *Resolved
+	matches []Resolved
 }
 
 func (v *visit) match(dir, pattern string) error {
@@ -89,13 +106,16 @@ func (v *visit) match(dir, pattern string) error {
 		return v.match(dir, rest)
 	case matchesParent(first):
 		return malformed(v.pattern, "may match the parent directory", "")
-	case first == "**" && more:
+	case first == "**" && more && !v.shell:
 		for part := range strings.SplitSeq(rest, "/") {
 			if matchesParent(part) {
 				return malformed(v.pattern, "may match the parent directory", "")
 			}
 		}
 		return nil
+	}
+	if v.shell && strings.Contains(first, "[") {
+		first = widen(first)
 	}
 	if !strings.ContainsAny(first, "*?[") {
 		return v.step(join(dir, unquote(first)), rest, more)
@@ -115,10 +135,13 @@ func (v *visit) match(dir, pattern string) error {
 			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the pattern " + quote(v.pattern) + " matches too many files to be checked",
 				Remedy: "use a narrower pattern"}
 		}
+		if v.shell && e.Name()[0] == '.' && strings.TrimPrefix(first, `\\`)[0] != '.' {
+			continue // a shell wants the dot to be written
+		}
 		if ok, _ := filepath.Match(first, e.Name()); !ok {
 			continue
 		}
-		if !e.IsDir() || more {
+		if !e.IsDir() || more || v.shell {
 			if err := v.step(join(dir, e.Name()), rest, more); err != nil {
 				return err
 			}
@@ -133,7 +156,8 @@ func (v *visit) step(path, rest string, more bool) error {
 	if err != nil {
 		return nil //nolint:nilerr // gone: it matches nothing
 	}
-	if isLink(info) {
+	named, dir := path, info.IsDir()
+	if isLink(info) && (!v.words || more) {
 		at, err := v.w.follow(v.pattern, path)
 		if err != nil {
 			return err
@@ -143,12 +167,72 @@ func (v *visit) step(path, rest string, more bool) error {
 				Reason: quote(v.pattern) + " is outside the workspace " + v.w.root + ": it matches " + path + ", which leads to " + at.abs}
 			return nil
 		}
-		path = at.abs
+		path, dir = at.abs, at.dir
 	}
 	if !more || rest == "" {
+		if v.shell {
+			v.add(named, path, dir)
+		}
 		return nil
 	}
 	return v.match(path, rest)
+}
+
+// add lists a match that lies at path and is called named.
+func (v *visit) add(named, path string, dir bool) {
+	m := Resolved{Path: v.pattern, Abs: path, Inside: true, Exists: true, IsDir: dir}
+	m.Rel, _ = v.w.below(path)
+	if named != path {
+		m.Named, _ = v.w.below(named)
+	}
+	v.matches = append(v.matches, m)
+}
+
+// widen replaces each set of characters ([a-z], [!x], [[:alpha:]]) of a
+// component by "?". Shells and filepath.Match read sets differently, and more
+// matches than there are do no harm. A bracket that is not closed stands for
+// itself.
+func widen(component string) string {
+	var b strings.Builder
+	for i := 0; i < len(component); i++ {
+		switch c := component[i]; {
+		case c == '\\' && i+1 < len(component):
+			b.WriteString(component[i : i+2])
+			i++
+		case c != '[':
+			b.WriteByte(c)
+		default:
+			end := setEnd(component[i:])
+			if end == 0 {
+				b.WriteString(`\[`)
+				continue
+			}
+			b.WriteByte('?')
+			i += end
+		}
+	}
+	return b.String()
+}
+
+// setEnd returns where the set that s begins with is closed, or 0.
+func setEnd(s string) int {
+	i := 1
+	if i < len(s) && (s[i] == '!' || s[i] == '^') {
+		i++
+	}
+	for first := true; i < len(s); i, first = i+1, false {
+		switch {
+		case s[i] == ']' && !first:
+			return i
+		case s[i] == '\\':
+			i++
+		case s[i] == '[' && i+1 < len(s) && strings.IndexByte(":.=", s[i+1]) >= 0:
+			if end := strings.Index(s[i+2:], s[i+1:i+2]+"]"); end >= 0 {
+				i += 2 + end + 1
+			}
+		}
+	}
+	return 0
 }
 
 // matchesParent reports a component that is, or could match, "..". A "*" or

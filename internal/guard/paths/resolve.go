@@ -19,14 +19,15 @@ type Resolved struct {
 	Path   string // as it was given
 	Abs    string // the real path, or what it would be if it existed
 	Rel    string // Abs below the root with slashes, "." for the root; empty outside
+	Named  string // like Rel, but of the path as it was written, before links were followed; empty if that is the same
 	Inside bool
 	Exists bool
 	IsDir  bool
 	Reason string // why it is not inside; for people
 }
 
-// Resolve follows path, relative to the root unless it is absolute, to where
-// it really points. Links are followed one component at a time, those that
+// Resolve follows path, relative to the root (or to the directory of At) unless
+// it is absolute, to where it really points. Links are followed one component at a time, those that
 // dangle too; ".." means the parent of what has been reached so far; what does
 // not exist lies where its nearest existing parent is.
 //
@@ -42,7 +43,7 @@ func (w *Workspace) Resolve(path string) (Resolved, error) {
 	}
 	abs := plain
 	if !filepath.IsAbs(abs) {
-		abs = w.root + string(filepath.Separator) + plain
+		abs = w.base + string(filepath.Separator) + plain
 	}
 	res := Resolved{Path: path}
 	at, quick := straight(abs)
@@ -80,6 +81,11 @@ func (w *Workspace) Resolve(path string) (Resolved, error) {
 		return res, nil
 	}
 	res.Rel, res.Inside = rel, true
+	if at.links > 0 {
+		if named, in := w.below(filepath.Clean(abs)); in && named != rel {
+			res.Named = named
+		}
+	}
 	return res, nil
 }
 

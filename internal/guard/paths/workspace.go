@@ -17,6 +17,7 @@ import (
 // Close must come last.
 type Workspace struct {
 	root    string // real, absolute, clean
+	base    string // where relative paths start: the root, unless At says otherwise
 	home    string // what ~ stands for; "" if unknown
 	dir     *os.Root
 	folding bool
@@ -59,7 +60,7 @@ func New(root string, opts ...Option) (*Workspace, error) {
 	if !info.IsDir() {
 		return nil, fail(": it is not a directory", nil)
 	}
-	w := &Workspace{root: abs, windows: runtime.GOOS == "windows"}
+	w := &Workspace{root: abs, base: abs, windows: runtime.GOOS == "windows"}
 	if home, err := os.UserHomeDir(); err == nil {
 		w.home = home
 	}
@@ -80,6 +81,18 @@ func New(root string, opts ...Option) (*Workspace, error) {
 
 // Root returns the real path of the workspace.
 func (w *Workspace) Root() string { return w.root }
+
+// At returns the same workspace for somebody who works in dir, a real directory
+// inside it: relative paths start there. What is inside, and what Rel is
+// relative to, stays as it is. Only the workspace that New made is closed.
+func (w *Workspace) At(dir string) *Workspace {
+	at := *w
+	at.base = dir
+	return &at
+}
+
+// Base returns where relative paths start.
+func (w *Workspace) Base() string { return w.base }
 
 // FS gives the bridge's own access to the workspace. No name can lead outside
 // of it, not even while links are being swapped. Close closes it.

@@ -58,12 +58,17 @@ type Path struct {
 	Rel string
 	// Name is what to call it in a reason: the path as the tool gave it. Empty
 	// means Rel.
-	Name  string
+	Name string
+	// Named is the path as it was written, in the form of Rel, where links on
+	// the way make that another one. What is protected is so by either name.
+	Named string
 	Write bool
 	// Tree: everything below is touched as well, as by a recursive search or
 	// removal. If a denied file may be below, the action is asked about; a
 	// caller who has listed what is below can name the files instead.
 	Tree bool
+	// Doubt says why more may be touched than is known; it is asked about.
+	Doubt string
 	// Outside: it lies outside the workspace, and is denied.
 	Outside bool
 	// Problem says why it could not be resolved; it is denied.
@@ -83,9 +88,13 @@ type Command struct {
 	Globs []int
 	// Text is the command as it was written, for patterns.deny.
 	Text string
-	// Dir is the directory it runs in, relative to the workspace; empty or "."
-	// is the workspace itself.
-	Dir string
+	// Unsafe says why it may do more than its words tell: the repository that
+	// git finds names a program, its environment was changed. It then counts
+	// as no read-only command.
+	Unsafe string
+	// Alias: it is git with a subcommand that git does not have, which may
+	// stand for any other.
+	Alias bool
 	// Opaque: not all of its words can be known before it runs. It is denied
 	// if a deny rule may match, and otherwise never better than asked about.
 	// A command whose name is a glob counts as opaque too.
@@ -172,4 +181,7 @@ type Outcome struct {
 	Source Source `json:"-"`
 	// Outside: Subject is a path that leads out of the workspace.
 	Outside bool `json:"-"`
+	// Firm: consent is needed because of what would be written. That a tool is
+	// allowed in general does not replace it.
+	Firm bool `json:"-"`
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"maps"
-	"path"
 	"slices"
 	"strings"
 )
@@ -87,9 +86,7 @@ type Policy struct {
 
 	toolsDeny, toolsAsk []Rule
 	patterns            []Rule
-	protected           []Rule
-	protectedName       Rule
-	everythingProtected bool
+	protected           protection
 	readsDeny           []Rule
 	writesDeny          []Rule
 	shellDeny           []Rule
@@ -143,7 +140,7 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 	if !p.readOnly && defaults.ReadOnly && !lifted {
 		p.readOnly, p.readOnlySource, p.readOnlyAsks = true, defaults.Source, defaults.ReadOnlyAsks
 	}
-	p.protect()
+	p.protected = newProtection(p)
 	return p
 }
 
@@ -154,72 +151,12 @@ func addAllowList(to []allowList, rules, also []Rule, trusted bool) []allowList 
 	return append(to, allowList{slices.Clone(rules), slices.Clone(also), trusted})
 }
 
-// alwaysProtected may never be written, by anybody's leave. Anything in a .git
-// directory is git's own business: hooks and configuration make it run
-// programs, and the rest decides what it believes. The last two are the short
-// names that Windows gives to the first ones.
-var alwaysProtected = []string{
-	"**/.agent-policy.yaml", "**/.agent-policy.yml", "**/.git", "**/*.git/hooks/**", "**/*.git/config",
-	"**/git~[0-9]/**", "**/agent-~[0-9].y*",
-}
-
-// protectedName, as the name of a file, makes git take the directory that it
-// is in for a repository, with a configuration of its own. It is matched as it
-// is: head is an ordinary name where case counts.
-const protectedName = "**/HEAD"
-
-func (p *Policy) protect() {
-	source := Source{Name: "built-in"}
-	add := func(pattern string) {
-		r := Rule{Key: "protected", Pattern: pattern, Source: source}
-		if compileDenyGlob(&r) != nil {
-			// A directory whose name is no glob: rather all than nothing.
-			p.everythingProtected = true
-			return
-		}
-		p.protected = append(p.protected, r)
-	}
-	for _, pattern := range alwaysProtected {
-		add(pattern)
-	}
-	p.protectedName = Rule{Key: "protected", Pattern: protectedName, Source: source}
-	if compileAllowGlob(&p.protectedName) != nil {
-		p.everythingProtected = true
-	}
-	for _, dir := range p.defaults.Protected {
-		dir = path.Clean(strings.ReplaceAll(dir, `\`, "/"))
-		if isAbsolute(dir) {
-			switch {
-			case !p.rooted || isWithin(fold(p.root), fold(dir)):
-				p.everythingProtected = true
-				continue
-			case !isWithin(fold(dir), fold(p.root)):
-				continue // outside of the workspace, where nothing may be written
-			}
-			dir = strings.Join(strings.Split(dir, "/")[strings.Count(p.root, "/")+1:], "/")
-		}
-		add(escapeGlob(dir))
-	}
-}
-
-// escapeGlob returns a glob that matches a path and nothing else.
-func escapeGlob(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if strings.IndexByte(`*?[]{}`, s[i]) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
 // ReadOnly reports whether nothing may be written, and who says so.
 func (p *Policy) ReadOnly() (bool, Source) { return p.readOnly, p.readOnlySource }
 
 // Rules returns every rule in force, for people to read.
 func (p *Policy) Rules() []Rule {
-	all := slices.Concat(p.toolsDeny, p.toolsAsk, p.patterns, p.readsDeny, p.writesDeny, p.protected, []Rule{p.protectedName}, p.shellDeny, p.networkDeny)
+	all := slices.Concat(p.toolsDeny, p.toolsAsk, p.patterns, p.readsDeny, p.writesDeny, p.protected.rules(), p.shellDeny, p.networkDeny)
 	for _, lists := range [][]allowList{p.tools, p.reads, p.writes, p.shell, p.network} {
 		for i := range lists {
 			all = append(all, lists[i].rules...)

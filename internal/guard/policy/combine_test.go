@@ -140,7 +140,7 @@ func TestCombineKeepsItsOwnCopy(t *testing.T) {
 	if out := p.Evaluate(Action{Tool: "a", Kind: KindOther}); out.Reason != `denied by tools.deny "a" (p:1)` {
 		t.Error(out.Reason)
 	}
-	if n := len(p.Rules()); n != 3+len(alwaysProtected)+1 {
+	if n := len(p.Rules()); n != 3+len(neverWritten)+1+len(configuring) {
 		t.Errorf("%d rules", n)
 	}
 }

@@ -143,26 +143,58 @@ func (c *commandRule) allows(cmd *Command) bool {
 	return slices.Equal(c.words[:len(cmd.Env)], cmd.Env) && slices.Equal(c.words[len(cmd.Env):], cmd.Words[:named])
 }
 
-// denies reports whether a command begins with the rule's words. Of a command
-// that is only partly known, or has a glob among them, it is enough that it
-// may.
+// denies reports whether a command begins with the rule's words. Options and
+// the words behind them, which may be their values, are passed over on the way:
+// git -C . push is git push. An option in the rule may stand anywhere. Of a
+// command that is only partly known, or has a glob among its words, it is
+// enough that it may match.
 func (c *commandRule) denies(cmd *Command) bool {
-	for i, w := range c.words {
-		if i >= len(cmd.Words) {
-			return cmd.Opaque
+	if len(c.words) == 0 {
+		return true
+	}
+	if len(cmd.Words) == 0 {
+		return cmd.Opaque
+	}
+	if cmd.isGlob(0) {
+		// What follows may be pushed back by the names it expands to.
+		may, err := doublestar.Match(program(cmd.Words[0]), c.words[0])
+		return may || err != nil
+	}
+	return program(cmd.Words[0]) == c.words[0] && (cmd.Alias || c.deniesArguments(cmd))
+}
+
+// deniesArguments compares what is behind the program's name. from marks where
+// the next word of the rule may be looked for.
+func (c *commandRule) deniesArguments(cmd *Command) bool {
+	n := len(cmd.Words)
+	from := make([]bool, n+1)
+	from[min(1, n)] = true
+	for _, want := range c.words[1:] {
+		option := strings.HasPrefix(want, "-")
+		next, found, open := make([]bool, n+1), false, false
+		for j := 1; j < n; j++ {
+			if open = open || from[j]; !open {
+				continue
+			}
+			given := cmd.Words[j]
+			if cmd.isGlob(j) {
+				// It may become any number of words.
+				if may, err := doublestar.Match(given, want); may || err != nil || strings.ContainsAny(given[:1], wildcards) {
+					return true
+				}
+			}
+			if given == want {
+				next[j+1], found = true, true
+			}
+			open = option || strings.HasPrefix(given, "-") || strings.HasPrefix(cmd.Words[j-1], "-")
 		}
-		given := cmd.Words[i]
-		if i == 0 {
-			given = program(given)
+		if cmd.Opaque && (open || from[n]) {
+			return true
 		}
-		if cmd.isGlob(i) {
-			// What follows may be pushed back by the names it expands to.
-			may, err := doublestar.Match(given, w)
-			return may || err != nil
-		}
-		if given != w {
+		if !found {
 			return false
 		}
+		from = next
 	}
 	return true
 }

@@ -86,6 +86,46 @@ func TestShellRules(t *testing.T) {
 	}
 }
 
+// Options in front of a subcommand hide it from no rule.
+func TestDenyPassesOverOptions(t *testing.T) {
+	for line, denied := range map[string]bool{
+		"git push": true, "git -C . push": true, "git -c a=b push": true, "git --no-pager push": true, "git --git-dir=.git push": true, "git --git-dir .git --work-tree . push": true,
+		"/usr/bin/git -C . -C .. push origin": true, "git -C a -c b push -f": true, "git log": false, "git commit -m x push": false, "git stash push": false, "git log push": false,
+		"npm --prefix . publish": true, "npm publish --tag x": true, "npm --silent publish": true, "npm run publish": false,
+		"docker --host x run": true, "docker -H x container run": false, "kubectl -n x delete pod y": true, "kubectl get delete": false,
+		"cargo test --release -- --force": true, "cargo test -p x --force": true, "cargo --locked test a --force": true, "cargo test": false, "cargo build --force": false,
+	} {
+		got := false
+		for _, rule := range []string{"git push", "npm publish", "docker run", "kubectl delete", "cargo test --force"} {
+			r := Rule{Pattern: rule}
+			if err := compileDenyCommand(&r); err != nil {
+				t.Fatal(err)
+			}
+			got = got || r.command.denies(&Command{Words: strings.Fields(line)})
+		}
+		if got != denied {
+			t.Errorf("%q: denied %v", line, got)
+		}
+	}
+	push := Rule{Pattern: "git push"}
+	if err := compileDenyCommand(&push); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range []Command{{Words: []string{"git", "-C"}, Opaque: true}, {Words: []string{"git", "p"}, Alias: true}, {Words: []string{"git", "-c", "x", "*"}, Globs: []int{3}}} {
+		if !push.command.denies(&cmd) {
+			t.Errorf("%+v may be a push", cmd)
+		}
+	}
+	// The work is bounded, whatever the words are.
+	many := Rule{Pattern: "a " + strings.Repeat("-x ", 300) + "b"}
+	if err := compileDenyCommand(&many); err != nil {
+		t.Fatal(err)
+	}
+	if many.command.denies(&Command{Words: append([]string{"a"}, slices.Repeat([]string{"-x"}, 2000)...)}) {
+		t.Error("it has no b")
+	}
+}
+
 func TestAssignments(t *testing.T) {
 	with := func(env ...string) Command { return Command{Env: env, Words: []string{"npm", "test"}} }
 	for _, tt := range []struct {

@@ -91,9 +91,16 @@
 // in any directory; any .git directory or file and all that is in it, hooks
 // and config of bare repositories (x.git) too, also under the names that
 // Windows and macOS take for them; files named HEAD, which can make a directory
-// a repository; the directories that the caller protects. git itself, run as a
-// command, goes its own way. .gitmodules and .gitattributes are ordinary files:
-// git takes no commands from them.
+// a repository; the directories that the caller protects.
+//
+// Written with consent only, whatever the rules and lists of allowed tools:
+// files that configure agents, hooks, editors, environments and git (.github/hooks,
+// .claude, AGENTS.md, .mcp.json, .vscode/tasks.json, .env, .gitattributes …; see
+// docs/security.md for all). They make something run without a command that is
+// judged, or change what an agent is told.
+//
+// Both hold for every component of the absolute path, also above the
+// workspace, for the path as it resolves and as it was written.
 //
 // # Shell
 //
@@ -108,6 +115,11 @@
 //	git push         deny: every command that begins so: git push, git push -f
 //	rm               deny: rm, /bin/rm, RM.exe, with any arguments
 //
+// A deny rule passes over options and the word behind each, which may be its
+// value: git push also denies git -C . push and git --no-pager push. An option
+// in a deny rule may stand anywhere behind. A subcommand of git that git does
+// not have may be an alias for any other, and every deny rule for git matches.
+//
 // The final * is the only wildcard. Assignments in front of a command are part
 // of it for allow rules, and no matter to deny rules. In a deny rule the
 // program's name is compared without its directory, case and .exe. A command that is only partly known is denied
@@ -119,7 +131,8 @@
 // tr, diff, cmp, basename, dirname, realpath, readlink, true, false, test, [
 // and env without arguments, as long as no flag makes them write, run another
 // program, or read what the rules for paths cannot see. A flag that is not
-// known is taken for one that does, and so is a glob such as * at the beginning
+// known is taken for one that does, and so are a repository whose own settings
+// name programs, an environment that was changed (env -i), and a glob such as * at the beginning
 // of a word, since a file may be called like a flag (./* is fine). They need no consent; but a shell.allow
 // that is not empty must name them, or builtin:read-only, as well.
 //

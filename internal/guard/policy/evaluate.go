@@ -42,6 +42,7 @@ func (p *Policy) Evaluate(a Action) (out Outcome) {
 	if !e.decided {
 		return Outcome{Stage: StageDefault, Reason: "denied: nothing allows it"}
 	}
+	e.out.Firm = e.firm
 	if e.out.Verdict == Ask && p.defaults.AskIsDeny {
 		e.out.Verdict = Deny
 		e.out.Reason = "denied: " + e.out.Reason + ", and there is nobody to ask"
@@ -58,6 +59,7 @@ type evaluation struct {
 	decided bool
 	out     Outcome
 	allowed Rule // what lifted a default, if anything did
+	firm    bool // something would be written that needs consent by itself
 }
 
 func (e *evaluation) denied() bool { return e.decided && e.out.Verdict == Deny }

@@ -42,7 +42,7 @@ func (e *evaluation) path(path *Path) {
 	}
 	n := newNamed(path.Rel)
 	if path.Write {
-		if rule := p.protects(&n, path.Tree); rule != nil {
+		if rule := p.protects(path); rule != nil {
 			settle(Deny, StagePath, *rule, " is denied by "+rule.String())
 			return
 		}
@@ -60,6 +60,18 @@ func (e *evaluation) path(path *Path) {
 			settle(Deny, StagePath, missing, " is denied: not in "+missing.String())
 			return
 		}
+	}
+	if path.Write {
+		if rule := p.configures(path); rule != nil {
+			e.firm = true
+			settle(Ask, StagePath, *rule, " needs consent, since it configures programs or agents: "+rule.String())
+			return
+		}
+	}
+	if path.Doubt != "" {
+		e.firm = e.firm || path.Write || e.a.Kind == KindMCP
+		settle(Ask, StagePath, p.defaultRule(), " needs consent: "+shorten(oneLine(path.Doubt)))
+		return
 	}
 	if path.Write && p.readOnlyAsks {
 		settle(Ask, StagePath, p.readOnlyRule(), " needs consent: "+p.readOnlyRule().String())
@@ -126,7 +138,7 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 	if !validRel(rel) {
 		return p.defaultRule(), true
 	}
-	if len(p.readsDeny) == 0 && len(p.reads) == 0 {
+	if !p.LimitsReads() {
 		return Rule{}, false
 	}
 	n := newNamed(rel)
@@ -143,6 +155,10 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 	return Rule{}, false
 }
 
+// LimitsReads reports whether there is anything inside the workspace that may
+// not be read.
+func (p *Policy) LimitsReads() bool { return len(p.readsDeny)+len(p.reads) > 0 }
+
 // MayRead is whether Evaluate allows a tool to read a file, without a reason:
 // for lists and searches, which ask it of every file.
 func (p *Policy) MayRead(tool, rel string) bool {
@@ -151,25 +167,6 @@ func (p *Policy) MayRead(tool, rel string) bool {
 	}
 	_, denied := p.ReadDenied(rel)
 	return !denied
-}
-
-// protects returns the built-in rule that forbids to write a path, or nil.
-// With tree the whole workspace is out of bounds too: it holds what is
-// protected.
-func (p *Policy) protects(n *named, tree bool) *Rule {
-	if p.everythingProtected || tree && n.root {
-		return &Rule{Key: "protected", Source: Source{Name: "built-in"}}
-	}
-	for i := range p.protected {
-		r := &p.protected[i]
-		if r.glob.denies(n) || tree && r.glob.base != "" && isWithin(r.glob.base, n.disguised) {
-			return r
-		}
-	}
-	if p.protectedName.glob.allows(n, p.defaults.CaseInsensitive) {
-		return &p.protectedName
-	}
-	return nil
 }
 
 // network judges every host that the action names.
@@ -309,6 +306,10 @@ func (e *evaluation) command(cmd *Command) {
 	}
 	if readOnly && lifts == nil {
 		lifts = &Rule{Key: readOnlyCommands, Source: p.defaults.Source}
+	}
+	if cmd.Unsafe != "" && lifts == nil && p.defaults.Verdicts[KindShell] == Ask {
+		settle(Ask, StageShell, p.defaultRule(), " needs consent: "+shorten(oneLine(cmd.Unsafe)))
+		return
 	}
 	e.piece(KindShell, StageShell, lifts, cmd.opaque(), settle)
 }

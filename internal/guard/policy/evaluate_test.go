@@ -202,7 +202,7 @@ func TestNeverWritten(t *testing.T) {
 		}
 	}
 	for _, rel := range []string{
-		".gitignore", ".gitmodules", ".gitattributes", ".github/workflows/ci.yml", "git/config", "x.git/description", "agent-policy.yaml", "head", "components/Head/index.tsx",
+		".gitignore", ".github/workflows/ci.yml", "git/config", "x.git/description", "agent-policy.yaml", "head", "components/Head/index.tsx",
 		"HEAD.md", "legit/config", "hooks/x", "config", ".states/x", "build/unlocked", "elsewhere/x",
 	} {
 		if out := p.Evaluate(Action{Tool: "create", Kind: KindWrite, Paths: write(rel)}); out.Verdict != Allow {
@@ -218,6 +218,72 @@ func TestNeverWritten(t *testing.T) {
 	defaults.CaseInsensitive = true
 	if out := Combine(defaults).Evaluate(Action{Tool: "create", Kind: KindWrite, Paths: write("head")}); out.Verdict != Deny {
 		t.Error("head is HEAD where case does not count")
+	}
+}
+
+// Files that configure agents, editors or git need consent, wherever the
+// workspace is and however they are called.
+func TestConfigurationNeedsConsent(t *testing.T) {
+	defaults := DefaultsRun()
+	defaults.Root = "/home/u/ws"
+	trusted := Layer{Rules: mustYAML(t, "p", "writes: {allow: ['**']}\ntools: {allow: [create, '*']}"), Trusted: true}
+	p := Combine(defaults, trusted)
+	create := func(path Path) Action {
+		path.Write = true
+		return Action{Tool: "create", Kind: KindWrite, Paths: []Path{path}}
+	}
+	for _, rel := range []string{
+		".github/hooks/a.json", ".GitHub/Hooks/a.json", "sub/.github/hooks/x", ".github/copilot/settings.local.json", ".github/copilot-instructions.md",
+		".github/instructions/go.instructions.md", ".github/agents/a.md", ".github/skills/x/SKILL.md", ".github/lsp.json", ".claude/settings.json", ".claude/hooks/x.sh",
+		".mcp.json", "sub/.mcp.json", "AGENTS.md", "docs/agents.md", "CLAUDE.md", "GEMINI.md", ".vscode/tasks.json", ".vscode/settings.json", "x.code-workspace",
+		".devcontainer/devcontainer.json", ".env", "sub/.envrc", "rust-toolchain.toml", ".cargo/config.toml", ".husky/pre-commit", ".gitattributes", ".gitmodules",
+		".env::$DATA", ".env.", ".e\u200cnv",
+	} {
+		if out := p.Evaluate(create(Path{Rel: rel})); out.Verdict != Ask || !out.Firm {
+			t.Errorf("%q: %s %s", rel, out.Verdict, out.Reason)
+		}
+		if out := p.Evaluate(Action{Tool: "view", Kind: KindRead, Paths: read(rel)}); out.Verdict != Allow {
+			t.Errorf("reading %q: %s", rel, out.Reason)
+		}
+	}
+	for _, path := range []Path{{Rel: "real/x", Named: ".claude/x"}, {Rel: "x", Doubt: "y"}} {
+		if out := p.Evaluate(create(path)); out.Verdict != Ask || !out.Firm {
+			t.Errorf("%+v: %s %s", path, out.Verdict, out.Reason)
+		}
+	}
+	for _, rel := range []string{".github/workflows/ci.yml", ".github", ".github/CODEOWNERS", ".vscode/notes.md", "env.example", ".env.example", "docs/AGENTS", "src/claude.go", "hooks/a.json"} {
+		if out := p.Evaluate(create(Path{Rel: rel})); out.Verdict != Allow {
+			t.Errorf("%q: %s", rel, out.Reason)
+		}
+	}
+	// One question does not hide the other.
+	a := create(Path{Rel: "sub", Doubt: "it is not clear"})
+	a.Paths = append(a.Paths, Path{Rel: ".env", Write: true}, Path{Rel: "x", Doubt: "neither"})
+	if out := p.Evaluate(a); !out.Firm || out.Verdict != Ask {
+		t.Errorf("%s %s", out.Verdict, out.Reason)
+	}
+}
+
+// What is protected is so by every component of the absolute path, also where
+// the workspace lies inside.
+func TestProtectedAboveTheWorkspace(t *testing.T) {
+	for _, tt := range []struct {
+		root string
+		path Path
+		want Verdict
+	}{
+		{"/x/.git", Path{Rel: "config"}, Deny}, {"/x/.git/modules/y", Path{Rel: "notes.txt"}, Deny}, {"/srv/x.git", Path{Rel: "hooks/post-receive"}, Deny},
+		{"/srv/x.git", Path{Rel: "config"}, Deny}, {"/srv/x.git", Path{Rel: "description"}, Allow}, {`C:\x\.git`, Path{Rel: "a"}, Deny}, {"/x/.GIT", Path{Rel: "a"}, Deny},
+		{"/x/.github", Path{Rel: "hooks/a.json"}, Ask}, {"/x/.claude", Path{Rel: "a"}, Allow}, {"/x/.claude/w", Path{Rel: "AGENTS.md"}, Ask}, {"/x/.github", Path{Rel: "workflows/a.yml"}, Allow},
+		{"/x/repo", Path{Rel: "store/config", Named: ".git/config"}, Deny}, {"/x/repo", Path{Rel: "a", Named: ".agent-policy.yaml"}, Deny},
+		{"/x/legit", Path{Rel: "config"}, Allow}, {"/", Path{Rel: "x/.git/config"}, Deny}, {"/", Path{Rel: "x/y"}, Allow},
+	} {
+		d := DefaultsRun()
+		d.Root = tt.root
+		tt.path.Write = true
+		if out := Combine(d).Evaluate(Action{Tool: "create", Kind: KindWrite, Paths: []Path{tt.path}}); out.Verdict != tt.want {
+			t.Errorf("%s %+v: %s %s", tt.root, tt.path, out.Verdict, out.Reason)
+		}
 	}
 }
 

@@ -11,6 +11,9 @@ func checkGit(args []string) bool {
 		case "--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs":
 			args = args[1:]
 			continue
+		case "-C": // the guard has looked at the repository there
+			args = args[min(2, len(args)):]
+			continue
 		case "--version":
 			return len(args) == 1
 		}

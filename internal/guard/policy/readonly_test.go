@@ -40,7 +40,7 @@ func TestReadOnlyCommands(t *testing.T) {
 		"find . -fprintf out %p", "find . -fls out", "find . -name -exec rm ;", "find -L . -name x", "find . -follow", "find -files0-from list", "find . -unknown", "find -D exec .",
 		"find . -name x -delete", "find . -regex -delete", "find -f x",
 		"git", "git push", "git commit -m x", "git checkout .", "git reset --hard", "git clean -fd", "git add .", "git stash", "git fetch", "git pull", "git clone x", "git config user.name",
-		"git -c core.pager=x log", "git -c core.fsmonitor=x status", "git -C sub status", "git --git-dir=x status", "git --git-dir x status", "git --exec-path=x status", "git --work-tree=/ status",
+		"git -c core.pager=x log", "git -c core.fsmonitor=x status", "git -C", "git -C sub push", "git --git-dir=x status", "git --git-dir x status", "git --exec-path=x status", "git --work-tree=/ status",
 		"git -p log", "git --paginate log", "git --config-env=a=B status", "git --namespace=x log", "git --help log",
 		"git diff --output=x", "git diff --output x", "git diff --ext-diff", "git diff -Oorder", "git diff -O order", "git diff --no-index a b", "git diff --textconv", "git diff --submodule=diff",
 		"git log --output=x -p", "git log --ext-diff -p", "git log --show-signature", "git log --format=%G?", "git log --since --output=x", "git log -n --output=x", "git log --outpu=x",
@@ -75,7 +75,7 @@ func TestReadOnlyCommands(t *testing.T) {
 		{Words: []string{"ls"}, Opaque: true},
 		{Words: []string{"ls"}, Env: []string{"LD_PRELOAD=x"}},
 		{Words: []string{"git", "diff"}, Env: []string{"GIT_EXTERNAL_DIFF=x"}},
-		{Words: []string{"git", "status"}, Dir: "vendor/x"},
+		{Words: []string{"git", "status"}, Unsafe: "its repository names a program"},
 		// A file may be called --pre=sh, -delete or -o.
 		{Words: []string{"rg", "x", "*"}, Globs: []int{2}},
 		{Words: []string{"find", "*"}, Globs: []int{1}},
@@ -98,8 +98,7 @@ func TestReadOnlyCommands(t *testing.T) {
 		}
 	}
 	for _, cmd := range []Command{
-		{Words: []string{"ls"}, Dir: "vendor/x"},
-		{Words: []string{"git", "status"}, Dir: "."},
+		{Words: []string{"git", "-C", "src", "status"}},
 		{Words: []string{"[", "a b", "=", "", "]"}},
 		{Words: []string{"cat", "*"}, Globs: []int{1}},
 		{Words: []string{"ls", "*.go", "-l"}, Globs: []int{1}},

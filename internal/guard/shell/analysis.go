@@ -37,6 +37,7 @@ type Analysis struct {
 	Redirects   []Redirect
 	Assignments []Assign // all of them: in front of commands, of export, of loops and read
 	Paths       []Path   // files that are named, those of redirections included
+	Copies      []Copy   // files that are copied, moved or linked to another place
 	URLs        []string // addresses for ParseHost
 	Functions   []string // names of the functions the script defines
 
@@ -69,8 +70,14 @@ type Command struct {
 	Flags        []Flag
 	Via          string // what runs it, if not the shell itself: xargs, find, sh
 	Background   bool
-	Raw          string
-	Line         int
+	// Dirs are the directories that it may run in, as in Analysis; git's -C is
+	// taken into account. Lost means that it may be any other, too.
+	Dirs []string
+	Lost bool
+	// Altered: what runs it changes its environment, its user or its name.
+	Altered bool
+	Raw     string
+	Line    int
 }
 
 // Has reports whether the command has a flag.
@@ -81,19 +88,18 @@ type Flag string
 
 // The flags.
 const (
-	FlagWrapper  Flag = "wrapper"       // runs another command, which is listed too
-	FlagShell    Flag = "shell"         // a shell
-	FlagCode     Flag = "code"          // runs code of another language from its arguments
-	FlagNetwork  Flag = "network"       // uses the network whatever its arguments are
-	FlagFunction Flag = "function"      // calls a function that the script defines
-	FlagDeclare  Flag = "declare"       // export, declare, readonly, local …
-	FlagOptions  Flag = "options"       // set, shopt
-	FlagAlias    Flag = "alias"         // alias, unalias
-	FlagHash     Flag = "hash"          // hash -p: another program under a name
-	FlagLoad     Flag = "load"          // enable -f: loads code into the shell
-	FlagSource   Flag = "source"        // reads commands from a file
-	FlagEval     Flag = "eval"          // eval, trap
-	FlagLinks    Flag = "follows-links" // walks a tree and follows links in it
+	FlagWrapper  Flag = "wrapper"  // runs another command, which is listed too
+	FlagShell    Flag = "shell"    // a shell
+	FlagCode     Flag = "code"     // runs code of another language from its arguments
+	FlagNetwork  Flag = "network"  // uses the network whatever its arguments are
+	FlagFunction Flag = "function" // calls a function that the script defines
+	FlagDeclare  Flag = "declare"  // export, declare, readonly, local …
+	FlagOptions  Flag = "options"  // set, shopt
+	FlagAlias    Flag = "alias"    // alias, unalias
+	FlagHash     Flag = "hash"     // hash -p: another program under a name
+	FlagLoad     Flag = "load"     // enable -f: loads code into the shell
+	FlagSource   Flag = "source"   // reads commands from a file
+	FlagEval     Flag = "eval"     // eval, trap
 )
 
 // Assign gives a variable a value.
@@ -123,7 +129,29 @@ type Path struct {
 	Write   bool
 	// Certain is not set for a word that may be something else than a path.
 	Certain bool
+	Reach   Reach
+	// Moves: what is written is the file or directory as a whole: it is moved,
+	// removed or replaced with all that is below.
+	Moves bool
+	// Unknown: the names of what is written there are in a file, as those of
+	// an archive.
+	Unknown bool
 }
+
+// Reach says what else a command touches if a path is a directory.
+type Reach int
+
+// The reaches.
+const (
+	ReachTree  Reach = iota // all files below, but no links
+	ReachNames              // nothing but the names below
+	ReachLinks              // all files below, and what links below lead to
+	ReachWords              // not even that: the name is only a word, such as one that echo prints
+)
+
+// Copy is a file or a directory that is copied, moved or linked to To, or into
+// To if that is a directory.
+type Copy struct{ From, To Path }
 
 // Option changes how Analyse works.
 type Option func(*analyser)

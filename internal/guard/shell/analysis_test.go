@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -102,6 +103,15 @@ func describe(a Analysis, err error) string {
 		if c.Background {
 			b.WriteString(" [background]")
 		}
+		if c.Altered {
+			b.WriteString(" [altered]")
+		}
+		if c.Words[0] == "git" && !slices.Equal(c.Dirs, []string{""}) {
+			fmt.Fprintf(&b, " [in %q]", c.Dirs)
+		}
+		if c.Lost {
+			b.WriteString(" [anywhere]")
+		}
 		b.WriteByte('\n')
 	}
 	for _, as := range a.Assignments {
@@ -135,7 +145,19 @@ func describe(a Analysis, err error) string {
 		if !p.Certain {
 			b.WriteString(" [maybe]")
 		}
+		if p.Reach == ReachLinks {
+			b.WriteString(" [through links]")
+		}
+		if p.Moves {
+			b.WriteString(" [whole]")
+		}
+		if p.Unknown {
+			b.WriteString(" [names unknown]")
+		}
 		b.WriteByte('\n')
+	}
+	for _, c := range a.Copies {
+		fmt.Fprintf(&b, "copy %s to %s\n", cmp.Or(c.From.Pattern, c.From.Text), c.To.Text)
 	}
 	for _, kind := range []struct {
 		name string

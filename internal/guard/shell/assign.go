@@ -29,6 +29,17 @@ func (s *scriptReader) assign(as *syntax.Assign, d dirSet) (Assign, bool) {
 				s.substitutions(e.Index, d)
 			}
 			s.substitutions(e.Value, d)
+			if e.Value == nil {
+				continue
+			}
+			outer := s.manner
+			s.manner = wordManner
+			for _, w := range s.words([]*syntax.Word{e.Value}) {
+				if w.pattern != "" {
+					s.wordPath(w, d, false, true)
+				}
+			}
+			s.manner = outer
 		}
 	}
 	if as.Value != nil {
@@ -115,7 +126,7 @@ func isDangerous(name string, as Assign, command string) bool {
 			upper == "GIT_OPTIONAL_LOCKS" {
 			return false
 		}
-		return !isIdle(as)
+		return upper != "GIT_PAGER" && upper != "GIT_EDITOR" && upper != "GIT_SEQUENCE_EDITOR" || !isIdle(as)
 	case strings.HasSuffix(upper, "PAGER"), strings.HasSuffix(upper, "EDITOR"), upper == "VISUAL":
 		return !isIdle(as)
 	}

@@ -69,8 +69,10 @@ func (a *analyser) builtin(c *call) {
 // by the parser: behind command, or with a quoted name.
 func (a *analyser) declared(c *call) {
 	var assigns []Assign
+	hides := false // export -n and declare +x take variables out of the environment
 	for _, w := range c.args {
 		name, value, ok := strings.Cut(w.text, "=")
+		hides = hides || c.name == "export" && strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "n") || strings.HasPrefix(w.text, "+") && strings.Contains(w.text, "x")
 		switch {
 		case strings.HasPrefix(w.text, "-") || strings.HasPrefix(w.text, "+"):
 			if c.name != "export" && strings.ContainsAny(w.text, "n") {
@@ -90,6 +92,8 @@ func (a *analyser) declared(c *call) {
 				name = name[:i]
 			}
 			assigns = append(assigns, Assign{Name: strings.TrimSuffix(name, "+"), Value: value})
+		case hides:
+			assigns = append(assigns, Assign{Name: name, Dynamic: true})
 		}
 	}
 	a.note(assigns, "")

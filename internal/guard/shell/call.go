@@ -21,6 +21,8 @@ type call struct {
 	lang    Lang
 	bg      bool
 	stdin   *word // text that the command reads, if a here-document or a here-string gives it
+	piped   bool  // its standard input is a pipe or a file
+	altered bool  // it has another environment, user or name than the script
 	wrapped int
 	index   int // of its Command, to add flags to
 }
@@ -44,7 +46,7 @@ func (s *scriptReader) call(stmt *syntax.Stmt, cmd *syntax.CallExpr, d dirSet) (
 	}
 	return s.run(call{
 		words: words, assigns: assigns, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang,
-		bg: stmt.Background, stdin: s.stdin(stmt),
+		bg: stmt.Background, stdin: s.stdin(stmt), piped: s.piped || readsFile(stmt),
 	}, d)
 }
 
@@ -66,7 +68,10 @@ func (a *analyser) run(c call, d dirSet) (ok, fail dirSet) {
 		c.name = programName(first.text)
 	}
 	a.note(c.assigns, c.name)
-	a.record(&c)
+	a.record(&c, d)
+	outer := a.manner
+	a.manner = mannerOf(&c)
+	defer func() { a.manner = outer }()
 	a.lookAtName(first)
 	if c.name == "" {
 		a.mentions(&c, d)
@@ -79,8 +84,9 @@ func (a *analyser) run(c call, d dirSet) (ok, fail dirSet) {
 	return a.dispatch(&c, d)
 }
 
-func (a *analyser) record(c *call) {
-	cmd := Command{Words: make([]string, len(c.words)), Assignments: c.assigns, Via: c.via, Background: c.bg, Raw: c.raw, Line: c.line}
+func (a *analyser) record(c *call, d dirSet) {
+	cmd := Command{Words: make([]string, len(c.words)), Assignments: c.assigns, Via: c.via, Background: c.bg, Dirs: d.at, Lost: d.lost,
+		Altered: c.altered, Raw: c.raw, Line: c.line}
 	for i, w := range c.words {
 		cmd.Words[i] = w.text
 		if w.dynamic {
@@ -196,7 +202,7 @@ func inspector(name string) func(*analyser, *call, dirSet) {
 
 // inner makes the call of a command that c runs.
 func (c *call) inner(words []word) call {
-	return call{words: words, via: c.name, raw: c.raw, line: c.line, lang: c.lang, bg: c.bg, stdin: c.stdin, wrapped: c.wrapped}
+	return call{words: words, via: c.name, raw: c.raw, line: c.line, lang: c.lang, bg: c.bg, stdin: c.stdin, piped: c.piped, altered: c.altered, wrapped: c.wrapped}
 }
 
 // joined is the text of words as eval and the like put it together; it reports

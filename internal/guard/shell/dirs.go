@@ -93,7 +93,7 @@ func (a *analyser) changeDir(c call, d dirSet) (ok, fail dirSet) {
 		return d, d
 	default:
 		for _, p := range d.in(target.text) {
-			a.path(Path{Text: p, Certain: true})
+			a.path(Path{Text: p, Certain: true, Reach: ReachNames})
 		}
 		ok = dirSet{at: d.in(target.text), lost: d.lost && !isRooted(target.text)}
 	}

@@ -8,9 +8,13 @@ import (
 // mentions lists the paths and addresses among the arguments of a command.
 func (a *analyser) mentions(c *call, d dirSet) {
 	a.addresses(c)
-	if o, ok := linkOptions[c.name]; ok && (hasCluster(c.args, o.short) || o.long != "" && hasOption(c.args, o.long)) {
-		a.flag(c, FlagLinks)
-	}
+	listed := len(a.out.Paths)
+	a.files(c, d)
+	a.downloads(c, d)
+	a.globs(c, d, a.out.Paths[listed:])
+}
+
+func (a *analyser) files(c *call, d dirSet) {
 	u, known := usages[c.name]
 	if first := c.words[0]; !first.dynamic && strings.ContainsAny(first.text, "/~") {
 		a.wordPath(first, d, false, true)
@@ -33,6 +37,9 @@ func (a *analyser) mentions(c *call, d dirSet) {
 	args := a.operands(c, u, d)
 	if u.text {
 		return
+	}
+	if len(args) == 0 && a.manner.reach != ReachNames && a.manner.reach != ReachWords && searchesHere(c) {
+		args = []word{{text: "."}}
 	}
 	if c.name == "[" && len(args) > 0 && args[len(args)-1].text == "]" {
 		args = args[:len(args)-1]
@@ -62,19 +69,98 @@ func (a *analyser) mentions(c *call, d dirSet) {
 		}
 		a.wordPath(w, d, write, certain || looksLikePath(w.text))
 	}
-	if c.name == "unzip" && !hasOption(c.args, "-d") {
-		a.wordPath(word{text: "."}, d, true, true)
+	switch c.name {
+	case "unzip", "patch", "cpio", "pax", "7z", "7za":
+		dir := "."
+		for i := range c.args {
+			if v, ok := optionValue(c.args, i, "-d"); ok && !v.dynamic && c.name != "cpio" {
+				dir = v.text
+			}
+		}
+		a.unknownPath(dir, d)
+	case "cp", "mv", "ln", "install", "rsync", "link":
+		a.copies(c, args, d)
 	}
 }
 
-// linkOptions make a program that walks trees follow the links in them.
-var linkOptions = map[string]struct {
-	short byte
-	long  string
-}{
-	"grep": {'R', "--dereference-recursive"}, "egrep": {'R', ""}, "fgrep": {'R', ""}, "rg": {'L', "--follow"}, "cp": {'L', "--dereference"},
-	"rsync": {'L', "--copy-links"}, "tar": {'h', "--dereference"}, "du": {'L', "--dereference"}, "tree": {'l', ""}, "diff": {'r', "--recursive"},
-	"zip": {'r', "--recurse-paths"}, "scp": {'r', ""}, "ls": {'L', "--dereference"},
+// globs lists every word that the shell replaces by names of files, whatever
+// the command makes of them, unless it is listed already.
+func (a *analyser) globs(c *call, d dirSet, listed []Path) {
+	outer := a.manner
+	if a.manner.reach != ReachWords {
+		a.manner = fileManner
+	}
+	for _, w := range c.args {
+		known := func(p Path) bool { return p.Pattern == w.pattern }
+		if w.pattern != "" && !isAddress(w.text) && (!slices.ContainsFunc(listed, known) || c.name == "git") {
+			a.wordPath(w, d, false, true)
+		}
+	}
+	a.manner = outer
+}
+
+// unknownPath lists a directory in which files are written whose names are not
+// known.
+func (a *analyser) unknownPath(dir string, d dirSet) {
+	for _, p := range d.in(dir) {
+		a.path(Path{Text: p, Write: true, Certain: true, Reach: ReachNames, Unknown: true})
+	}
+}
+
+// downloads lists where curl and wget write files whose names the address or
+// the server gives.
+func (a *analyser) downloads(c *call, d dirSet) {
+	dir := "."
+	for i := range c.args {
+		for _, o := range []string{"-P", "--directory-prefix", "--output-dir"} {
+			if v, ok := optionValue(c.args, i, o); ok && !v.dynamic {
+				dir = v.text
+			}
+		}
+	}
+	switch {
+	case c.name == "wget" && !hasCluster(c.args, 'O') && !hasPrefix(c.args, "--output-d"),
+		c.name == "curl" && (hasCluster(c.args, 'O') || hasCluster(c.args, 'J') || hasPrefix(c.args, "--remote-")):
+		a.unknownPath(dir, d)
+	}
+}
+
+// copies lists what is copied where. What one operand may be is known only
+// together with the other.
+func (a *analyser) copies(c *call, args []word, d dirSet) {
+	to := word{dynamic: true}
+	for i := range c.args {
+		for _, o := range []string{"-t", "--target-directory"} {
+			if v, ok := optionValue(c.args, i, o); ok && c.name != "rsync" {
+				to = v
+			}
+		}
+	}
+	switch {
+	case !to.dynamic:
+	case len(args) > 1:
+		to, args = args[len(args)-1], args[:len(args)-1]
+	case c.name == "ln":
+		to = word{text: "."}
+	}
+	if to.dynamic {
+		return // not known, and so the command is not
+	}
+	targets := d.in(to.text)
+	for _, w := range args {
+		if w.dynamic || isAddress(w.text) || takesRemotePaths(c.name) && (isRemotePath(w.text) || isRemotePath(to.text)) {
+			continue
+		}
+		sources := d.in(w.text)
+		for i, target := range targets {
+			from := Path{Text: sources[min(i, len(sources)-1)]}
+			if w.pattern != "" {
+				patterns := d.in(w.pattern)
+				from.Pattern = patterns[min(i, len(patterns)-1)]
+			}
+			a.out.Copies = append(a.out.Copies, Copy{From: from, To: Path{Text: target}})
+		}
+	}
 }
 
 // operands lists the paths that options take and returns the words that are
@@ -100,6 +186,7 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 			return append(rest, tail...)
 		}
 		name, value, glued := strings.Cut(w.text, "=")
+		name = u.whole(name)
 		if glued && strings.HasPrefix(name, "--") {
 			a.optionPath(u, name, word{text: value}, d)
 			pattern = pattern && !givesPattern(name)
@@ -109,7 +196,7 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 			return rest
 		}
 		pattern = pattern && !givesPattern(w.text)
-		option := w.text
+		option := u.whole(w.text)
 		if len(option) > 2 && option[1] != '-' && isLetters(option[1:]) && !known(u, option) {
 			option = "-" + option[len(option)-1:] // the last of several letters takes the value
 		}
@@ -130,6 +217,22 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		}
 	}
 	return rest
+}
+
+// whole is the long option that a shorter one stands for, if that takes a
+// path: GNU programs take any beginning of a name.
+func (u usage) whole(option string) string {
+	if len(option) < 4 || !strings.HasPrefix(option, "--") || known(u, option) {
+		return option
+	}
+	for _, list := range []string{u.outputs, u.inputs, u.dirs} {
+		for o := range strings.FieldsSeq(list) {
+			if strings.HasPrefix(o, option) {
+				return o
+			}
+		}
+	}
+	return option
 }
 
 func known(u usage, option string) bool {
@@ -234,7 +337,7 @@ func (a *analyser) wordPath(w word, d dirSet, write, certain bool) {
 		copy(patterns, d.in(strings.TrimPrefix(w.pattern, "@")))
 	}
 	for i, t := range texts {
-		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain})
+		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain, Reach: a.manner.reach, Moves: write && a.manner.moves})
 	}
 }
 

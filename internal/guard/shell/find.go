@@ -15,10 +15,12 @@ func (a *analyser) find(c *call, d dirSet) {
 			for end < len(c.args) && c.args[end].text != ";" && (c.args[end].text != "+" || c.args[end-1].text != "{}") {
 				end++
 			}
-			a.runFor(c, c.args[i+1:end], d)
+			at := d
+			if strings.HasSuffix(w.text, "dir") {
+				at.lost = true // it runs beside each file that is found
+			}
+			a.runFor(c, c.args[i+1:end], at)
 			i = end
-		case "-L", "-follow":
-			a.flag(c, FlagLinks)
 		case "-files0-from":
 			a.opaque("find reads its starting points from a file")
 		}
@@ -41,7 +43,7 @@ func (a *analyser) runFor(c *call, words []word, d dirSet) {
 	}
 	a.flag(c, FlagWrapper)
 	in := c.inner(list)
-	in.stdin = nil
+	in.stdin, in.piped = nil, false
 	a.run(in, d)
 }
 
@@ -59,8 +61,6 @@ func (a *analyser) fd(c *call, d dirSet) {
 			}
 			a.runFor(c, words, d)
 			return
-		case "-L", "--follow":
-			a.flag(c, FlagLinks)
 		}
 		if strings.HasPrefix(w.text, "--exec=") || strings.HasPrefix(w.text, "--exec-batch=") || len(w.text) > 2 && w.text[1] != '-' && strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, "xX") {
 			a.opaque("what " + c.name + " runs cannot be seen")
@@ -71,7 +71,7 @@ func (a *analyser) fd(c *call, d dirSet) {
 // findPaths tells find's starting points from its expression.
 func (a *analyser) findPaths(c *call, u usage, d dirSet) {
 	deletes := hasOption(c.args, "-delete")
-	start := true
+	start, named := true, false
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
 		switch text := w.text; {
@@ -88,7 +88,11 @@ func (a *analyser) findPaths(c *call, u usage, d dirSet) {
 				}
 			}
 		case start:
+			named = true
 			a.wordPath(w, d, deletes, true)
 		}
+	}
+	if !named && a.manner.reach != ReachNames {
+		a.wordPath(word{text: "."}, d, deletes, true)
 	}
 }

@@ -129,6 +129,11 @@ func isEditor(name string) bool {
 // it, behind an equals sign, or as the next word.
 func optionValue(args []word, i int, o string) (word, bool) {
 	text := args[i].text
+	if name, value, glued := strings.Cut(text, "="); len(name) > 4 && len(o) > len(name) && strings.HasPrefix(name, "--") && strings.HasPrefix(o, name) {
+		if text = o; glued { // a name may be shortened
+			text += "=" + value
+		}
+	}
 	if text == o {
 		if i+1 < len(args) {
 			return args[i+1], true
@@ -159,9 +164,16 @@ func isLetters(s string) bool {
 // git knows the ways in which git runs other programs.
 func (a *analyser) git(c *call, d dirSet) {
 	sub := len(c.args)
+	at := d
 	for i := 0; i < len(c.args); i++ {
 		text := c.args[i].text
 		switch {
+		case text == "-C" && i+1 < len(c.args):
+			if i++; c.args[i].dynamic || c.args[i].pattern != "" {
+				at.lost = true
+			} else if c.args[i].text != "" {
+				at = dirSet{at: at.in(c.args[i].text), lost: at.lost}
+			}
 		case text == "-c" || text == "--config-env":
 			if i+1 < len(c.args) {
 				a.gitSetting(c.args[i+1])
@@ -180,6 +192,7 @@ func (a *analyser) git(c *call, d dirSet) {
 			break
 		}
 	}
+	a.out.Commands[c.index].Dirs, a.out.Commands[c.index].Lost = at.at, at.lost
 	if sub == len(c.args) {
 		return
 	}

@@ -59,6 +59,16 @@ func (s *scriptReader) redirect(r *syntax.Redirect, fd string, write bool, d dir
 	s.wordPath(w, d, write, true)
 }
 
+// readsFile reports a statement whose standard input is redirected.
+func readsFile(stmt *syntax.Stmt) bool {
+	for _, r := range stmt.Redirs {
+		if (r.N == nil || r.N.Value == "0") && (r.Op == syntax.RdrIn || r.Op == syntax.WordHdoc || r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc) {
+			return true
+		}
+	}
+	return false
+}
+
 func isProcess(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false

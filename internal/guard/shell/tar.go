@@ -47,10 +47,14 @@ func (a *analyser) tar(c *call, d dirSet) {
 	if file != "" && file != "-" && !isAddress(file) {
 		a.wordPath(word{text: file}, d, writing, true)
 	}
-	if dir != "" {
-		a.wordPath(word{text: dir}, d, strings.Contains(mode, "x"), true)
-	} else if strings.Contains(mode, "x") {
-		a.wordPath(word{text: "."}, d, true, true)
+	switch extracts := strings.Contains(mode, "x"); {
+	case extracts:
+		if dir == "" {
+			dir = "."
+		}
+		a.unknownPath(dir, d)
+	case dir != "":
+		a.wordPath(word{text: dir}, d, false, true)
 	}
 	if dir != "" {
 		d = dirSet{at: d.in(dir), lost: d.lost}

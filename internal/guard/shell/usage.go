@@ -53,6 +53,7 @@ var usages = func() map[string]usage {
 		"fgrep":    grepUsage,
 		"zgrep":    grepUsage,
 		"ggrep":    grepUsage,
+		"rgrep":    grepUsage,
 		"rg":       rgUsage,
 		"ag":       {pattern: true},
 		"ack":      {pattern: true},

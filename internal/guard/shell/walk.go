@@ -14,6 +14,7 @@ type analyser struct {
 	start   dirSet
 	seen    dirSet // every directory that cd has led to so far
 	scripts int
+	manner  manner            // of the command that is looked at
 	funcs   map[string]dirSet // where each function was defined
 }
 
@@ -26,6 +27,7 @@ type scriptReader struct {
 	via   string
 	line  int // of the command that holds this script; 0 for the outermost
 	depth int
+	piped bool // the standard input is a pipe or a file
 }
 
 // script parses and walks src, which starts in one of the directories d.
@@ -56,6 +58,9 @@ func (a *analyser) script(src string, lang Lang, d dirSet, via string, line int)
 		return d
 	}
 	a.look(src)
+	outer := a.manner
+	a.manner = fileManner
+	defer func() { a.manner = outer }()
 	s := &scriptReader{analyser: a, src: src, lang: lang, via: via, line: line}
 	ok, fail := s.list(file.Stmts, d)
 	return ok.or(fail)
@@ -233,7 +238,10 @@ func (s *scriptReader) binary(cmd *syntax.BinaryCmd, d dirSet) (ok, fail dirSet)
 		return okX.or(okY), failY
 	default: // each side of a pipe runs on its own
 		s.stmt(cmd.X, d)
+		piped := s.piped
+		s.piped = true
 		s.stmt(cmd.Y, d)
+		s.piped = piped
 		return d, d
 	}
 }
@@ -275,11 +283,16 @@ func (s *scriptReader) forLoop(cmd *syntax.ForClause, d dirSet) {
 			s.substitutions(w, d)
 		}
 		// What a loop runs over is often a list of files.
+		outer := s.manner
 		for _, w := range s.words(loop.Items) {
-			if !w.dynamic && looksLikePath(w.text) {
+			if s.manner = fileManner; w.pattern != "" {
+				s.manner = wordManner
+			}
+			if !w.dynamic && (w.pattern != "" || looksLikePath(w.text)) {
 				s.wordPath(w, d, false, true)
 			}
 		}
+		s.manner = outer
 	case *syntax.CStyleLoop:
 		s.arithmetic(loop, d)
 	}

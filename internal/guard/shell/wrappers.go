@@ -65,6 +65,7 @@ func (a *analyser) wrapper(c *call, d dirSet) {
 	a.flag(c, FlagWrapper)
 	inner := c.inner(rest)
 	inner.assigns = assigns
+	inner.altered = c.altered || len(opts) > 0 && c.name == "env" || len(c.args) > 0 && c.args[0].text == "-" || !keepsEnvironment(c.name)
 	if dir, ok := find(opts, "-C", "-D", "--chdir"); ok && (c.name == "env" || c.name == "sudo") {
 		if dir.dynamic {
 			a.opaque("where " + c.name + " runs its command cannot be seen")
@@ -76,6 +77,12 @@ func (a *analyser) wrapper(c *call, d dirSet) {
 		a.opaque("chroot runs another system's programs")
 	}
 	a.run(inner, d)
+}
+
+// keepsEnvironment knows the wrappers that leave environment, user and system
+// of what they run as they are.
+func keepsEnvironment(name string) bool {
+	return has("env nohup nice ionice time timeout gtimeout stdbuf setsid taskset chrt caffeinate", name)
 }
 
 // leadingAssigns takes NAME=value words off, where the program allows them.
@@ -123,7 +130,9 @@ func (a *analyser) prefix(c *call, d dirSet) (ok, fail dirSet) {
 		return d, d
 	}
 	a.flag(c, FlagWrapper)
-	ok, fail = a.run(c.inner(rest), d)
+	inner := c.inner(rest)
+	inner.altered = c.altered || len(opts) > 0
+	ok, fail = a.run(inner, d)
 	if c.name == "exec" {
 		return dirSet{}, d // the shell is gone
 	}
@@ -171,7 +180,7 @@ func (a *analyser) fed(c *call, words []word, placeholder string) call {
 		list = append(list, word{text: "(read by " + c.name + ")", dynamic: true})
 	}
 	in := c.inner(list)
-	in.stdin = nil
+	in.stdin, in.piped = nil, false
 	return in
 }
 

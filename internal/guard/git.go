@@ -1,0 +1,433 @@
+package guard
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/shell"
+)
+
+// What git does is decided by its repository as much as by its words: settings
+// name programs that even git status runs, contents come out of the history,
+// and one command changes the whole work tree. So a git command is judged
+// together with the repository that git would find.
+
+func isGit(word string) bool {
+	name := strings.ToLower(word[strings.LastIndexAny(word, `/\`)+1:])
+	return strings.TrimSuffix(name, ".exe") == "git"
+}
+
+// gitCall is a git command taken apart.
+type gitCall struct {
+	sub  string
+	args []string
+	// elsewhere: an option names the repository or the work tree, so it is not
+	// the one that is found.
+	elsewhere bool
+}
+
+func parseGit(words []string) gitCall {
+	var c gitCall
+	for i := 1; i < len(words); i++ {
+		name, _, glued := strings.Cut(words[i], "=")
+		switch name {
+		case "-C", "-c", "--config-env":
+			if !glued || name != "--config-env" {
+				i++
+			}
+			continue
+		case "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source", "--exec-path":
+			c.elsewhere = true
+			if !glued && name != "--exec-path" {
+				i++
+			}
+			continue
+		case "--bare":
+			c.elsewhere = true
+		}
+		if !strings.HasPrefix(words[i], "-") {
+			c.sub, c.args = words[i], words[i+1:]
+			break
+		}
+	}
+	return c
+}
+
+// place is where a git command runs and what it finds there.
+type place struct {
+	dir   paths.Resolved
+	repo  *repo.Repository // nil for none, or one that is not understood
+	top   string           // of the work tree, relative to the workspace
+	above bool             // the work tree begins above the workspace
+}
+
+// addGit adds what a git command reads and writes, and says in out whether it
+// is what it looks like.
+func (g *Guard) addGit(a *policy.Action, c *shell.Command, out *policy.Command) {
+	words := c.Words
+	if len(c.DynamicWords) > 0 {
+		words = words[:slices.Min(c.DynamicWords)]
+	}
+	call := parseGit(words)
+	if call.sub == "" {
+		return
+	}
+	out.Alias = !gitCommands[call.sub]
+	if c.Lost {
+		out.Unsafe = cmp.Or(out.Unsafe, "it is not known in which directory it runs")
+	}
+	if call.elsewhere {
+		out.Unsafe = cmp.Or(out.Unsafe, "its options name another repository or other programs")
+	}
+	for _, dir := range c.Dirs {
+		res, err := g.here.Resolve(cmp.Or(dir, "."))
+		if err != nil || !res.Inside {
+			continue // judged as a path
+		}
+		at := g.found(res, call, out)
+		g.addGitReads(a, at, call, out)
+		g.addGitWrites(a, at, call)
+	}
+}
+
+// found looks for the repository and says what speaks against it.
+func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) place {
+	at := place{dir: dir, top: "."}
+	r, err := repo.Find(dir.Abs)
+	switch {
+	case err != nil:
+		out.Unsafe = cmp.Or(out.Unsafe, "the repository is not understood: "+err.Error())
+		out.Opaque = out.Opaque || dir.Rel != "."
+		return at
+	case r == nil:
+		if call.sub == "diff" {
+			out.Unsafe = cmp.Or(out.Unsafe, "there is no repository, so git compares whatever is named")
+		}
+		return at
+	}
+	at.repo = r
+	rel, err := filepath.Rel(g.opts.Workspace.Root(), r.Top)
+	at.above = err != nil || !filepath.IsLocal(rel)
+	if !at.above {
+		at.top = filepath.ToSlash(rel)
+	}
+	// Only what looks at the work tree goes into submodules.
+	deep := !has("log show branch rev-parse ls-files blame", call.sub)
+	why := r.Runs(deep)
+	// A rule of the user's for a git command speaks of the workspace's own
+	// repository, not of one that lies about in it.
+	foreign := !at.above && at.top != "."
+	if why == "" && foreign && !has("status diff log show branch rev-parse ls-files blame", call.sub) && r.HasHooks() {
+		why = "it has hooks"
+	}
+	if why != "" {
+		out.Unsafe = cmp.Or(out.Unsafe, "the repository "+r.Top+" is not plain: "+why)
+		out.Opaque = out.Opaque || foreign
+	}
+	return at
+}
+
+func has(list, word string) bool {
+	return word != "" && slices.Contains(strings.Fields(list), word)
+}
+
+// contents says what of a repository a command shows.
+type contents struct {
+	shown   bool     // what is in files, not only their names
+	history bool     // also of earlier versions
+	whole   bool     // of all files, not only of those below
+	paths   []string // in the work tree, relative to where the command runs
+	objects []string // revision:path
+}
+
+func (g *Guard) addGitReads(a *policy.Action, at place, call gitCall, out *policy.Command) {
+	c := g.contents(at, call)
+	if call.elsewhere && c.shown {
+		c.whole, c.history = true, true
+	}
+	if !c.shown {
+		if at.above && c.whole && !has(namelessGit, call.sub) {
+			out.Unsafe = cmp.Or(out.Unsafe, "its repository begins above the workspace")
+		}
+		return
+	}
+	for _, o := range c.objects {
+		a.Paths = append(a.Paths, g.objectPath(at, o))
+	}
+	for _, p := range c.paths {
+		a.Paths = append(a.Paths, g.treePath(at, p, c.history))
+	}
+	switch {
+	case !c.whole:
+	case at.above:
+		a.Paths = append(a.Paths, policy.Path{Name: "the repository " + at.repo.Top, Outside: true})
+	case g.opts.Policy.LimitsReads() && (c.history || at.repo == nil || g.tracksDenied(at)):
+		a.Paths = append(a.Paths, policy.Path{Rel: at.top, Name: "the repository", Tree: true})
+	}
+}
+
+// namelessGit shows no names of files, or only those below where it runs.
+const namelessGit = "log branch rev-parse ls-files config remote tag add commit fetch push describe"
+
+// tracksDenied reports whether a file that may not be read is in the index.
+func (g *Guard) tracksDenied(at place) bool {
+	index, err := at.repo.Index()
+	if err != nil {
+		return true
+	}
+	for _, f := range index.Files {
+		if at.top != "." {
+			f = at.top + "/" + f
+		}
+		if g.denied(f) {
+			return true
+		}
+	}
+	return false
+}
+
+// objectPath is the file that revision:path names. Links in the work tree do
+// not matter to git there.
+func (g *Guard) objectPath(at place, object string) policy.Path {
+	rest := object[colon(object)+1:]
+	if object[0] == ':' && len(rest) > 1 && rest[0] >= '0' && rest[0] <= '3' && rest[1] == ':' {
+		rest = rest[2:] // a stage of the index
+	}
+	base := at.dir.Abs
+	if at.repo != nil && !strings.HasPrefix(rest, "./") && !strings.HasPrefix(rest, "../") {
+		base = at.repo.Top
+	}
+	p := g.lexical(filepath.Join(base, filepath.FromSlash(rest)))
+	p.Name = object
+	return p
+}
+
+// colon returns where the path begins in revision:path, or -1. Colons in braces
+// belong to the revision.
+func colon(word string) int {
+	depth := 0
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '{':
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case c == ':' && depth == 0:
+			return i
+		}
+	}
+	return -1
+}
+
+// treePath is a file or directory that a command is confined to.
+func (g *Guard) treePath(at place, name string, history bool) policy.Path {
+	abs := filepath.FromSlash(name)
+	if !filepath.IsAbs(abs) {
+		abs = filepath.Join(at.dir.Abs, abs)
+	}
+	p := g.lexical(abs)
+	p.Name = name
+	info, err := os.Lstat(abs)
+	if file := err == nil && info.Mode().IsRegular(); !file && !p.Outside {
+		p.Tree = history && g.opts.Policy.LimitsReads() || !history && g.deniedBelow(paths.Resolved{Rel: p.Rel})
+	}
+	return p
+}
+
+// lexical places an absolute path without following links.
+func (g *Guard) lexical(abs string) policy.Path {
+	rel, err := filepath.Rel(g.opts.Workspace.Root(), abs)
+	if err != nil || !filepath.IsLocal(rel) {
+		return policy.Path{Outside: true}
+	}
+	return policy.Path{Rel: filepath.ToSlash(rel)}
+}
+
+// silentGit shows nothing of what is in files.
+const silentGit = `branch rev-parse ls-files add stage commit tag remote fetch push pull init clone config rev-list describe merge rebase checkout switch restore
+	reset rm mv clean for-each-ref show-ref symbolic-ref ls-tree ls-remote worktree submodule gc version help shortlog count-objects name-rev merge-base cherry
+	check-ignore check-attr check-ref-format update-index hash-object var fsck prune pack-refs repack maintenance update-ref write-tree read-tree commit-tree
+	cherry-pick revert am apply bisect sparse-checkout`
+
+// contents works out what a command shows. Where it is in doubt, that is more.
+func (g *Guard) contents(at place, call gitCall) contents {
+	c := g.scope(at, call)
+	if !has("status log show diff whatchanged", call.sub) && (call.sub != "cat-file" || len(c.objects) == 0 || hasBatch(call.args)) {
+		c.whole = true // a word may be a pattern or a subcommand, and a file have its name
+	}
+	switch call.sub {
+	case "status":
+		c.shown = hasShort(call.args, 'v') || slices.Contains(call.args, "--verbose")
+		c.history = true
+	case "log", "reflog", "whatchanged":
+		c.shown, c.history = call.sub == "whatchanged" || showsPatch(call.args), true
+		if !c.shown {
+			c.whole = c.whole && namesFiles(call.args)
+		}
+	case "show":
+		c.shown, c.history = !onlyNames(call.args) || len(c.objects) > 0 || slices.ContainsFunc(call.args, isObjectID), true
+	case "diff":
+		c.shown = !onlyNames(call.args)
+	case "blame", "annotate":
+		// One of its operands is the only file that it shows.
+		c.shown, c.whole, c.history = true, false, true
+		c.paths = operands(call.args)
+	case "stash":
+		c.shown = len(call.args) > 0 && (call.args[0] == "show" || call.args[0] == "list" || asksAboutParts(call.args))
+		c.history = true
+	case "add", "stage", "commit", "checkout", "reset", "restore":
+		c.shown, c.history = asksAboutParts(call.args) || call.sub == "commit" && (hasShort(call.args, 'v') || hasLong(call.args, "--verbose")), true
+	default:
+		c.shown, c.history = !has(silentGit, call.sub), true
+	}
+	return c
+}
+
+// scope sorts a command's operands into revisions and paths.
+func (g *Guard) scope(at place, call gitCall) contents {
+	var c contents
+	sure, revisions := true, false
+	for i, w := range call.args {
+		before := ""
+		if i > 0 {
+			before = call.args[i-1]
+		}
+		switch {
+		case w == "--":
+			if strings.HasPrefix(before, "-") && !has(valueless, before) {
+				sure = false // it may be the value of the option
+			}
+			for _, p := range call.args[i+1:] {
+				c.addSpec(p)
+			}
+			c.whole = c.whole || !sure || len(c.paths) == 0 || hasLong(call.args[:i], "--full-diff")
+			c.history = c.history || revisions
+			return c
+		case strings.HasPrefix(w, "-"):
+			c.history = c.history || w == "--cached" || w == "--staged" || w == "--merge-base"
+		case strings.HasPrefix(before, "-") && !has(valueless, before):
+			sure = false // it may be a value
+		case strings.HasPrefix(w, ":/") || strings.HasPrefix(w, ":(") || strings.HasPrefix(w, ":!") || strings.HasPrefix(w, ":^"):
+			c.whole = true
+		case colon(w) >= 0:
+			c.objects = append(c.objects, w)
+		case g.isFile(at, w):
+			c.addSpec(w)
+		default:
+			revisions = true
+		}
+	}
+	c.history = c.history || revisions
+	c.whole = c.whole || !sure || hasLong(call.args, "--full-diff") || revisions && len(c.paths) == 0 || len(c.paths)+len(c.objects) == 0
+	return c
+}
+
+// valueless are options that take no value, so that the next word is an
+// operand.
+const valueless = `-p -u --patch --stat --cached --staged --name-only --name-status --numstat --shortstat --oneline -w -b -a -z -s --no-patch --follow --color --no-color
+	--raw --summary --hard --soft --mixed --worktree -f --force -r --no-ext-diff --no-textconv --quiet -q`
+
+// addSpec adds a path, or all of them where it is a pattern.
+func (c *contents) addSpec(spec string) {
+	if strings.HasPrefix(spec, ":") || strings.ContainsAny(spec, `*?[\`) {
+		c.whole = true
+		return
+	}
+	c.paths = append(c.paths, spec)
+}
+
+func (g *Guard) isFile(at place, name string) bool {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(at.dir.Abs, name)
+	}
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+func operands(args []string) []string {
+	var out []string
+	for _, w := range args {
+		if !strings.HasPrefix(w, "-") {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// hasShort reports a short option, alone or among others.
+func hasShort(args []string, letter byte) bool {
+	return slices.ContainsFunc(args, func(w string) bool {
+		return len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.IndexByte(w, letter) > 0
+	})
+}
+
+// hasBatch reports options by which objects are read from elsewhere.
+func hasBatch(args []string) bool {
+	return slices.ContainsFunc(args, func(w string) bool { return strings.HasPrefix(w, "--") })
+}
+
+// hasLong reports a long option, which may be shortened.
+func hasLong(args []string, option string) bool {
+	return slices.ContainsFunc(args, func(w string) bool {
+		name, _, _ := strings.Cut(w, "=")
+		return len(name) > 3 && strings.HasPrefix(name, "--") && strings.HasPrefix(option, name)
+	})
+}
+
+// asksAboutParts reports options by which git shows changes one by one.
+func asksAboutParts(args []string) bool {
+	return hasShort(args, 'p') || hasShort(args, 'i') || hasShort(args, 'e') || hasLong(args, "--patch") || hasLong(args, "--interactive") || hasLong(args, "--edit")
+}
+
+// patchOptions make git show changes. Long ones may be shortened.
+var patchOptions = []string{"--patch", "--patch-with-stat", "--patch-with-raw", "--unified", "--cc", "--word-diff", "--word-diff-regex", "--color-words", "--function-context",
+	"--binary", "--check", "--pickaxe-all", "--remerge-diff", "--diff-merges", "--full-diff", "--inter-hunk-context", "--output-indicator-new", "--output-indicator-old", "--output-indicator-context"}
+
+func showsPatch(args []string) bool {
+	return slices.ContainsFunc(args, func(w string) bool {
+		if strings.HasPrefix(w, "--") {
+			return slices.ContainsFunc(patchOptions, func(o string) bool { return hasLong([]string{w}, o) })
+		}
+		// Whether a text is found (-S, -G) tells what is in files as well.
+		return len(w) > 1 && w[0] == '-' && strings.ContainsRune("pucmULWtdSG", rune(w[1]))
+	})
+}
+
+// onlyNames reports a diff that is left at names and numbers.
+func onlyNames(args []string) bool {
+	names := slices.ContainsFunc(args, isNameOption) || slices.ContainsFunc(args, func(w string) bool { return w == "-s" || w == "--no-patch" || w == "--quiet" })
+	return names && !showsPatch(args)
+}
+
+func namesFiles(args []string) bool { return slices.ContainsFunc(args, isNameOption) }
+
+func isNameOption(w string) bool {
+	name, _, _ := strings.Cut(w, "=")
+	return has("--stat --numstat --shortstat --dirstat --summary --compact-summary --name-only --name-status --raw", name)
+}
+
+// isObjectID reports what may be the name of an object of any kind.
+func isObjectID(w string) bool {
+	return len(w) >= 4 && len(w) <= 64 && strings.Trim(w, "0123456789abcdefABCDEF") == ""
+}
+
+// gitCommands are git's own and the best known of others. What else there is
+// may be an alias.
+var gitCommands = func() map[string]bool {
+	m := map[string]bool{}
+	for _, n := range strings.Fields(silentGit + ` status log reflog whatchanged show diff blame annotate stash grep cat-file archive difftool mergetool
+		format-patch range-diff diff-tree diff-index diff-files show-branch bundle fast-export fast-import notes filter-branch replace rerere request-pull
+		send-email send-pack fetch-pack receive-pack upload-pack upload-archive unpack-objects index-pack pack-objects verify-commit verify-tag verify-pack
+		merge-file merge-tree merge-index checkout-index update-server-info interpret-trailers mailinfo mailsplit stripspace column credential lfs citool gui
+		gitk instaweb svn p4 daemon http-backend imap-send quiltimport subtree archimport cvsimport cvsserver patch-id diagnose bugreport
+		backfill survey multi-pack-index commit-graph prune-packed for-each-repo hook ls-remote mktag mktree get-tar-commit-id unpack-file fmt-merge-msg sh-i18n`) {
+		m[n] = true
+	}
+	return m
+}()

@@ -1,0 +1,194 @@
+//go:build unix
+
+package guard_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+)
+
+// gateAt is a guard of a workspace for somebody who works in dir, with a
+// policy and nobody to ask.
+func gateAt(t *testing.T, root, dir, yaml string, change func(*guard.Options)) *guard.Guard {
+	t.Helper()
+	ws, err := paths.New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ws.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	rules, err := policy.ParseYAML("policy.yaml", []byte(yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := policy.DefaultsRun()
+	d.Root = ws.Root()
+	o := guard.Options{Workspace: ws, Dir: dir, Policy: policy.Combine(d, policy.Layer{Rules: rules, Trusted: true})}
+	if change != nil {
+		change(&o)
+	}
+	return guard.New(o)
+}
+
+func tool(name, key, value string) bridge.ToolCall {
+	return bridge.ToolCall{Name: name, Args: map[string]any{key: value, "file_text": "x"}}
+}
+
+// Settings of the workspace's own repository that name programs make every git
+// command a question, those that only read included. That the settings do run
+// something is shown with the real git.
+func TestGitSettingsRunPrograms(t *testing.T) {
+	for setting, command := range map[string]string{
+		"core.fsmonitor": "git status", "diff.external": "git diff", "diff.x.textconv": "git log -p", "diff.x.command": "git diff", "filter.x.clean": "git diff",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			y := layYard(t)
+			put(t, y.ws, "README.md", "changed\n")
+			put(t, y.ws, ".gitattributes", "* diff=x filter=x\n")
+			g := gateAt(t, y.ws, "", "{}", nil)
+			for _, c := range []string{"git status", "git diff", "git log --oneline"} {
+				if d := g.Before(t.Context(), tool("bash", "command", c)); d.Verdict != bridge.Allow {
+					t.Errorf("%s in a plain repository: %s", c, d.Reason)
+				}
+			}
+			cmd := exec.Command("git", "config", setting, "touch "+y.pwn+"; cat #")
+			cmd.Dir = y.ws
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, c := range []string{"git status", "git diff", "git log --oneline", "git log -p", "git blame README.md", "git show", "cd src && git status", "git -C src diff", "timeout 9 git status"} {
+				if d := g.Before(t.Context(), tool("bash", "command", c)); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "needs consent: the repository") {
+					t.Errorf("%s: %s", c, d.Reason)
+				}
+			}
+			run := exec.Command("sh", "-c", command+" >/dev/null 2>&1")
+			run.Dir = y.ws
+			_ = run.Run() // what git makes of the program's answer does not matter
+			if _, err := os.Stat(y.pwn); err != nil {
+				t.Errorf("%s does not run %s, so this shows nothing", command, setting)
+			}
+		})
+	}
+}
+
+// A repository that begins above the workspace shows nothing from there.
+func TestRepositoryAboveTheWorkspace(t *testing.T) {
+	y := layYard(t)
+	g := gateAt(t, filepath.Join(y.ws, "src"), "", "shell: {allow: ['git *', 'builtin:read-only']}", nil)
+	for command, why := range map[string]string{
+		"git show HEAD:README.md": "outside the workspace", "git show HEAD:../README.md": "outside the workspace", "git show HEAD~1": "outside the workspace",
+		"git log -p": "outside the workspace", "git diff": "outside the workspace", "git -C .. log": "outside the workspace", "git diff -- :/": "outside the workspace",
+		"git blame ../README.md": "outside the workspace", "git grep hello": "outside the workspace", "git cat-file -p HEAD:README.md": "outside the workspace",
+		"git checkout HEAD~1": "files outside the workspace", "git stash": "files outside the workspace",
+	} {
+		if d := g.Before(t.Context(), tool("bash", "command", command)); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, why) {
+			t.Errorf("%s: %s", command, d.Reason)
+		}
+	}
+	plain := gateAt(t, filepath.Join(y.ws, "src"), "", "{}", nil)
+	for _, command := range []string{"git log --oneline", "git diff -- .", "git log -p -- main.go", "git show HEAD:src/main.go", "git show HEAD:./main.go", "git status .", "git branch", "git ls-files"} {
+		if d := plain.Before(t.Context(), tool("bash", "command", command)); d.Verdict != bridge.Allow {
+			t.Errorf("%s: %s", command, d.Reason)
+		}
+	}
+	if d := plain.Before(t.Context(), tool("bash", "command", "git status")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "begins above the workspace") {
+		t.Errorf("git status: %s", d.Reason)
+	}
+}
+
+// Where a session works is where its relative paths start, and moves nothing
+// else: rules are about the workspace.
+func TestWorkingDirMovesNoBorder(t *testing.T) {
+	y := layYard(t)
+	const rules = "reads: {deny: ['private/**', src/main.go]}\nwrites: {deny: ['src/deep/**']}"
+	g := gateAt(t, y.ws, filepath.Join(y.ws, "src"), rules, nil)
+	for _, tt := range []struct {
+		call  bridge.ToolCall
+		allow bool
+	}{
+		{tool("view", "path", "inner/y.txt"), true},
+		{tool("view", "path", "main.go"), false},
+		{tool("view", "path", "../README.md"), true},
+		{tool("view", "path", "../private/old.key"), false},
+		{tool("view", "path", "../../outside/secret.txt"), false},
+		{tool("create", "path", "inner/new.txt"), true},
+		{tool("create", "path", "deep/new.txt"), false},
+		{tool("create", "path", "../.git/config"), false},
+		{tool("create", "path", "../.agent-policy.yaml"), false},
+		{tool("bash", "command", "cat inner/y.txt"), true},
+		{tool("bash", "command", "cat main.go"), false},
+		{tool("bash", "command", "cat ../README.md"), true},
+		{tool("bash", "command", "cat ../private/old.key"), false},
+		{tool("bash", "command", "cat m*"), false},
+		{tool("bash", "command", "cat ../../outside/secret.txt"), false},
+		{tool("bash", "command", "echo x > deep/new.txt"), false},
+		{tool("bash", "command", "git status"), true},
+		{tool("bash", "command", "git show HEAD:src/main.go"), false},
+		{tool("bash", "command", "git show HEAD:./main.go"), false},
+		{tool("bash", "command", "git -C ../evil status"), false},
+		{tool("grep", "pattern", "x"), false}, // main.go is below
+	} {
+		d := g.Before(t.Context(), tt.call)
+		if (d.Verdict == bridge.Allow) != tt.allow {
+			t.Errorf("%s %v: %s %s", tt.call.Name, tt.call.Args, d.Verdict, d.Reason)
+		}
+	}
+	for dir, why := range map[string]string{
+		"private": "reading it is denied", ".git": "protected", ".git/hooks": "protected", "link": "outside the workspace", "..": "outside the workspace", "/etc": "outside the workspace",
+		"none": "no directory", "README.md": "not a directory", "src/deep/up": "outside the workspace", "evil/.git": "protected", "sr\x00c": "NUL",
+	} {
+		if at, err := g.WorkingDir(dir); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %s, %v", dir, at, err)
+		}
+	}
+	for dir, want := range map[string]string{"": "", "src": "src", "inside": "src", ".": "", "evil": "evil"} {
+		if at, err := g.WorkingDir(dir); err != nil || at != filepath.Join(y.ws, want) {
+			t.Errorf("%s: %s, %v", dir, at, err)
+		}
+	}
+}
+
+// That a tool is always allowed does not replace consent to write what
+// configures agents.
+func TestAlwaysAllowedToolsNeedConsentForConfiguration(t *testing.T) {
+	y := layYard(t)
+	g := gateAt(t, y.ws, "", "tools: {ask: [create, bash]}", func(o *guard.Options) { o.AllowTools = []string{"bash", "create", "Edit"} })
+	for _, tt := range []struct {
+		call  bridge.ToolCall
+		allow bool
+	}{
+		{tool("create", "path", filepath.Join(y.ws, "x.txt")), true},
+		{tool("create", "path", filepath.Join(y.ws, ".github/hooks/x.json")), false},
+		{tool("create", "path", filepath.Join(y.ws, "AGENTS.md")), false},
+		{tool("bash", "command", "make"), true},
+		{tool("bash", "command", "make > .mcp.json"), false},
+		{tool("bash", "command", "mv plant .github"), false},
+		{tool("bash", "command", "rm -rf plant"), false},
+		{tool("bash", "command", "rm -rf src"), true},
+		{tool("bash", "command", "mv src lib"), true},
+		{tool("bash", "command", "git checkout main"), false},
+	} {
+		d := g.Before(t.Context(), tt.call)
+		if (d.Verdict == bridge.Allow) != tt.allow {
+			t.Errorf("%s %v: %s %s", tt.call.Name, tt.call.Args, d.Verdict, d.Reason)
+		}
+	}
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,3 @@
+package repo
+
+const openFlags = 0

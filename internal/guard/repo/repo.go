@@ -1,0 +1,297 @@
+// Package repo says what git would find in a directory, without running git:
+// which repository, whether its own configuration makes git run a program, and
+// which files are in its index. The guard asks it before it takes a git command
+// for one that only reads.
+//
+// It reads strictly. What is unusual, cannot be read or is not understood is an
+// error, and the guard then asks a person. The user's own configuration is not
+// looked at: it is the user's.
+package repo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Repository is what git finds.
+type Repository struct {
+	Top string // the work tree
+	dir string // the .git directory, or what stands for it
+	// common has what the work trees of a repository share.
+	common string
+}
+
+// maxUp bounds how many directories are looked at.
+const maxUp = 256
+
+// Find returns the repository that git would find from dir, which is absolute
+// and passes no link. Without one it returns nil.
+func Find(dir string) (*Repository, error) {
+	for range maxUp {
+		r, err := at(dir)
+		if r != nil || err != nil {
+			return r, err
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil, nil
+		}
+		dir = parent
+	}
+	return nil, errors.New("the directory is too deep")
+}
+
+// at looks at one directory.
+func at(dir string) (*Repository, error) {
+	link := filepath.Join(dir, ".git")
+	info, err := os.Lstat(link)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if posesAsBare(dir) {
+			return nil, fmt.Errorf("%s is, or poses as, a repository without a work tree", dir)
+		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return open(dir, link, false)
+	case info.Mode().IsRegular():
+		to, err := redirection(link)
+		if err != nil {
+			return nil, err
+		}
+		return open(dir, to, true)
+	}
+	return nil, fmt.Errorf("%s is neither a directory nor a file", link)
+}
+
+// posesAsBare is less strict than git, so that nothing is missed.
+func posesAsBare(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		return false
+	}
+	for _, name := range []string{"objects", "refs", "commondir", "config"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// redirection reads a .git file.
+func redirection(file string) (string, error) {
+	text, err := read(file, 8<<10)
+	if err != nil {
+		return "", err
+	}
+	to, ok := strings.CutPrefix(string(text), "gitdir: ")
+	to = strings.TrimRight(to, "\r\n")
+	if !ok || to == "" || strings.ContainsAny(to, "\r\n\x00") {
+		return "", fmt.Errorf("%s is not understood", file)
+	}
+	return absolute(filepath.Dir(file), to)
+}
+
+// absolute is where a path in one of git's files leads, links followed.
+func absolute(base, path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(base, path)
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// open checks that dir is a repository whose work tree is at top.
+func open(top, dir string, redirected bool) (*Repository, error) {
+	r := &Repository{Top: top, dir: dir, common: dir}
+	if info, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a complete repository", dir)
+	}
+	text, err := read(filepath.Join(dir, "commondir"), 8<<10)
+	switch {
+	case err == nil:
+		if r.common, err = absolute(dir, strings.TrimRight(string(text), "\r\n")); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if redirected {
+		return r, r.belongs()
+	}
+	return r, nil
+}
+
+// belongs makes sure that a repository which a .git file leads to says itself
+// that the work tree is its own. Else any file could show any repository.
+func (r *Repository) belongs() error {
+	if text, err := read(filepath.Join(r.dir, "gitdir"), 8<<10); err == nil {
+		back, err := absolute(r.dir, strings.TrimRight(string(text), "\r\n"))
+		if err == nil && back == filepath.Join(r.Top, ".git") {
+			return nil
+		}
+	}
+	c, err := r.settings()
+	if err != nil {
+		return err
+	}
+	if tree, ok := c.last("core.worktree"); ok {
+		if back, err := absolute(r.dir, tree); err == nil && back == r.Top {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s leads to %s, which does not know it", filepath.Join(r.Top, ".git"), r.dir)
+}
+
+// Stores are the directories in which the repository of a work tree really is,
+// where that is not a plain .git directory.
+func Stores(top string) []string {
+	link := filepath.Join(top, ".git")
+	info, err := os.Lstat(link)
+	if err != nil || info.IsDir() {
+		return nil
+	}
+	dir := ""
+	if info.Mode().IsRegular() {
+		dir, err = redirection(link)
+	} else {
+		dir, err = filepath.EvalSymlinks(link)
+	}
+	if err != nil {
+		return nil
+	}
+	out := []string{dir}
+	if text, err := read(filepath.Join(dir, "commondir"), 8<<10); err == nil {
+		if common, err := absolute(dir, strings.TrimRight(string(text), "\r\n")); err == nil {
+			out = append(out, common)
+		}
+	}
+	return out
+}
+
+// Runs says why a git command in the repository may run a program that the
+// repository itself names, or reach another place. It is empty if none can.
+// With deep the submodules that are checked out count too.
+func (r *Repository) Runs(deep bool) string {
+	if why := r.runs(); why != "" || !deep {
+		return why
+	}
+	index, err := r.Index()
+	if err != nil {
+		return "its index: " + err.Error()
+	}
+	for i, path := range index.Submodules {
+		if i >= maxSubmodules {
+			return "it has very many submodules"
+		}
+		dir := filepath.Join(r.Top, filepath.FromSlash(path))
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
+			continue // not checked out
+		}
+		inner, err := at(dir)
+		switch {
+		case err != nil:
+			return "submodule " + path + ": " + err.Error()
+		case inner != nil:
+			if why := inner.Runs(true); why != "" {
+				return "submodule " + path + ": " + why
+			}
+		}
+	}
+	return ""
+}
+
+const maxSubmodules = 256
+
+// HasHooks reports whether there are hooks, or may be.
+func (r *Repository) HasHooks() bool {
+	c, err := r.settings()
+	if err != nil {
+		return true
+	}
+	if _, elsewhere := c.last("core.hookspath"); elsewhere {
+		return true
+	}
+	entries, err := os.ReadDir(filepath.Join(r.common, "hooks"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
+}
+
+func (r *Repository) runs() string {
+	c, err := r.settings()
+	if err != nil {
+		return err.Error()
+	}
+	hooks := filepath.Join(r.common, "hooks")
+	for _, s := range c {
+		switch {
+		case s.key == "core.worktree":
+			if tree, err := absolute(r.dir, s.value); err != nil || tree != r.Top {
+				return "core.worktree names another directory"
+			}
+		case s.key == "core.hookspath":
+			if strings.HasPrefix(s.value, "~") || strings.ContainsAny(s.value, `%"\\`) {
+				return "core.hooksPath leads elsewhere"
+			}
+			if hooks = s.value; !filepath.IsAbs(hooks) {
+				hooks = filepath.Join(r.Top, hooks)
+			}
+		case !s.harmless():
+			return "its setting " + s.key + " may run a program or lead elsewhere"
+		}
+	}
+	// It is run when a command that only reads brings the index up to date.
+	if _, err := os.Lstat(filepath.Join(hooks, "post-index-change")); err == nil {
+		return "its hook post-index-change is run"
+	}
+	return ""
+}
+
+// settings reads the repository's own configuration.
+func (r *Repository) settings() (settings, error) {
+	c, err := readSettings(filepath.Join(r.common, "config"))
+	if err != nil {
+		return nil, err
+	}
+	if on, ok := c.last("extensions.worktreeconfig"); ok && on != "false" {
+		more, err := readSettings(filepath.Join(r.dir, "config.worktree"))
+		if err != nil {
+			return nil, err
+		}
+		c = append(c, more...)
+	}
+	return c, nil
+}
+
+// read returns a regular file of at most limit bytes. A pipe in its place does
+// not make it wait.
+func read(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readFile(f, limit)
+	return data, errors.Join(err, f.Close())
+}
+
+func readFile(f *os.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New(f.Name() + " is not a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errors.New(f.Name() + " is too large")
+	}
+	return data, err
+}

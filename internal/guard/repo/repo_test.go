@@ -1,0 +1,281 @@
+package repo
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// git runs the real one, without the user's configuration.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_ALLOW_PROTOCOL=file")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+func newRepository(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(dir, "work")
+	put(t, filepath.Join(dir, "a.txt"), "a\n")
+	put(t, filepath.Join(dir, "sub", "deep", "b.txt"), "b\n")
+	git(t, dir, "init", "-q")
+	git(t, dir, "add", ".")
+	git(t, dir, "commit", "-q", "-m", "first")
+	return dir
+}
+
+func runs(t *testing.T, dir string) string {
+	t.Helper()
+	r, err := Find(dir)
+	if err != nil {
+		return err.Error()
+	}
+	if r == nil {
+		return "none"
+	}
+	return r.Runs(true)
+}
+
+// Repositories as people have them are plain: as git makes them, cloned, with
+// branches, work trees and submodules.
+func TestPlainRepositories(t *testing.T) {
+	dir := newRepository(t)
+	for _, setting := range []string{"user.name=x", "branch.main.merge=refs/heads/main", "remote.origin.url=https://example.com/x.git", "pull.rebase=true", "core.autocrlf=input",
+		"core.hooksPath=.husky/_", "remote.origin.gh-resolved=base", "core.fsmonitor=false"} {
+		key, value, _ := strings.Cut(setting, "=")
+		git(t, dir, "config", key, value)
+	}
+	clone, tree := filepath.Join(filepath.Dir(dir), "clone"), filepath.Join(filepath.Dir(dir), "tree")
+	git(t, dir, "clone", "-q", dir, clone)
+	git(t, dir, "worktree", "add", "-q", tree, "-b", "other")
+	git(t, clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", dir, "module")
+	for _, at := range []string{dir, filepath.Join(dir, "sub", "deep"), clone, tree, filepath.Join(tree, "sub"), filepath.Join(clone, "module"), filepath.Join(clone, "module", "sub")} {
+		if why := runs(t, at); why != "" {
+			t.Errorf("%s: %s", at, why)
+		}
+	}
+	r, err := Find(filepath.Join(clone, "module", "sub"))
+	if err != nil || r.Top != filepath.Join(clone, "module") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// A setting of a submodule counts for the whole.
+	git(t, filepath.Join(clone, "module"), "config", "core.fsmonitor", "evil")
+	if why := runs(t, clone); !strings.Contains(why, "submodule module") {
+		t.Errorf("%q", why)
+	}
+}
+
+// Whatever may run a program or lead elsewhere is found, however it is written.
+func TestRepositoriesThatRunPrograms(t *testing.T) {
+	for name, text := range map[string]string{
+		"fsmonitor":       "[core]\n\tfsmonitor = evil\n",
+		"its daemon":      "[core]\n\tfsmonitor = true\n",
+		"without a value": "[core]\n\tfsmonitor\n",
+		"one line":        "[core] fsmonitor = evil\n",
+		"in capitals":     "[CORE]\n\tFSMonitor = evil\n",
+		"without spaces":  "[core]fsmonitor=evil",
+		"external diff":   "[diff]\n\texternal = evil\n",
+		"textconv":        "[diff \"x\"]\n\ttextconv = evil\n",
+		"old form":        "[diff.x]\n\ttextconv = evil\n",
+		"diff command":    "[diff \"x\"]\n\tcommand = evil\n",
+		"clean":           "[filter \"x\"]\n\tclean = evil\n",
+		"process":         "[filter \"x\"]\n\tprocess = evil\n",
+		"merge driver":    "[merge \"x\"]\n\tdriver = evil\n",
+		"pager":           "[core]\n\tpager = evil\n",
+		"own pager":       "[pager]\n\tlog = evil\n",
+		"ssh":             "[core]\n\tsshCommand = evil\n",
+		"gpg":             "[gpg]\n\tprogram = evil\n",
+		"signatures":      "[log]\n\tshowSignature = true\n",
+		"alias":           "[alias]\n\tst = !evil\n",
+		"credentials":     "[credential]\n\thelper = evil\n",
+		"upload pack":     "[remote \"origin\"]\n\tuploadpack = evil\n",
+		"promisor":        "[remote \"origin\"]\n\tpromisor = true\n",
+		"partial clone":   "[extensions]\n\tpartialClone = origin\n",
+		"work tree":       "[core]\n\tworktree = /\n",
+		"bare":            "[core]\n\tbare = true\n",
+		"include":         "[include]\n\tpath = ../evil\n",
+		"include if":      "[includeIf \"gitdir:/\"]\n\tpath = ../evil\n",
+		"attributes":      "[core]\n\tattributesFile = x\n",
+		"revisions file":  "[blame]\n\tignoreRevsFile = /etc/passwd\n",
+		"hooks elsewhere": "[core]\n\thooksPath = ~/x\n",
+		"hooks in quotes": "[core]\n\thooksPath = \"x\"\n",
+		"continued":       "[user]\n\tname = a\\\n[core]\n\tfsmonitor = evil\n",
+		"no section":      "fsmonitor = evil\n",
+		"control":         "[user]\n\tname = a\x0b\n",
+		"not closed":      "[core\n",
+		"something new":   "[quux]\n\tfrobnicate = 1\n",
+		"too large":       "[user]\n" + strings.Repeat("\tname = x\n", 200_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newRepository(t)
+			f, err := os.OpenFile(filepath.Join(dir, ".git", "config"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteString(text); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if name == "no section" { // it would belong to the last one
+				put(t, filepath.Join(dir, ".git", "config"), text)
+			}
+			if why := runs(t, filepath.Join(dir, "sub")); why == "" {
+				t.Error("it passes for plain")
+			}
+		})
+	}
+}
+
+// Repositories that are laid out to deceive.
+func TestDeceivingRepositories(t *testing.T) {
+	for name, lay := range map[string]func(t *testing.T, dir string) (from string){
+		"a hook of the index": func(t *testing.T, dir string) string {
+			put(t, filepath.Join(dir, ".git", "hooks", "post-index-change"), "evil")
+			return dir
+		},
+		"that hook elsewhere": func(t *testing.T, dir string) string {
+			git(t, dir, "config", "core.hooksPath", "h")
+			put(t, filepath.Join(dir, "h", "post-index-change"), "evil")
+			return dir
+		},
+		"settings of a work tree": func(t *testing.T, dir string) string {
+			git(t, dir, "config", "extensions.worktreeConfig", "true")
+			git(t, dir, "config", "--worktree", "core.fsmonitor", "evil")
+			return dir
+		},
+		"a bare one": func(t *testing.T, dir string) string {
+			git(t, dir, "init", "-q", "--bare", "bare")
+			return filepath.Join(dir, "bare", "refs")
+		},
+		"one that is not complete": func(t *testing.T, dir string) string {
+			put(t, filepath.Join(dir, "x", "HEAD"), "ref: refs/heads/x")
+			put(t, filepath.Join(dir, "x", "config"), "")
+			return filepath.Join(dir, "x")
+		},
+		"an empty .git": func(t *testing.T, dir string) string {
+			put(t, filepath.Join(dir, "x", ".git", "y"), "")
+			return filepath.Join(dir, "x")
+		},
+		"a .git file to another": func(t *testing.T, dir string) string {
+			put(t, filepath.Join(dir, "x", ".git"), "gitdir: ../.git\n")
+			return filepath.Join(dir, "x")
+		},
+		"a .git file that is none": func(t *testing.T, dir string) string {
+			put(t, filepath.Join(dir, "x", ".git"), "hello")
+			return filepath.Join(dir, "x")
+		},
+		"a link": func(t *testing.T, dir string) string {
+			put(t, filepath.Join(dir, "x", "y"), "")
+			if err := os.Symlink("../.git", filepath.Join(dir, "x", ".git")); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if why := runs(t, lay(t, newRepository(t))); why == "" {
+				t.Error("it passes for plain")
+			}
+		})
+	}
+}
+
+// The index says what git says, in every version of it.
+func TestIndex(t *testing.T) {
+	dir := newRepository(t)
+	for _, name := range []string{"é.txt", "sub/deep/" + strings.Repeat("long", 40), "x", "xy", "xyz/1"} {
+		put(t, filepath.Join(dir, name), "x")
+	}
+	git(t, dir, "add", ".")
+	git(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+",module")
+	for _, version := range []string{"2", "3", "4"} {
+		if version == "3" {
+			put(t, filepath.Join(dir, "intended"), "")
+			git(t, dir, "add", "-N", "intended") // needs more flags
+		}
+		git(t, dir, "update-index", "--index-version", version)
+		r, err := Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index, err := r.Index()
+		if err != nil {
+			t.Fatalf("version %s: %v", version, err)
+		}
+		got := append(slices.Clone(index.Files), index.Submodules...)
+		slices.Sort(got)
+		want := strings.Split(strings.TrimSuffix(git(t, dir, "ls-files", "-z"), "\x00"), "\x00")
+		slices.Sort(want)
+		if !slices.Equal(got, want) || !slices.Equal(index.Submodules, []string{"module"}) {
+			t.Errorf("version %s: %q, want %q", version, got, want)
+		}
+	}
+	git(t, dir, "update-index", "--split-index")
+	r, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Index(); err == nil {
+		t.Error("half of an index passes for the whole")
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("x", 20)))
+	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("x", 90)))
+	f.Fuzz(func(t *testing.T, data []byte) { _, _ = parseIndex(data, 20) })
+}
+
+func TestNoRepository(t *testing.T) {
+	dir := t.TempDir()
+	if r, err := Find(dir); r != nil && strings.HasPrefix(r.Top, dir) || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestStores(t *testing.T) {
+	dir := newRepository(t)
+	if s := Stores(dir); len(s) != 0 {
+		t.Errorf("%q", s)
+	}
+	tree := filepath.Join(filepath.Dir(dir), "tree")
+	git(t, dir, "worktree", "add", "-q", tree)
+	if s := Stores(tree); !slices.Equal(s, []string{filepath.Join(dir, ".git", "worktrees", "tree"), filepath.Join(dir, ".git")}) {
+		t.Errorf("%q", s)
+	}
+	if err := os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, "store")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("store", filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if s := Stores(dir); !slices.Equal(s, []string{filepath.Join(dir, "store")}) {
+		t.Errorf("%q", s)
+	}
+}
