@@ -185,7 +185,7 @@ func (g *Guard) change(r bridge.PermissionRequest, content string, take func(str
 			take(n)
 		}
 		before, exists := g.current(name)
-		if exists && !g.MayRead(name) {
+		if exists && g.Unreadable(name) != "" {
 			before, exists = "", false
 		}
 		after, ok := replace(before)
