@@ -136,8 +136,7 @@ func (c *changing) Before(ctx context.Context, call bridge.ToolCall) bridge.Deci
 // Consent to one thing lets nothing else through that the runtime makes of it.
 func TestConsentWhileTheCallIsChanged(t *testing.T) {
 	y := newYard(t)
-	who := &witness{answer: approval.Session}
-	gate := &changing{Guard: y.asks(t, who)}
+	gate := &changing{}
 	y.spec.Gate = gate
 	s := y.open(t, y.spec)
 	made := filepath.Join(y.ws, "made.txt")
@@ -152,9 +151,8 @@ func TestConsentWhileTheCallIsChanged(t *testing.T) {
 		{"edit", map[string]any{"path": y.ws + "/README.md", "old_str": "world", "new_str": "good"}, map[string]any{"path": y.ws + "/README.md", "old_str": "world", "new_str": "evil"}, "| +hello evil"},
 	} {
 		gate.args = c.other
-		asked := &refusesSecond{witness: who}
-		second := y.asks(t, asked)
-		gate.Guard = second
+		asked := &refusesSecond{}
+		gate.Guard = y.asks(t, asked)
 		if ended := y.call(t, s, c.tool, c.agreed); ended.OK {
 			t.Errorf("%s: %+v", c.tool, ended)
 		}
@@ -174,10 +172,7 @@ func TestConsentWhileTheCallIsChanged(t *testing.T) {
 
 // refusesSecond consents for the session to what comes first, and to nothing
 // else.
-type refusesSecond struct {
-	*witness
-	texts []string
-}
+type refusesSecond struct{ texts []string }
 
 func (r *refusesSecond) Ask(_ context.Context, q approval.Question) (approval.Answer, error) {
 	lead, body, err := q.Whole(approval.MaxShown)

@@ -110,7 +110,7 @@ func headline(verb, text string) (line, whole string) {
 		return verb + ": " + text, ""
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return verb + ": " + approval.Clip(first, maxBegin) + " …" + extent(text), quoted(text)
+	return verb + ": " + approval.Clip(first+" …", maxBegin) + extent(text), quoted(text)
 }
 
 // quoted marks the lines of a text, so that none of them can be taken for a
