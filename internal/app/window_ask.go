@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -12,23 +10,20 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
-// What a dialog shows at most: it has no scroll bar everywhere.
-const (
-	dialogLines   = 40
-	dialogColumns = 400
-)
-
 // dialog is the person at the window, who is asked one thing at a time.
 type dialog struct {
 	conn *editor.Conn
 	turn chan struct{} // of one: held by the question that is shown
-	// clean hides secrets.
-	clean func(string) string
-	most  time.Duration
+	most time.Duration
 }
 
-// Ask shows a modal dialog. To close it, or to let the time pass, is a no.
+// Ask shows a modal dialog, or what is long in an editor of its own: the
+// extension chooses. To close it, or to let the time pass, is a no.
 func (d *dialog) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	lead, body, err := q.Whole(approval.MaxShown)
+	if err != nil {
+		return approval.No, err
+	}
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
@@ -39,12 +34,8 @@ func (d *dialog) Ask(ctx context.Context, q approval.Question) (approval.Answer,
 	if deadline, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(deadline))
 	}
-	who := "Copilot"
-	if q.Who != "" {
-		who = q.Who
-	}
 	choice, err := d.conn.Confirm(ctx, editor.Question{
-		Title: "Copilot Bridge", Message: approval.Visible(who + " wants to " + d.clean(q.Summary)), Detail: shown(d.clean(q.Detail)),
+		Title: "Copilot Bridge", Message: lead, Detail: body,
 		Actions: []editor.Action{{ID: "once", Label: "Allow Once"}, {ID: "session", Label: "Allow for This Session"}, {ID: "no", Label: "Deny"}},
 	}, within)
 	switch {
@@ -54,25 +45,4 @@ func (d *dialog) Ask(ctx context.Context, q approval.Question) (approval.Answer,
 		return approval.No, err
 	}
 	return map[string]approval.Answer{"once": approval.Once, "session": approval.Session}[choice], nil
-}
-
-// shown is a detail with every character visible, and not longer than a person
-// can look at.
-func shown(s string) string {
-	if s = strings.TrimRight(s, "\n"); s == "" {
-		return ""
-	}
-	all := strings.Split(s, "\n")
-	var out []string
-	for _, line := range all[:min(len(all), dialogLines)] {
-		line = approval.Visible(strings.TrimSuffix(line, "\r"))
-		if runes := []rune(line); len(runes) > dialogColumns {
-			line = string(runes[:dialogColumns]) + fmt.Sprintf(" … AND %d CHARACTERS THAT ARE NOT SHOWN", len(runes)-dialogColumns)
-		}
-		out = append(out, line)
-	}
-	if more := len(all) - dialogLines; more > 0 {
-		out = append(out, fmt.Sprintf("… and %d more lines THAT ARE NOT SHOWN", more))
-	}
-	return strings.Join(out, "\n")
 }

@@ -1,13 +1,10 @@
 package guard
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
@@ -206,96 +203,3 @@ func (g *Guard) requested(r bridge.PermissionRequest) policy.Action {
 
 // harmless are files outside that every command may name.
 var harmless = map[string]bool{"/dev/null": true, "/dev/stdin": true, "/dev/stdout": true, "/dev/stderr": true}
-
-// subjectsOf names what an action is about, so that a call and the permission
-// request that follows it can be told to be the same.
-func subjectsOf(a policy.Action) []string {
-	var out []string
-	switch a.Kind {
-	case policy.KindShell:
-		for _, c := range a.Commands {
-			out = append(out, "command\x00"+c.Text)
-		}
-	case policy.KindMCP:
-		b, err := json.Marshal(a.Args)
-		if err == nil {
-			out = append(out, "mcp\x00"+a.Server+"\x00"+string(b))
-		}
-	default:
-		for _, p := range a.Paths {
-			out = append(out, "path\x00"+p.Rel)
-		}
-		for _, h := range a.Hosts {
-			out = append(out, fmt.Sprintf("host\x00%s:%d", h.Name, h.Port))
-		}
-	}
-	return out
-}
-
-// requestOf words a tool call as a request, to be put to a person.
-func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
-	r := bridge.PermissionRequest{CallID: call.ID, Tool: call.Name, Server: a.Server, Args: call.Args}
-	args, _ := call.Args.(map[string]any)
-	switch a.Kind {
-	case policy.KindShell:
-		r.Kind = bridge.PermissionShell
-		r.Command, _ = args["command"].(string)
-		r.Intention, _ = args["description"].(string)
-	case policy.KindRead, policy.KindWrite:
-		r.Kind = bridge.PermissionRead
-		if a.Kind == policy.KindWrite {
-			r.Kind = bridge.PermissionWrite
-		}
-		for _, p := range a.Paths {
-			if a.Kind == policy.KindRead || p.Write {
-				r.Paths = append(r.Paths, p.Rel)
-			}
-		}
-	case policy.KindNetwork:
-		r.Kind = bridge.PermissionURL
-		if u, ok := args["url"].(string); ok {
-			r.URLs = []string{u}
-		}
-	case policy.KindMemory:
-		r.Kind = bridge.PermissionMemory
-	case policy.KindHook:
-		r.Kind = bridge.PermissionHook
-	default:
-		r.Kind = bridge.PermissionMCP
-	}
-	return r
-}
-
-// question words a request for a person.
-func question(r bridge.PermissionRequest) approval.Question {
-	q := approval.Question{Request: r}
-	detail := func(v any) string {
-		b, err := json.MarshalIndent(v, "", "  ")
-		if v == nil || err != nil {
-			return ""
-		}
-		return string(b)
-	}
-	switch r.Kind {
-	case bridge.PermissionShell:
-		q.Summary = "run: " + r.Command
-		if first, _, more := strings.Cut(r.Command, "\n"); more {
-			q.Summary, q.Detail = "run: "+first+" …", r.Command
-		}
-	case bridge.PermissionURL:
-		q.Summary = "fetch: " + strings.Join(r.URLs, " ")
-	case bridge.PermissionRead:
-		q.Summary = "read: " + strings.Join(r.Paths, " ")
-	case bridge.PermissionWrite:
-		q.Summary, q.Detail = "write: "+strings.Join(r.Paths, " "), r.Diff
-	case bridge.PermissionMCP:
-		q.Summary, q.Detail = "call tool: "+strings.TrimPrefix(r.Server+"/"+r.Tool, "/"), detail(r.Args)
-	case bridge.PermissionMemory:
-		q.Summary = "remember: " + r.Intention
-	case bridge.PermissionHook:
-		q.Summary = "go on with " + r.Tool + ": " + r.Intention
-	case bridge.PermissionCustom, bridge.PermissionUnknown:
-		q.Summary, q.Detail = string(r.Kind)+" "+r.Tool, detail(r.Args)
-	}
-	return q
-}

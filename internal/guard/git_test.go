@@ -41,7 +41,7 @@ func gateAt(t *testing.T, root, dir, yaml string, change func(*guard.Options)) *
 	return guard.New(o)
 }
 
-func tool(name, key, value string) bridge.ToolCall {
+func callWith(name, key, value string) bridge.ToolCall {
 	return bridge.ToolCall{Name: name, Args: map[string]any{key: value, "file_text": "x"}}
 }
 
@@ -58,7 +58,7 @@ func TestGitSettingsRunPrograms(t *testing.T) {
 			put(t, y.ws, ".gitattributes", "* diff=x filter=x\n")
 			g := gateAt(t, y.ws, "", "{}", nil)
 			for _, c := range []string{"git status", "git diff", "git log --oneline"} {
-				if d := g.Before(t.Context(), tool("bash", "command", c)); d.Verdict != bridge.Allow {
+				if d := g.Before(t.Context(), callWith("bash", "command", c)); d.Verdict != bridge.Allow {
 					t.Errorf("%s in a plain repository: %s", c, d.Reason)
 				}
 			}
@@ -68,7 +68,7 @@ func TestGitSettingsRunPrograms(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			for _, c := range []string{"git status", "git diff", "git log --oneline", "git log -p", "git blame README.md", "git show", "cd src && git status", "git -C src diff", "timeout 9 git status"} {
-				if d := g.Before(t.Context(), tool("bash", "command", c)); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "needs consent: the repository") {
+				if d := g.Before(t.Context(), callWith("bash", "command", c)); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "needs consent: the repository") {
 					t.Errorf("%s: %s", c, d.Reason)
 				}
 			}
@@ -92,17 +92,17 @@ func TestRepositoryAboveTheWorkspace(t *testing.T) {
 		"git blame ../README.md": "outside the workspace", "git grep hello": "outside the workspace", "git cat-file -p HEAD:README.md": "outside the workspace",
 		"git checkout HEAD~1": "files outside the workspace", "git stash": "files outside the workspace",
 	} {
-		if d := g.Before(t.Context(), tool("bash", "command", command)); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, why) {
+		if d := g.Before(t.Context(), callWith("bash", "command", command)); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, why) {
 			t.Errorf("%s: %s", command, d.Reason)
 		}
 	}
 	plain := gateAt(t, filepath.Join(y.ws, "src"), "", "{}", nil)
 	for _, command := range []string{"git log --oneline", "git diff -- .", "git log -p -- main.go", "git show HEAD:src/main.go", "git show HEAD:./main.go", "git status .", "git branch", "git ls-files"} {
-		if d := plain.Before(t.Context(), tool("bash", "command", command)); d.Verdict != bridge.Allow {
+		if d := plain.Before(t.Context(), callWith("bash", "command", command)); d.Verdict != bridge.Allow {
 			t.Errorf("%s: %s", command, d.Reason)
 		}
 	}
-	if d := plain.Before(t.Context(), tool("bash", "command", "git status")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "begins above the workspace") {
+	if d := plain.Before(t.Context(), callWith("bash", "command", "git status")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "begins above the workspace") {
 		t.Errorf("git status: %s", d.Reason)
 	}
 }
@@ -117,27 +117,27 @@ func TestWorkingDirMovesNoBorder(t *testing.T) {
 		call  bridge.ToolCall
 		allow bool
 	}{
-		{tool("view", "path", "inner/y.txt"), true},
-		{tool("view", "path", "main.go"), false},
-		{tool("view", "path", "../README.md"), true},
-		{tool("view", "path", "../private/old.key"), false},
-		{tool("view", "path", "../../outside/secret.txt"), false},
-		{tool("create", "path", "inner/new.txt"), true},
-		{tool("create", "path", "deep/new.txt"), false},
-		{tool("create", "path", "../.git/config"), false},
-		{tool("create", "path", "../.agent-policy.yaml"), false},
-		{tool("bash", "command", "cat inner/y.txt"), true},
-		{tool("bash", "command", "cat main.go"), false},
-		{tool("bash", "command", "cat ../README.md"), true},
-		{tool("bash", "command", "cat ../private/old.key"), false},
-		{tool("bash", "command", "cat m*"), false},
-		{tool("bash", "command", "cat ../../outside/secret.txt"), false},
-		{tool("bash", "command", "echo x > deep/new.txt"), false},
-		{tool("bash", "command", "git status"), true},
-		{tool("bash", "command", "git show HEAD:src/main.go"), false},
-		{tool("bash", "command", "git show HEAD:./main.go"), false},
-		{tool("bash", "command", "git -C ../evil status"), false},
-		{tool("grep", "pattern", "x"), false}, // main.go is below
+		{callWith("view", "path", "inner/y.txt"), true},
+		{callWith("view", "path", "main.go"), false},
+		{callWith("view", "path", "../README.md"), true},
+		{callWith("view", "path", "../private/old.key"), false},
+		{callWith("view", "path", "../../outside/secret.txt"), false},
+		{callWith("create", "path", "inner/new.txt"), true},
+		{callWith("create", "path", "deep/new.txt"), false},
+		{callWith("create", "path", "../.git/config"), false},
+		{callWith("create", "path", "../.agent-policy.yaml"), false},
+		{callWith("bash", "command", "cat inner/y.txt"), true},
+		{callWith("bash", "command", "cat main.go"), false},
+		{callWith("bash", "command", "cat ../README.md"), true},
+		{callWith("bash", "command", "cat ../private/old.key"), false},
+		{callWith("bash", "command", "cat m*"), false},
+		{callWith("bash", "command", "cat ../../outside/secret.txt"), false},
+		{callWith("bash", "command", "echo x > deep/new.txt"), false},
+		{callWith("bash", "command", "git status"), true},
+		{callWith("bash", "command", "git show HEAD:src/main.go"), false},
+		{callWith("bash", "command", "git show HEAD:./main.go"), false},
+		{callWith("bash", "command", "git -C ../evil status"), false},
+		{callWith("grep", "pattern", "x"), false}, // main.go is below
 	} {
 		d := g.Before(t.Context(), tt.call)
 		if (d.Verdict == bridge.Allow) != tt.allow {
@@ -168,16 +168,16 @@ func TestAlwaysAllowedToolsNeedConsentForConfiguration(t *testing.T) {
 		call  bridge.ToolCall
 		allow bool
 	}{
-		{tool("create", "path", filepath.Join(y.ws, "x.txt")), true},
-		{tool("create", "path", filepath.Join(y.ws, ".github/hooks/x.json")), false},
-		{tool("create", "path", filepath.Join(y.ws, "AGENTS.md")), false},
-		{tool("bash", "command", "make"), true},
-		{tool("bash", "command", "make > .mcp.json"), false},
-		{tool("bash", "command", "mv plant .github"), false},
-		{tool("bash", "command", "rm -rf plant"), false},
-		{tool("bash", "command", "rm -rf src"), true},
-		{tool("bash", "command", "mv src lib"), true},
-		{tool("bash", "command", "git checkout main"), false},
+		{callWith("create", "path", filepath.Join(y.ws, "x.txt")), true},
+		{callWith("create", "path", filepath.Join(y.ws, ".github/hooks/x.json")), false},
+		{callWith("create", "path", filepath.Join(y.ws, "AGENTS.md")), false},
+		{callWith("bash", "command", "make"), true},
+		{callWith("bash", "command", "make > .mcp.json"), false},
+		{callWith("bash", "command", "mv plant .github"), false},
+		{callWith("bash", "command", "rm -rf plant"), false},
+		{callWith("bash", "command", "rm -rf src"), true},
+		{callWith("bash", "command", "mv src lib"), true},
+		{callWith("bash", "command", "git checkout main"), false},
 	} {
 		d := g.Before(t.Context(), tt.call)
 		if (d.Verdict == bridge.Allow) != tt.allow {

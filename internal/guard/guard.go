@@ -78,9 +78,8 @@ type Guard struct {
 
 	mu       sync.Mutex
 	session  string
-	agreed   map[string]bool   // what a person has allowed for the session
-	granted  map[string]bool   // what a person has allowed once, by subject
-	tools    map[string]string // the tool that was last called for a subject
+	agreed   map[string]bool // what a person has allowed for the session, by its hash
+	calls    []*openCall     // allowed and not ended, the oldest first
 	attempts int
 	asked    int // questions put to a person, to number them
 	// instructions are the files that Instructions read or withheld.
@@ -103,7 +102,7 @@ func New(opts Options) *Guard {
 	if opts.Dir != "" {
 		here = here.At(opts.Dir)
 	}
-	return &Guard{opts: opts, here: here, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
+	return &Guard{opts: opts, here: here, agreed: map[string]bool{}}
 }
 
 // Begin puts the beginning of a session on record, with the policy that it is
@@ -141,13 +140,6 @@ func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
 	began := time.Now()
 	action := g.action(call)
-	subjects := subjectsOf(action)
-	g.mu.Lock()
-	for _, s := range subjects {
-		g.tools[s] = call.Name
-		delete(g.granted, s)
-	}
-	g.mu.Unlock()
 	var d bridge.Decision
 	asked := false
 	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
@@ -155,16 +147,9 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	} else {
 		d, asked = g.decide(ctx, action, requestOf(call, action))
 	}
-	if asked && d.Verdict == bridge.Allow {
-		// The runtime may now ask for the same thing; the person need not.
-		g.mu.Lock()
-		for _, s := range subjects {
-			g.granted[s] = true
-		}
-		g.mu.Unlock()
-	}
 	if d.Verdict == bridge.Allow {
 		d.Args = g.settled(call)
+		g.begin(call, d.Args, action, asked)
 	}
 	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args}, d, began)
 }
@@ -173,21 +158,18 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
 	began := time.Now()
 	action := g.requested(r)
-	subjects := subjectsOf(action)
-	g.mu.Lock()
-	granted := len(subjects) > 0
-	for _, s := range subjects {
-		granted = granted && g.granted[s]
-		if action.Tool == "" {
-			action.Tool = g.tools[s]
-		}
+	call, agreed := g.callOf(action, r)
+	if call != nil && action.Tool == "" {
+		action.Tool = call.call.Name
 	}
-	g.mu.Unlock()
 	var d bridge.Decision
-	if out := g.opts.Policy.Evaluate(action); out.Verdict == policy.Ask && granted {
+	if out := g.opts.Policy.Evaluate(action); out.Verdict == policy.Ask && agreed {
 		d = allow("allowed when it was called")
 	} else {
 		d, _ = g.decide(ctx, action, r)
+	}
+	if d.Verdict != bridge.Allow {
+		g.forget(call)
 	}
 	return g.written(ctx, audit.Entry{Hook: audit.HookPermission, Tool: action.Tool, Call: r.CallID, Input: r}, d, began)
 }
@@ -219,6 +201,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 // before the model or anybody else sees it.
 func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
 	began := time.Now()
+	g.ended(call)
 	if reason := g.strayed(call); reason != "" {
 		err := errors.New(reason)
 		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
@@ -258,6 +241,7 @@ func shorten(v any) any {
 
 // Failed takes down a tool call that ended in an error.
 func (g *Guard) Failed(ctx context.Context, call bridge.ToolCall, message string) {
+	g.ended(call)
 	clean, _ := g.opts.Redactor.String(message)
 	// There is no decision left to take; the next one fails if the record does.
 	_ = g.record(ctx, audit.Entry{Hook: audit.HookToolFailure, Tool: call.Name, Call: call.ID, Output: clean}, time.Now())
@@ -307,53 +291,4 @@ func allow(reason string) bridge.Decision {
 
 func deny(reason string) bridge.Decision {
 	return bridge.Decision{Verdict: bridge.Deny, Reason: reason}
-}
-
-// ask puts a request to a person, once for each distinct thing if they say so.
-func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string) (d bridge.Decision) {
-	q := question(r)
-	q.Who = g.opts.Caller
-	if q.Detail == "" {
-		q.Detail, _ = g.opts.Redactor.String(bridge.DetailOf(ctx))
-	}
-	key := string(r.Kind) + "\x00" + r.Server + "\x00" + r.Tool + "\x00" + q.Summary + "\x00" + q.Detail
-	g.mu.Lock()
-	agreed := g.agreed[key]
-	if r.ID == "" {
-		// Whoever watches the turn can tell by it which event is this question.
-		g.asked++
-		r.ID = fmt.Sprintf("gate-%d", g.asked)
-		q.Request.ID = r.ID
-	}
-	g.mu.Unlock()
-	if agreed {
-		return allow("allowed for this session")
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
-	defer cancel()
-	end := bridge.Waiting(ctx, r)
-	began := time.Now()
-	defer func() {
-		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: q.Summary}, d, began)
-		end(d)
-	}()
-	answer, err := g.opts.Asker.Ask(ctx, q)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return deny(fmt.Sprintf("%s, and nobody answered within %s", why, g.opts.AskTimeout))
-	case err != nil:
-		reason := why + ": " + err.Error()
-		if e := bridge.AsError(err); e.Remedy != "" {
-			reason += " (" + e.Remedy + ")"
-		}
-		return deny(reason)
-	case answer == approval.Session:
-		g.mu.Lock()
-		g.agreed[key] = true
-		g.mu.Unlock()
-		return allow("allowed for this session")
-	case answer == approval.Once:
-		return allow("allowed once")
-	}
-	return deny("the user said no")
 }

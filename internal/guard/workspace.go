@@ -20,6 +20,7 @@ import (
 // returns how many there were.
 func (g *Guard) Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error) {
 	began := time.Now()
+	g.ended(call)
 	hidden, size, err := g.mask(texts)
 	if err != nil {
 		return 0, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: err.Error()}, began))

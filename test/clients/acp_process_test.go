@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,5 +148,39 @@ func TestACPProcess(t *testing.T) {
 			}
 			noLeftovers(t, e.home)
 		})
+	}
+}
+
+// TestACPShowsAllOfIt: a client is told all of what it is asked about, and the
+// title begins with what would run.
+func TestACPShowsAllOfIt(t *testing.T) {
+	e := newEditor(t)
+	p := e.pipe(t)
+	session := p.open(e.workspace)
+	command := strings.Repeat("echo step; ", 450) + "touch evil"
+	p.prompt(2, session, strings.TrimSuffix(call(t, "bash", map[string]string{"command": command, "description": "List the files"}), "\n"))
+	var asked struct {
+		ID     json.RawMessage
+		Params struct {
+			ToolCall struct {
+				Title   string
+				Content []struct{ Content struct{ Text string } }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(p.until("session/request_permission")), &asked); err != nil {
+		t.Fatal(err)
+	}
+	c := asked.Params.ToolCall
+	if !strings.HasPrefix(c.Title, "echo step; echo step;") || !strings.HasSuffix(c.Title, "…") && !strings.Contains(c.Title, "characters: ") {
+		t.Errorf("the title is %q", c.Title)
+	}
+	if len(c.Content) == 0 || !strings.Contains(c.Content[0].Content.Text, "| "+command+"\nin ") || !strings.Contains(c.Content[0].Content.Text, "says: “List the files”") {
+		t.Errorf("the content is %.300q", c.Content)
+	}
+	p.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"reject_once"}}}`, asked.ID)
+	p.until(`"stopReason":"end_turn"`)
+	if _, err := os.Stat(filepath.Join(e.workspace, "evil")); err == nil {
+		t.Error("what was rejected has happened")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -139,9 +140,13 @@ func (s *session) requestOf(c *call, u *acpwire.ToolCall) bridge.PermissionReque
 	for _, l := range append(slices.Clone(c.wire.Locations), u.Locations...) {
 		r.Paths = appendNew(r.Paths, l.Path)
 	}
+	var diffs []any
 	for _, k := range u.Content {
 		if k.Type == acpwire.ToolContentDiff {
 			r.Paths = appendNew(r.Paths, k.Path)
+			if !announced(before, k) {
+				diffs = append(diffs, k)
+			}
 		}
 	}
 	edits := kind == acpwire.KindEdit || kind == acpwire.KindDelete || kind == acpwire.KindMove
@@ -168,7 +173,19 @@ func (s *session) requestOf(c *call, u *acpwire.ToolCall) bridge.PermissionReque
 	default:
 		r.Kind = bridge.PermissionMCP
 	}
+	if r.Kind != bridge.PermissionShell && r.Diff == "" && (diffs != nil || now != nil && !reflect.DeepEqual(now, before)) {
+		// Whoever consents sees what is asked for, not only what was announced.
+		r.Args = map[string]any{"announced": c.tool.Args, "asked": now, "changes": diffs}
+	}
 	return r
+}
+
+// announced says whether a change is the one that a call's arguments make.
+func announced(args map[string]any, k acpwire.ToolContent) bool {
+	if args["path"] != k.Path {
+		return false
+	}
+	return args["file_text"] == k.NewText || args["new_str"] == k.NewText && k.OldText != nil && args["old_str"] == *k.OldText
 }
 
 func appendPaths(paths []string, args map[string]any) []string {

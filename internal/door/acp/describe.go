@@ -1,12 +1,15 @@
 package acp
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // kinds are those of Copilot's own tools; any other is "other".
@@ -30,7 +33,7 @@ func (s *session) describe(c bridge.ToolCall) *acpwire.ToolCall {
 		}
 	}
 	if c.Server != "" {
-		out.Title = c.Server + ": " + strings.TrimPrefix(c.Name, c.Server+"-")
+		out.Title = oneLine(c.Server + ": " + strings.TrimPrefix(c.Name, c.Server+"-"))
 		return out
 	}
 	if k, ok := kinds[c.Name]; ok {
@@ -45,10 +48,7 @@ func (s *session) describe(c bridge.ToolCall) *acpwire.ToolCall {
 	}
 	switch c.Name {
 	case "bash", "powershell":
-		out.Title = oneLine(text("command"))
-		if about := text("description"); about != "" && out.Title != "" {
-			out.Title = about + ": " + out.Title
-		}
+		out.Title = text("command")
 	case "view":
 		out.Title = "Read " + s.short(path)
 		if from, ok := firstLine(args["view_range"]); ok && len(out.Locations) > 0 {
@@ -65,17 +65,11 @@ func (s *session) describe(c bridge.ToolCall) *acpwire.ToolCall {
 			out.Content = []acpwire.ToolContent{{Type: acpwire.ToolContentDiff, Path: path, OldText: &old, NewText: text("new_str")}}
 		}
 	case "glob", "grep":
-		out.Title = "Find " + oneLine(text("pattern"))
+		out.Title = "Find " + text("pattern")
 	case "web_fetch", "fetch":
-		out.Title = "Fetch " + oneLine(text("url"))
-	default:
-		if about := text("description"); about != "" {
-			out.Title = oneLine(about)
-		}
+		out.Title = "Fetch " + text("url")
 	}
-	if out.Title == "" {
-		out.Title = c.Name
-	}
+	out.Title = oneLine(cmp.Or(out.Title, c.Name))
 	return out
 }
 
@@ -97,13 +91,15 @@ func firstLine(v any) (int, bool) {
 	return int(n), ok && n >= 1
 }
 
+// maxTitle is how many characters a title may have. It begins with what
+// happens, never with what the model says of it.
+const maxTitle = 120
+
 // oneLine is a text's first line, cut to what a title may hold.
 func oneLine(s string) string {
-	const most = 120
 	line, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	runes := []rune(line)
-	if len(runes) > most {
-		return string(runes[:most-1]) + "…"
+	if line = approval.Visible(line); utf8.RuneCountInString(line) > maxTitle {
+		return approval.Clip(line, maxTitle)
 	}
 	if rest != "" {
 		return line + " …"

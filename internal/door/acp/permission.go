@@ -2,7 +2,6 @@ package acp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -15,13 +14,17 @@ import (
 // permission request about the tool call that it belongs to. Whatever is not
 // one of the two consents that were offered is a refusal.
 func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	lead, body, err := q.Whole(approval.MaxShown)
+	if err != nil {
+		return approval.No, err
+	}
 	s.mu.Lock()
 	t := s.turn
 	s.mu.Unlock()
 	if t == nil {
 		return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and no turn is running in which to ask"}
 	}
-	r := acpwire.PermissionRequest{SessionID: s.live.ID(), ToolCall: *s.asking(ctx, t, q), Options: acpwire.List[acpwire.PermissionOption]{
+	r := acpwire.PermissionRequest{SessionID: s.live.ID(), ToolCall: *s.asking(ctx, t, q, strings.TrimSuffix(lead+"\n"+body, "\n")), Options: acpwire.List[acpwire.PermissionOption]{
 		{OptionID: acpwire.AllowOnce, Kind: acpwire.AllowOnce, Name: "Allow once"},
 		{OptionID: acpwire.AllowAlways, Kind: acpwire.AllowAlways, Name: "Allow this for the session"},
 		{OptionID: acpwire.RejectOnce, Kind: acpwire.RejectOnce, Name: "Reject"},
@@ -54,29 +57,24 @@ func unasked(err error) error {
 	return e
 }
 
-// asking is the tool call of a permission request: the one that the client was
-// told of, or one made for the question if there is none.
-func (s *session) asking(ctx context.Context, t *turn, q approval.Question) *acpwire.ToolCall {
-	var out *acpwire.ToolCall
+// asking is the tool call of a permission request. It has the id of the one
+// that the client was told of, if there is one, and says what the question
+// says: the call may have been changed since.
+func (s *session) asking(ctx context.Context, t *turn, q approval.Question, text string) *acpwire.ToolCall {
+	out := s.describe(bridge.ToolCall{ID: q.Request.CallID, Name: q.Request.Tool, Server: q.Request.Server, Args: q.Request.Args})
 	if c := t.subject(ctx, q.Request); c != nil {
-		out = s.describe(*c)
-	} else {
-		out = &acpwire.ToolCall{ToolCallID: "question-" + q.Request.ID, Title: q.Summary, ToolKind: kindOf(q.Request.Kind)}
-		if q.Request.CallID != "" {
-			out.ToolCallID = q.Request.CallID
-		}
-		if q.Request.Args != nil {
-			if raw, err := json.Marshal(q.Request.Args); err == nil {
-				out.RawInput = raw
-			}
-		}
+		out.ToolCallID = c.ID
 	}
-	out.Status = acpwire.StatusPending
-	// What the policy asks about may be part of the call only: a host in a
-	// command, or a path that leads elsewhere.
-	if q.Detail != "" && len(out.Content) == 0 && !strings.Contains(string(out.RawInput), q.Detail) && q.Request.Kind == bridge.PermissionWrite {
-		out.Content = append(out.Content, textContent(q.Detail))
+	if out.ToolCallID == "" {
+		out.ToolCallID = "question-" + q.Request.ID
 	}
+	if out.ToolKind == acpwire.KindOther {
+		out.ToolKind = kindOf(q.Request.Kind)
+	}
+	out.Title, out.Status = oneLine(strings.TrimPrefix(q.Summary, "run: ")), acpwire.StatusPending
+	// Clients show text as Markdown, in which parts could vanish, and a diff
+	// without making every character visible.
+	out.Content = append([]acpwire.ToolContent{textContent(approval.Fenced(text))}, out.Content...)
 	return out
 }
 

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -55,12 +56,13 @@ const (
 var form = json.RawMessage(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","description":"May it?",` +
 	`"enum":["once","session","no"],"enumNames":["Allow this time","Allow this for the session","Deny"],"default":"no"}},"required":["decision"]}`)
 
-// maxShown is how much of a detail, such as a diff, a question shows.
-const maxShown = 4000
-
 func (c client) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	if !c.may {
 		return approval.No, unasked("clients may consent only where a token is set")
+	}
+	lead, body, err := q.Whole(approval.MaxShown)
+	if err != nil {
+		return approval.No, err
 	}
 	p := c.session.InitializeParams()
 	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
@@ -69,18 +71,8 @@ func (c client) Ask(ctx context.Context, q approval.Question) (approval.Answer, 
 	asked, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	who := q.Who
-	if who == "" {
-		who = "Copilot"
-	}
-	text := who + " wants to " + approval.Visible(q.Summary)
-	if q.Detail != "" {
-		detail := q.Detail
-		if len(detail) > maxShown {
-			detail = detail[:maxShown] + "\n… and more"
-		}
-		text += "\n\n" + visible(detail)
-	}
+	// Clients may read the message as Markdown, in which parts could vanish.
+	text := "Consent is needed.\n" + approval.Fenced(strings.TrimSuffix(lead+"\n"+body, "\n"))
 	res, err := c.session.Elicit(asked, &sdk.ElicitParams{Message: text, RequestedSchema: form})
 	switch {
 	case ctx.Err() != nil:

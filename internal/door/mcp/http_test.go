@@ -28,7 +28,7 @@ func TestHTTP(t *testing.T) {
 	for i := range 4 {
 		clients.Go(func() {
 			o := &sdk.ClientOptions{ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-				if want := fmt.Sprintf("Copilot wants to run: %d", i); r.Params.Message != want {
+				if want := fmt.Sprintf("Consent is needed.\n```\nCopilot wants to run: %d\n```", i); r.Params.Message != want {
 					t.Errorf("%d is asked %q", i, r.Params.Message)
 				}
 				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"decision": "once"}}, nil

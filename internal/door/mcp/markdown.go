@@ -109,7 +109,7 @@ func largeText(r LargeResult) string {
 		}
 		for _, text := range []string{t.Error, t.Summary} {
 			if text = strings.TrimSpace(text); text != "" {
-				b.WriteString("\n   " + strings.ReplaceAll(visible(clip(text, 1000)), "\n", "\n   "))
+				b.WriteString("\n   " + strings.ReplaceAll(approval.Lines(clip(text, 1000)), "\n", "\n   "))
 			}
 		}
 	}

@@ -332,7 +332,7 @@ func TestConsent(t *testing.T) {
 			}
 		})
 	}
-	if asked == nil || asked.Message != "Copilot wants to run: make\\x1b[2J\n\nline one\nline two" {
+	if asked == nil || asked.Message != "Consent is needed.\n```\nCopilot wants to run: make\\x1b[2J\nline one\nline two\n```" {
 		t.Errorf("%+v", asked)
 	}
 }

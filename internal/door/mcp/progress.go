@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -119,13 +118,4 @@ func clip(s string, n int) string {
 		n--
 	}
 	return s[:n] + "…"
-}
-
-// visible is approval.Visible for a text of several lines.
-func visible(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = approval.Visible(l)
-	}
-	return strings.Join(lines, "\n")
 }

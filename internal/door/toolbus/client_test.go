@@ -150,7 +150,7 @@ func TestApprovalOverTheWire(t *testing.T) {
 			done <- err
 		}()
 		q := <-questions
-		if _, err := decider.Call(t.Context(), "bridge.approval.answer", answerParams{q.ID, "once"}, nil); err != nil {
+		if _, err := decider.Call(t.Context(), "bridge.approval.answer", answerParams{ID: q.ID, Answer: "once"}, nil); err != nil {
 			t.Error(err)
 		}
 		if err := <-done; err != nil {

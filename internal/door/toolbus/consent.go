@@ -72,7 +72,7 @@ func (q *consent) ask(ctx context.Context, a Approval) {
 		defer q.mu.Unlock()
 		delete(q.open, a.ID)
 	}()
-	said, err := q.asker.Ask(ctx, approval.Question{Who: "This request", Summary: a.Summary, Detail: a.Detail,
+	said, err := q.asker.Ask(ctx, approval.Question{Who: "This request", Summary: a.Summary, Detail: a.Detail, Says: a.Says, SHA256: a.SHA256,
 		Request: bridge.PermissionRequest{Kind: a.Kind}})
 	if ctx.Err() != nil {
 		return
@@ -86,5 +86,5 @@ func (q *consent) ask(ctx context.Context, a Approval) {
 		answer = "session"
 	}
 	// If it does not arrive the bridge takes that for a no.
-	_, _ = q.client.Call(ctx, "bridge.approval.answer", answerParams{ID: a.ID, Answer: answer}, nil)
+	_, _ = q.client.Call(ctx, "bridge.approval.answer", answerParams{ID: a.ID, Answer: answer, SHA256: a.SHA256}, nil)
 }

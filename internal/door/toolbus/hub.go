@@ -28,10 +28,16 @@ type subscriber struct {
 
 // Approval is a question as clients see it.
 type Approval struct {
-	ID      string                `json:"id"`
-	Summary string                `json:"summary"` // one line
-	Detail  string                `json:"detail,omitempty"`
+	ID string `json:"id"`
+	// Summary and Detail are all of what would happen, without secrets and
+	// with every character visible. Says is what the model says of it.
+	Summary string                `json:"summary" jsonschema:"one line that begins with what would happen"`
+	Detail  string                `json:"detail,omitempty" jsonschema:"all that summary does not say; show it whole"`
+	Says    string                `json:"says,omitempty" jsonschema:"what the model says of it, which may be untrue"`
 	Kind    bridge.PermissionKind `json:"kind"`
+	SHA256  string                `json:"sha256,omitempty" jsonschema:"of what would happen, secrets included"`
+	// Permission is the same for programs.
+	Permission *bridge.PermissionRequest `json:"permission,omitempty" jsonschema:"the same for programs, without secrets"`
 	// Request is the id of the request that it is about, if that is one of the
 	// connection that is asked.
 	Request json.RawMessage `json:"request,omitempty"`
@@ -84,8 +90,12 @@ func (h *Hub) Hears(ctx context.Context) bool {
 // Ask implements approval.Asker. If nobody has subscribed, or those who have
 // leave, it refuses as approval.Nobody does.
 func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if _, _, err := q.Whole(approval.MaxShown); err != nil {
+		return approval.No, err
+	}
 	asked := &question{done: make(chan struct{}), about: callOf(ctx), asked: map[*conn]bool{},
-		Approval: Approval{ID: rand.Text(), Summary: q.Summary, Detail: q.Detail, Kind: q.Request.Kind}}
+		Approval: Approval{ID: rand.Text(), Summary: approval.Visible(q.Summary), Detail: approval.Lines(q.Detail), Says: approval.Visible(q.Says),
+			Kind: q.Request.Kind, SHA256: q.SHA256, Permission: &q.Request}}
 	messages := map[transport][]byte{}
 	h.mu.Lock()
 	for c, s := range h.subs {
@@ -155,12 +165,16 @@ func (h *Hub) settle(ctx context.Context, q *question, asked approval.Question) 
 }
 
 // answer gives a question its answer, if it is the first.
-func (h *Hub) answer(by *conn, id string, said approval.Answer) error {
+// One that names what it is for must name this.
+func (h *Hub) answer(by *conn, id, sum string, said approval.Answer) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	q, ok := h.open[id]
 	if !ok {
 		return &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no such question, or it needs no answer any more"}
+	}
+	if sum != "" && sum != q.SHA256 {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the answer is for something else than the question", Remedy: "give the question's own sha256, or none"}
 	}
 	q.by, q.said = by, said
 	delete(h.open, id)

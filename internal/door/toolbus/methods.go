@@ -141,6 +141,7 @@ type subscribeParams struct {
 type answerParams struct {
 	ID     string `json:"id" jsonschema:"that of the question"`
 	Answer string `json:"answer" enum:"once,session,no" jsonschema:"whether it may happen: this time, also the very same thing again in this session, or not"`
+	SHA256 string `json:"sha256,omitempty" jsonschema:"that of the question: the answer then counts for nothing else"`
 }
 
 // Subscribed answers bridge.approvals.subscribe.
@@ -161,7 +162,7 @@ func (d *door) approvals() []method {
 		define("bridge.approval.answer", "Answer a question of consent",
 			func(_ context.Context, c *call, p answerParams) (none, error) {
 				said := map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "no": approval.No}[p.Answer]
-				return none{}, d.opts.Hub.answer(c.conn, p.ID, said)
+				return none{}, d.opts.Hub.answer(c.conn, p.ID, p.SHA256, said)
 			},
 			answerParams{ID: question.ID, Answer: "once"}, none{}).atOnce().
 			explained("The first answer counts."),

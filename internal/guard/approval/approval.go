@@ -4,21 +4,102 @@ package approval
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// Question is one thing that needs a person's consent.
+// Question is one thing that needs a person's consent. It has all of what
+// would happen, without secrets; askers get the text to show from Whole.
 type Question struct {
-	// Request has the ID of the PermissionAsked event that tells of it, if
-	// there is one.
+	// Request is the same for programs. It has the ID of the PermissionAsked
+	// event that tells of it, if there is one.
 	Request bridge.PermissionRequest
 	// Who wants it; "" for Copilot.
 	Who string
-	// Summary is one line, such as "run: npm test".
+	// Summary is one line that begins with what would happen, such as
+	// "run: npm test". It may be shortened.
 	Summary string
-	// Detail is what a person may want to see first: a diff, a long command.
+	// Detail is all that Summary does not say.
 	Detail string
+	// Says is what the model says about it. It may be untrue.
+	Says string
+	// SHA256 is of what would happen, secrets included. Consent is for
+	// nothing else.
+	SHA256 string
+	// Unshown is why it cannot be shown whole; "" if it can.
+	Unshown string
+}
+
+// MaxShown bounds the text of a question, in bytes. What is longer is refused:
+// nobody would read it, and no part of it may be left out.
+const MaxShown = 256 << 10
+
+const (
+	maxSays = 300 // characters of the model's own words
+	longAgo = 10  // lines after which the summary is said again
+)
+
+// Whole is the text of a question with every character visible: a line that
+// says who wants what, and the lines below it. An asker shows both, whole. It
+// fails if they are longer than most bytes, or MaxShown if that is less.
+func (q Question) Whole(most int) (lead, body string, err error) {
+	if q.Unshown != "" {
+		return "", "", refused("it cannot be shown whole: " + q.Unshown)
+	}
+	who := "Copilot"
+	if q.Who != "" {
+		who = Visible(q.Who)
+	}
+	lead = who + " wants to " + Visible(q.Summary)
+	most = min(most, MaxShown)
+	var parts []string
+	if detail := Lines(strings.TrimRight(q.Detail, "\n")); detail != "" {
+		parts = append(parts, detail)
+	}
+	if q.Says != "" {
+		parts = append(parts, fmt.Sprintf("%s says: “%s”", who, Clip(Visible(q.Says), maxSays)))
+	}
+	body = strings.Join(parts, "\n")
+	if strings.Count(body, "\n") >= longAgo || len(body) > longAgo*80 {
+		body += "\nAll of the above is one question: " + Visible(q.Summary)
+	}
+	if size := len(lead) + len(body); size > most {
+		return "", "", tooLong(size, most)
+	}
+	return lead, body, nil
+}
+
+// Clip shortens a line to a number of characters.
+func Clip(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+// Fenced puts a text into a block that Markdown shows as it stands. Otherwise
+// parts of it could vanish, such as comments.
+func Fenced(s string) string {
+	longest, run := 2, 0
+	for i := range len(s) {
+		if run++; s[i] != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	fence := strings.Repeat("`", longest+1)
+	return fence + "\n" + s + "\n" + fence
+}
+
+func tooLong(size, most int) error {
+	return refused(fmt.Sprintf("it is %d bytes long, and only what has at most %d can be shown whole", size, most))
+}
+
+func refused(why string) error {
+	return &bridge.Error{Code: bridge.CodeDenied, Message: why,
+		Remedy: "do it in smaller parts, such as several files or edits, or allow it in the policy"}
 }
 
 // Answer is what the person said. The zero value denies.
@@ -31,7 +112,7 @@ const (
 )
 
 // Asker puts a question to a person. It is called concurrently, and returns
-// when ctx ends at the latest.
+// when ctx ends at the latest. It shows the whole question or refuses.
 type Asker interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }

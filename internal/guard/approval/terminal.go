@@ -3,7 +3,6 @@ package approval
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -55,11 +54,12 @@ func (t *Terminal) Close() error {
 	return t.lines.close()
 }
 
-// maxDetail bounds how many lines of a question's detail are shown.
-const maxDetail = 200
-
 // Ask implements Asker. An empty answer is a no, and so is the end of input.
 func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
+	lead, body, err := q.Whole(MaxShown)
+	if err != nil {
+		return No, err
+	}
 	release, err := t.take(ctx)
 	if err != nil {
 		return No, err
@@ -68,11 +68,10 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	if t.Drain != nil {
 		t.Drain()
 	}
-	who := "Copilot"
-	if q.Who != "" {
-		who = Visible(q.Who)
+	t.print("? " + lead + "\n")
+	if body != "" {
+		t.print("    " + strings.ReplaceAll(body, "\n", "\n    ") + "\n")
 	}
-	t.print("? " + who + " wants to " + Visible(q.Summary) + "\n" + detail(q.Detail))
 	for {
 		text, err := t.read(ctx, "  [y]es once / [a]lways this session / [n]o: ")
 		if err != nil {
@@ -88,21 +87,6 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 		}
 		t.print("  Please type y, a or n.\n")
 	}
-}
-
-func detail(s string) string {
-	if s = strings.TrimRight(s, "\n"); s == "" {
-		return ""
-	}
-	var b strings.Builder
-	all := strings.Split(s, "\n")
-	for _, line := range all[:min(len(all), maxDetail)] {
-		b.WriteString("    " + Visible(line) + "\n")
-	}
-	if more := len(all) - maxDetail; more > 0 {
-		fmt.Fprintf(&b, "    … and %d more lines THAT ARE NOT SHOWN\n", more)
-	}
-	return b.String()
 }
 
 // Line shows a prompt and returns the next line of input, io.EOF at its end.

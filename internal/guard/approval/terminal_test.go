@@ -47,16 +47,6 @@ func TestAskShowsWhatIsAsked(t *testing.T) {
 	}
 }
 
-func TestAskSaysWhatItDoesNotShow(t *testing.T) {
-	term, s := typed(t, "n\n")
-	if _, err := term.Ask(t.Context(), Question{Summary: "run: x", Detail: strings.Repeat("echo\n", maxDetail+7)}); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(s.String(), "… and 7 more lines THAT ARE NOT SHOWN") {
-		t.Errorf("nothing is said of the hidden lines:\n%s", s)
-	}
-}
-
 func TestAskNeutralisesControlCharacters(t *testing.T) {
 	term, s := typed(t, "n\n")
 	q := Question{Summary: "run: rm -rf x\x1b[2K\rrun: ls", Detail: "a\x07\x1b]0;title\x9b2J\u202eb\xff"}

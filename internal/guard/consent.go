@@ -1,0 +1,195 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+)
+
+// ask puts a request to a person, who is shown all of it. Consent for the
+// session is for the same bytes only.
+func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string) (d bridge.Decision) {
+	sum, err := sumOf(r, bridge.DetailOf(ctx))
+	if err != nil {
+		return deny(why + ": " + err.Error())
+	}
+	g.mu.Lock()
+	agreed := g.agreed[sum]
+	if r.ID == "" {
+		// Whoever watches the turn can tell by it which event is this question.
+		g.asked++
+		r.ID = fmt.Sprintf("gate-%d", g.asked)
+	}
+	g.mu.Unlock()
+	if agreed {
+		return allow("allowed for this session")
+	}
+	q := g.question(r, bridge.DetailOf(ctx))
+	q.SHA256 = sum
+	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
+	defer cancel()
+	end := bridge.Waiting(ctx, r)
+	began := time.Now()
+	defer func() {
+		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID,
+			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}}, d, began)
+		end(d)
+	}()
+	answer, err := g.opts.Asker.Ask(ctx, q)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return deny(fmt.Sprintf("%s, and nobody answered within %s", why, g.opts.AskTimeout))
+	case err != nil:
+		reason := why + ": " + err.Error()
+		if e := bridge.AsError(err); e.Remedy != "" {
+			reason += " (" + e.Remedy + ")"
+		}
+		return deny(reason)
+	case answer == approval.Session:
+		g.mu.Lock()
+		g.agreed[sum] = true
+		g.mu.Unlock()
+		return allow("allowed for this session")
+	case answer == approval.Once:
+		return allow("allowed once")
+	}
+	return deny("the user said no")
+}
+
+// sumOf is the hash of what a request would do: of every byte that matters,
+// and of nothing that the model says about it. content is what is not among
+// the arguments.
+func sumOf(r bridge.PermissionRequest, content string) (string, error) {
+	words := r.Intention
+	if worded(r) {
+		words = ""
+	}
+	args, err := json.Marshal(argsOf(r)) // its keys are sorted
+	if err != nil {
+		return "", fmt.Errorf("its arguments cannot be written down: %w", err)
+	}
+	h := sha256.New()
+	// Quoting keeps the parts apart, and bytes that are no text.
+	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %q %s", r.Kind, r.Native, r.Server, r.Tool, r.Command, r.Paths, r.URLs, r.Diff, content, words, args)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// worded says whether a request's Intention is only what the model says of it.
+func worded(r bridge.PermissionRequest) bool {
+	switch r.Kind {
+	case bridge.PermissionShell, bridge.PermissionWrite, bridge.PermissionRead, bridge.PermissionURL:
+		return true
+	case bridge.PermissionMCP, bridge.PermissionMemory, bridge.PermissionCustom, bridge.PermissionHook, bridge.PermissionUnknown:
+	}
+	return false
+}
+
+// argsOf are a request's arguments without the words of the model about a
+// command.
+func argsOf(r bridge.PermissionRequest) any {
+	args, ok := r.Args.(map[string]any)
+	if !ok || !runtimeShells[r.Tool] {
+		return r.Args
+	}
+	args = maps.Clone(args)
+	delete(args, "description")
+	return args
+}
+
+// runtimeShells are the runtime's own tools that take a command and the
+// model's description of it.
+var runtimeShells = map[string]bool{"bash": true, "powershell": true}
+
+// requestOf words a tool call as a request, to be put to a person.
+func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
+	r := bridge.PermissionRequest{CallID: call.ID, Tool: call.Name, Server: a.Server, Args: call.Args}
+	args, _ := call.Args.(map[string]any)
+	switch a.Kind {
+	case policy.KindShell:
+		r.Kind, r.Command = bridge.PermissionShell, commandOf(call)
+		if runtimeShells[call.Name] {
+			r.Intention, _ = args["description"].(string)
+		}
+	case policy.KindRead, policy.KindWrite:
+		r.Kind = bridge.PermissionRead
+		if a.Kind == policy.KindWrite {
+			r.Kind = bridge.PermissionWrite
+		}
+		for _, p := range a.Paths {
+			if a.Kind == policy.KindRead || p.Write {
+				r.Paths = append(r.Paths, cmp.Or(p.Rel, p.Name))
+			}
+		}
+	case policy.KindNetwork:
+		r.Kind = bridge.PermissionURL
+		if u, ok := args["url"].(string); ok {
+			r.URLs = []string{u}
+		}
+	case policy.KindMemory:
+		r.Kind = bridge.PermissionMemory
+	case policy.KindHook:
+		r.Kind = bridge.PermissionHook
+	default:
+		r.Kind = bridge.PermissionMCP
+	}
+	return r
+}
+
+// commandOf is what a call gives to a shell.
+func commandOf(call bridge.ToolCall) string {
+	args, _ := call.Args.(map[string]any)
+	name := "command"
+	if call.Name == "write_bash" {
+		name = "input"
+	}
+	text, _ := args[name].(string)
+	return text
+}
+
+// question words a request for a person: all of it, but for secrets.
+func (g *Guard) question(r bridge.PermissionRequest, content string) approval.Question {
+	q := approval.Question{Request: (&mask{redactor: g.opts.Redactor}).request(r), Who: g.opts.Caller}
+	q.Summary, q.Detail = g.shown(r, content, &hiding{g.opts.Redactor})
+	if r.Kind == bridge.PermissionShell || r.Kind == bridge.PermissionURL {
+		q.Says = q.Request.Intention
+	}
+	switch summary, detail := g.shown(r, content, nil); {
+	case r.Kind == bridge.PermissionWrite && detail == "":
+		q.Unshown = "what would be written is not said"
+	case conceals(summary+detail, q.Summary+q.Detail):
+		q.Unshown = "a part of it looks like a secret, and may be more than that"
+	}
+	parts := []string{q.Detail}
+	if strings.Contains(q.Summary+q.Detail, redact.Marker) {
+		parts = append(parts, "("+redact.Marker+" stands for a secret)")
+	}
+	if approval.Hides(q.Summary + q.Detail) {
+		parts = append(parts, `(characters that cannot be seen are written as escapes, such as \u202e)`)
+	}
+	q.Detail = strings.TrimLeft(strings.Join(parts, "\n"), "\n")
+	return q
+}
+
+// conceals says whether what was masked in a text had characters that a shell
+// or a program would act on: it is then no plain secret.
+func conceals(text, masked string) bool {
+	for _, c := range []string{"\n", `\n`, "$", "`", ";", "&", "|", "<", ">", "(", ")", "{", "}"} {
+		if strings.Count(text, c) > strings.Count(masked, c) {
+			return true
+		}
+	}
+	return false
+}

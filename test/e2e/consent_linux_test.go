@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A client of the real server is shown all of what needs consent: a long
+// command to its end, a file with its text, and what cannot be seen. What is
+// too long to be shown is refused without a question.
+func TestMCPConsentIsForWhatIsShown(t *testing.T) {
+	b := newMCPBench(t, map[string]string{".agent-policy.yaml": "tools: { ask: [create, edit, mcp.fs.create] }\n"})
+	var mu sync.Mutex
+	var asked []string
+	c := b.connect(t, &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, r.Params.Message)
+			decision := "session"
+			if strings.Contains(r.Params.Message, "evil") {
+				decision = "no"
+			}
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": decision}}, nil
+		},
+	}, "copilot")
+	path := filepath.Join(b.dir, "Makefile")
+	var prompt strings.Builder
+	for _, tool := range []string{
+		"bash " + quoted(map[string]any{"command": strings.Repeat("echo step; ", 450) + "touch evil", "description": "List the files"}),
+		"create " + quoted(map[string]any{"path": path, "file_text": "all:\n\techo A\n"}),
+		"edit " + quoted(map[string]any{"path": path, "old_str": "echo A", "new_str": "echo \u202eB" + strings.Repeat("\n", 40) + "\techo C"}),
+		"edit " + quoted(map[string]any{"path": path, "old_str": "echo C", "new_str": "touch evil"}),
+	} {
+		prompt.WriteString("rehearsal: tool " + tool + "\nrehearsal: next\n")
+	}
+	prompt.WriteString("rehearsal: text done")
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	if r, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": prompt.String()}}); err != nil || r.IsError {
+		t.Fatal(err, mcpText(r))
+	}
+	r, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "copilot_create_file", Arguments: map[string]any{"path": "evil", "content": strings.Repeat("ab\ncd\n", 50_000)}})
+	if err != nil || !r.IsError || !strings.Contains(mcpText(r), "bytes long") || !strings.Contains(mcpText(r), "in smaller parts") {
+		t.Errorf("%v, %.300s", err, mcpText(r))
+	}
+	want := [][]string{
+		{"run: echo step; echo step;", "echo step; touch evil\nin " + b.dir, "\nCopilot says: “List the files”\n"},
+		{"write: Makefile", "+\techo A"},
+		{"-\techo A\n+\techo \\u202eB\n", "\n+(39 blank lines)\n+\techo C"},
+		{"-\techo C\n+\ttouch evil"},
+	}
+	if len(asked) != len(want) {
+		t.Fatalf("asked %d times: %.2000q", len(asked), asked)
+	}
+	for i, parts := range want {
+		for _, part := range parts {
+			if !strings.Contains(asked[i], part) {
+				t.Errorf("%q is not in %.3000s", part, asked[i])
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "evil")); err == nil {
+		t.Error("what was refused has happened")
+	}
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "echo C") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
