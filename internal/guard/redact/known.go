@@ -124,10 +124,12 @@ func newKnown(literals []string) *known {
 
 func (k *known) find(sc *scan) {
 	s := sc.s
-	for i := sc.done; i+1 < len(s); i++ {
-		pair := uint16(s[i])<<8 | uint16(s[i+1])
-		if k.first[pair/64]&(1<<(pair%64)) != 0 {
-			sc.try(k, i, i)
+	for i := sc.done; i+1 < len(s) && !sc.abandoned(); {
+		for stop := min(len(s)-1, i+checkEvery); i < stop; i++ {
+			pair := uint16(s[i])<<8 | uint16(s[i+1])
+			if k.first[pair/64]&(1<<(pair%64)) != 0 {
+				sc.try(k, i, i)
+			}
 		}
 	}
 	if last := len(s) - 1; !sc.final && last >= sc.done && k.lead[s[last]] {

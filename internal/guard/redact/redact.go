@@ -12,6 +12,7 @@
 package redact
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,15 +44,24 @@ func New(opts Options) *Redactor {
 // String returns s without its secrets, and how many there were. Applied to
 // what it has returned it changes nothing.
 func (r *Redactor) String(s string) (out string, hits int) {
+	out, hits, _ = r.StringContext(context.Background(), s) // only a context can end it early
+	return out, hits
+}
+
+// StringContext is String for a text that somebody may stop waiting for. When
+// ctx ends it returns its error and none of the text.
+func (r *Redactor) StringContext(ctx context.Context, s string) (out string, hits int, err error) {
 	n := 0
 	if k := r.known.Load(); k != nil && !k.absent(s) {
-		s, n = whole(s, k.find)
+		if s, n, err = whole(ctx, s, k.find); err != nil {
+			return "", 0, err
+		}
 	}
 	if r.rules.silent(s) {
-		return s, n
+		return s, n, nil
 	}
-	s, hits = whole(s, r.rules.find)
-	return s, n + hits
+	s, hits, err = whole(ctx, s, r.rules.find)
+	return s, n + hits, err
 }
 
 // Bytes is String for bytes. It returns b itself if there was nothing to hide
@@ -65,10 +75,14 @@ func (r *Redactor) Bytes(b []byte) (out []byte, hits int) {
 }
 
 // whole applies one stage to a complete text.
-func whole(s string, find func(*scan)) (string, int) {
-	sc := scan{text: text{s: s, final: true}, find: find}
+func whole(ctx context.Context, s string, find func(*scan)) (string, int, error) {
+	sc := scan{text: text{s: s, final: true}, find: find, ctx: ctx}
 	sc.run()
-	return sc.render(0)
+	if err := ctx.Err(); err != nil {
+		return "", 0, err
+	}
+	out, hits := sc.render(0)
+	return out, hits, nil
 }
 
 // rules are the matchers and the automaton that finds their keywords.
@@ -79,7 +93,13 @@ type rules struct {
 
 // compiled builds the rules once; they never change.
 var compiled = sync.OnceValue(func() *rules {
-	b := ruleBuilder{index: map[string]int{}}
+	b := collect()
+	return &rules{auto: newAutomaton(b.words), matchers: b.matchers}
+})
+
+// collect lists every keyword with its matchers.
+func collect() ruleBuilder {
+	b := ruleBuilder{index: map[string]int{}, classes: map[class]*class{}}
 	for _, f := range families() {
 		f.tokens(b.add)
 	}
@@ -95,16 +115,20 @@ var compiled = sync.OnceValue(func() *rules {
 	b.add("basic", basic{})
 	b.add(" -u", curlUser{})
 	b.add(" --user", curlUser{})
-	return &rules{auto: newAutomaton(b.words), matchers: b.matchers}
-})
+	return b
+}
 
 type ruleBuilder struct {
 	words    []string
 	index    map[string]int
 	matchers [][]matcher
+	classes  map[class]*class
 }
 
 func (b *ruleBuilder) add(keyword string, m matcher) {
+	if t, ok := m.(*token); ok {
+		b.share(t)
+	}
 	keyword = lower(keyword)
 	i, ok := b.index[keyword]
 	if !ok {
@@ -114,6 +138,23 @@ func (b *ruleBuilder) add(keyword string, m matcher) {
 		b.matchers = append(b.matchers, nil)
 	}
 	b.matchers[i] = append(b.matchers[i], m)
+}
+
+// share lets tokens with equal classes use the same ones: a scan remembers
+// about a class how far its runs reach.
+func (b *ruleBuilder) share(t *token) {
+	one := func(c *class) *class {
+		if b.classes[*c] == nil {
+			b.classes[*c] = c
+		}
+		return b.classes[*c]
+	}
+	for i := range t.shape.runs {
+		t.shape.runs[i].set = one(t.shape.runs[i].set)
+	}
+	if t.shape.tail != nil {
+		t.shape.tail = one(t.shape.tail)
+	}
 }
 
 func lower(s string) string {
@@ -134,14 +175,16 @@ func (r *rules) silent(s string) bool { return !r.auto.in(s) }
 func (r *rules) find(sc *scan) {
 	a, s := r.auto, sc.s
 	state := uint16(0)
-	for i := sc.done; i < len(s); i++ {
-		state = a.next[int(state)*a.width+int(a.class[s[i]])]
-		if state < a.accept {
-			continue
-		}
-		for _, id := range a.ends[state-a.accept] {
-			for _, m := range r.matchers[id] {
-				sc.try(m, i+1-a.lens[id], i+1)
+	for i := sc.done; i < len(s) && !sc.abandoned(); {
+		for stop := min(len(s), i+checkEvery); i < stop; i++ {
+			state = a.next[int(state)*a.width+int(a.class[s[i]])]
+			if state < a.accept {
+				continue
+			}
+			for _, id := range a.ends[state-a.accept] {
+				for _, m := range r.matchers[id] {
+					sc.try(m, i+1-a.lens[id], i+1)
+				}
 			}
 		}
 	}
