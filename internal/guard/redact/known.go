@@ -20,8 +20,8 @@ const minKnown = 6
 // as a part of something longer that was encoded. Values shorter than six
 // bytes are ignored. Streams heed values added after they began.
 func (r *Redactor) AddSecrets(values ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.known.mu.Lock()
+	defer r.known.mu.Unlock()
 	var all []string
 	if k := r.known.Load(); k != nil {
 		all = slices.Clone(k.literals)

@@ -30,15 +30,30 @@ type Options struct {
 // Redactor hides secrets. Its methods may be called concurrently.
 type Redactor struct {
 	rules *rules
-	mu    sync.Mutex // serialises AddSecrets
-	known atomic.Pointer[known]
+	known *knownSecrets
+	// results is set for what tools return; see Results.
+	results bool
+}
+
+// knownSecrets are shared by a Redactor and those made of it.
+type knownSecrets struct {
+	atomic.Pointer[known]
+	mu sync.Mutex // serialises AddSecrets
 }
 
 // New returns a Redactor.
 func New(opts Options) *Redactor {
-	r := &Redactor{rules: compiled()}
+	r := &Redactor{rules: compiled(), known: &knownSecrets{}}
 	r.AddSecrets(opts.Secrets...)
 	return r
+}
+
+// Results returns a Redactor for what tools return. It knows the same values,
+// and also hides lines that look like those of a private key whose header was
+// left out: a tool may show a part of a file. In what people write, such lines
+// stay.
+func (r *Redactor) Results() *Redactor {
+	return &Redactor{rules: r.rules, known: r.known, results: true}
 }
 
 // String returns s without its secrets, and how many there were. Applied to
@@ -57,11 +72,17 @@ func (r *Redactor) StringContext(ctx context.Context, s string) (out string, hit
 			return "", 0, err
 		}
 	}
-	if r.rules.silent(s) {
-		return s, n, nil
+	if !r.rules.silent(s) {
+		if s, hits, err = whole(ctx, s, r.rules.find); err != nil {
+			return "", 0, err
+		}
 	}
-	s, hits, err = whole(ctx, s, r.rules.find)
-	return s, n + hits, err
+	if r.results && mayHoldKeyLines(s) {
+		var k keyLines
+		s = k.pass(s, true)
+		hits += k.hits
+	}
+	return s, n + hits, nil
 }
 
 // Bytes is String for bytes. It returns b itself if there was nothing to hide

@@ -9,14 +9,19 @@ type Stream struct {
 	r     *Redactor
 	known stage
 	forms stage
+	lines keyLines // for a Redactor made by Results
 	hits  int
 }
 
 // NewStream returns a Stream for one text.
 func (r *Redactor) NewStream() *Stream {
 	s := &Stream{r: r}
-	s.forms.sc.find = r.rules.find
+	s.begin()
 	return s
+}
+
+func (s *Stream) begin() {
+	s.known, s.forms, s.lines = stage{}, stage{sc: scan{find: s.r.rules.find}}, keyLines{}
 }
 
 // Write takes the next piece and returns what can be let out.
@@ -26,12 +31,13 @@ func (s *Stream) Write(chunk string) (safe string) { return s.pass(chunk, false)
 // for another text.
 func (s *Stream) Flush() string {
 	out := s.pass("", true)
-	s.known, s.forms = stage{}, stage{sc: scan{find: s.r.rules.find}}
+	s.hits += s.lines.hits
+	s.begin()
 	return out
 }
 
 // Hits returns how many secrets have been hidden so far.
-func (s *Stream) Hits() int { return s.hits }
+func (s *Stream) Hits() int { return s.hits + s.lines.hits }
 
 func (s *Stream) pass(chunk string, final bool) string {
 	s.known.sc.find = nothing
@@ -42,6 +48,9 @@ func (s *Stream) pass(chunk string, final bool) string {
 	s.hits += n
 	out, n = s.forms.pass(out, final)
 	s.hits += n
+	if s.r.results {
+		out = s.lines.pass(out, final)
+	}
 	return out
 }
 
