@@ -68,7 +68,8 @@ const maxResult = 10 << 10
 
 // Guard is the gate of one session. Its methods may be called concurrently.
 type Guard struct {
-	opts Options
+	opts    Options
+	results *redact.Redactor // for what tools return
 
 	mu       sync.Mutex
 	session  string
@@ -91,7 +92,7 @@ func New(opts Options) *Guard {
 		opts.Redactor = redact.New(redact.Options{})
 	}
 	opts.AllowTools = policy.RuntimeTools(opts.AllowTools)
-	return &Guard{opts: opts, agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
+	return &Guard{opts: opts, results: opts.Redactor.Results(), agreed: map[string]bool{}, granted: map[string]bool{}, tools: map[string]string{}}
 }
 
 // Begin puts the beginning of a session on record, with the policy that it is
@@ -111,7 +112,10 @@ func (g *Guard) End(ctx context.Context) error {
 
 // Prompt hides secrets in what the user says.
 func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
-	clean, hits := g.opts.Redactor.String(text)
+	clean, hits, err := g.opts.Redactor.StringContext(ctx, text)
+	if err != nil {
+		return "", err
+	}
 	e := audit.Entry{Hook: audit.HookPrompt, Input: clean, Decision: "allow"}
 	if hits > 0 {
 		e.Reason = fmt.Sprintf("%d secrets hidden", hits)
@@ -208,7 +212,10 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 		err := errors.New(reason)
 		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
 	}
-	clean, hits := g.opts.Redactor.Value(result)
+	clean, hits, err := g.redactorFor(ctx, call, result).ValueContext(ctx, result)
+	if err != nil {
+		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: withheld}, began))
+	}
 	if g.opts.Whole != nil {
 		g.opts.Whole(call, clean)
 	}
@@ -243,7 +250,7 @@ func shorten(v any) any {
 
 // Failed takes down a tool call that ended in an error.
 func (g *Guard) Failed(ctx context.Context, call bridge.ToolCall, message string) {
-	clean, _ := g.opts.Redactor.String(message)
+	clean, _ := g.results.String(message)
 	// There is no decision left to take; the next one fails if the record does.
 	_ = g.record(ctx, audit.Entry{Hook: audit.HookToolFailure, Tool: call.Name, Call: call.ID, Output: clean}, time.Now())
 }

@@ -13,12 +13,13 @@ import (
 // pieces. What may be the beginning of one is held back until it is clear. It
 // is for one goroutine.
 func (g *Guard) Mask() bridge.Mask {
-	m := &mask{redactor: g.opts.Redactor, theirs: g.opts.ClientTools, open: map[string]*maskedText{}, speaking: map[string]string{}}
+	m := &mask{redactor: g.opts.Redactor, results: g.results, theirs: g.opts.ClientTools, open: map[string]*maskedText{}, speaking: map[string]string{}}
 	return m.pass
 }
 
 type mask struct {
 	redactor *redact.Redactor
+	results  *redact.Redactor       // for what tools return
 	theirs   []string               // the caller's own tools: it needs their arguments as they are
 	open     map[string]*maskedText // by message, thought or call
 	order    []string               // of open, oldest first
@@ -37,11 +38,11 @@ func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 		if !m.turnTo("text "+e.Message, e.AgentID, emit) {
 			return false
 		}
-		return m.add("text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+		return m.add(m.redactor, "text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.ReasoningDelta:
-		return m.add("thought "+e.ID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+		return m.add(m.redactor, "thought "+e.ID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.ToolProgress:
-		return m.add("call "+e.CallID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+		return m.add(m.results, "call "+e.CallID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.MessageRetracted:
 		m.drop("text " + e.Message)
 	case bridge.MessageDone:
@@ -80,10 +81,10 @@ func (m *mask) turnTo(key, agent string, emit func(bridge.Event) bool) bool {
 	return last == "" || last == key || m.flush(last, emit)
 }
 
-func (m *mask) add(key, text string, as func(string) bridge.Event, emit func(bridge.Event) bool) bool {
+func (m *mask) add(by *redact.Redactor, key, text string, as func(string) bridge.Event, emit func(bridge.Event) bool) bool {
 	t := m.open[key]
 	if t == nil {
-		t = &maskedText{stream: m.redactor.NewStream()}
+		t = &maskedText{stream: by.NewStream()}
 		m.open[key], m.order = t, append(m.order, key)
 	}
 	t.as = as
@@ -132,7 +133,8 @@ func (m *mask) whole(ev bridge.Event) bridge.Event {
 		e.Call = m.call(e.Call)
 		return e
 	case bridge.ToolFinished:
-		e.Result, e.Error = m.text(e.Result), m.text(e.Error)
+		e.Result, _ = m.results.String(e.Result)
+		e.Error, _ = m.results.String(e.Error)
 		return e
 	case bridge.PermissionAsked:
 		e.Request = m.request(e.Request)

@@ -14,6 +14,7 @@ package redact
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -66,14 +67,24 @@ func (r *Redactor) String(s string) (out string, hits int) {
 // StringContext is String for a text that somebody may stop waiting for. When
 // ctx ends it returns its error and none of the text.
 func (r *Redactor) StringContext(ctx context.Context, s string) (out string, hits int, err error) {
+	return r.text(ctx, s, (*scan).render)
+}
+
+// Lines is StringContext for a text of which only some lines will be seen: a
+// secret of several lines leaves as many of them.
+func (r *Redactor) Lines(ctx context.Context, s string) (out string, hits int, err error) {
+	return r.text(ctx, s, (*scan).renderLines)
+}
+
+func (r *Redactor) text(ctx context.Context, s string, render renderer) (out string, hits int, err error) {
 	n := 0
 	if k := r.known.Load(); k != nil && !k.absent(s) {
-		if s, n, err = whole(ctx, s, k.find); err != nil {
+		if s, n, err = whole(ctx, s, k.find, render); err != nil {
 			return "", 0, err
 		}
 	}
 	if !r.rules.silent(s) {
-		if s, hits, err = whole(ctx, s, r.rules.find); err != nil {
+		if s, hits, err = whole(ctx, s, r.rules.find, render); err != nil {
 			return "", 0, err
 		}
 	}
@@ -96,14 +107,43 @@ func (r *Redactor) Bytes(b []byte) (out []byte, hits int) {
 }
 
 // whole applies one stage to a complete text.
-func whole(ctx context.Context, s string, find func(*scan)) (string, int, error) {
+func whole(ctx context.Context, s string, find func(*scan), render renderer) (string, int, error) {
 	sc := scan{text: text{s: s, final: true}, find: find, ctx: ctx}
 	sc.run()
 	if err := ctx.Err(); err != nil {
 		return "", 0, err
 	}
-	out, hits := sc.render(0)
+	out, hits := render(&sc, 0)
 	return out, hits, nil
+}
+
+type renderer func(sc *scan, emitted int) (string, int)
+
+// Secrets returns the secrets that s holds, each line of them for itself.
+func (r *Redactor) Secrets(ctx context.Context, s string) ([]string, error) {
+	sc := scan{text: text{s: s, final: true}, find: r.rules.find, ctx: ctx}
+	sc.run()
+	var all []string
+	for _, found := range sc.spans {
+		for line := range strings.SplitSeq(s[found.from:found.to], "\n") {
+			if line = strings.TrimSpace(line); len(line) >= minKnown {
+				all = append(all, line)
+			}
+		}
+	}
+	return all, ctx.Err()
+}
+
+// With returns a Redactor that hides these values too, as they are.
+func (r *Redactor) With(values []string) *Redactor {
+	all := slices.Clone(values)
+	if k := r.known.Load(); k != nil {
+		all = append(all, k.literals...)
+	}
+	with := *r
+	with.known = &knownSecrets{}
+	with.known.Store(newKnown(all))
+	return &with
 }
 
 // rules are the matchers and the automaton that finds their keywords.

@@ -223,7 +223,12 @@ func (sc *scan) grow(spans []span) {
 
 // render returns the text from emitted to done with the spans replaced, and
 // how many markers it wrote. Spans that reach beyond done stay, marked.
-func (sc *scan) render(emitted int) (string, int) {
+func (sc *scan) render(emitted int) (string, int) { return sc.rendered(emitted, false) }
+
+// renderLines is render with a marker on every line of a secret.
+func (sc *scan) renderLines(emitted int) (string, int) { return sc.rendered(emitted, true) }
+
+func (sc *scan) rendered(emitted int, lines bool) (string, int) {
 	if len(sc.spans) == 0 {
 		return sc.s[emitted:sc.done], 0
 	}
@@ -253,7 +258,11 @@ func (sc *scan) render(emitted int) (string, int) {
 			}
 		}
 		groupEnd = max(groupEnd, s.to)
-		at = min(groupEnd, sc.done)
+		end := min(groupEnd, sc.done)
+		if hidden := max(at, s.from); lines && hidden < end {
+			b.WriteString(strings.Repeat("\n"+Marker, strings.Count(sc.s[hidden:end], "\n")))
+		}
+		at = end
 	}
 	b.WriteString(sc.s[at:sc.done])
 	sc.spans = slices.DeleteFunc(sc.spans, func(s span) bool { return s.to <= sc.done && s.tail == nil })
