@@ -10,6 +10,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
@@ -31,7 +32,7 @@ func (b *Bridge) Orchestration(o Orchestrating, with orchestrate.Options) orches
 	c := b.opts.Config
 	with.Home, with.Dir = c.Home, o.Workspace
 	with.Environ, with.Logger, with.MaxRetries = slices.Clone(b.opts.Environ), b.opts.Logger, c.MaxRetries
-	with.Open, with.Admit = b.opener(o), b.admit(o)
+	with.Open, with.Admit, with.Mask = b.opener(o), b.admit(o), b.clean
 	return with
 }
 
@@ -54,6 +55,16 @@ func (b *Bridge) admit(o Orchestrating) func(ctx context.Context, files []string
 		}
 		return nil
 	}
+}
+
+// clean hides the secrets of a text.
+func (b *Bridge) clean(text string) string {
+	r, _, err := b.guard.shared(b.opts.Config)
+	if err != nil {
+		r = redact.New(redact.Options{Secrets: b.opts.Config.Secrets()}) // nothing runs without a record, but the task is kept
+	}
+	out, _ := r.String(text)
+	return out
 }
 
 // RoomFor sees to it that so many turns can run at a time.

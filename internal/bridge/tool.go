@@ -151,6 +151,8 @@ type View interface {
 	MayRead(path string) bool
 	// Hide takes what nobody should see out of a text.
 	Hide(text *string)
+	// HideLines is Hide that leaves as many lines as there were.
+	HideLines(text *string)
 	// End puts on record what was shown. If it fails, nothing may be.
 	End(ctx context.Context) error
 	// Close releases what the view holds. It comes last, also without End.

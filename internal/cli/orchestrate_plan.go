@@ -67,7 +67,7 @@ func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOpt
 		p.header(b, o.dir)
 	}
 	opts := b.Orchestration(app.Orchestrating{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
-	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, o.task, func(s orchestrate.Progress) {
+	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, opts.Mask(o.task), func(s orchestrate.Progress) {
 		p.console.show([]liveLine{{"… planning: " + approval.Visible(s.Text), p.console.style.dim}})
 	})
 	p.console.show(nil)

@@ -264,6 +264,30 @@ func (s *Session) masked(yield func(bridge.Event, error) bool) func(bridge.Event
 	return func(ev bridge.Event, _ error) bool { return mask(ev, emit) }
 }
 
+// hidden returns a text as the mask of the session's gate leaves it.
+func (s *Session) hidden(text string) string {
+	out := text
+	s.masked(func(ev bridge.Event, _ error) bool {
+		out = ev.(bridge.UserSaid).Text
+		return true
+	})(bridge.UserSaid{Text: text}, nil)
+	return out
+}
+
+// titled is how much of a prompt is looked at for a title: far more than a
+// title and any secret that begins in it.
+const titled = 16 << 10
+
+// TitleOf returns a line that stands for a prompt in lists. Secrets are hidden
+// before it is cut: half a secret is hard to tell.
+func (s *Session) TitleOf(prompt string) string {
+	prompt = strings.TrimSpace(prompt)
+	if len(prompt) > titled {
+		prompt = strings.ToValidUTF8(prompt[:titled], "")
+	}
+	return title(s.hidden(prompt))
+}
+
 // live returns the inner session, resumed if its runtime has died.
 func (s *Session) live(ctx context.Context) (bridge.Session, error) {
 	s.mu.Lock()
@@ -316,7 +340,7 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 		e.InputTokens += fresh.usage.InputTokens
 		e.OutputTokens += fresh.usage.OutputTokens
 		if e.Title == "" {
-			e.Title = s.request.Title
+			e.Title = s.hidden(s.request.Title)
 		}
 		if spec.Model != "" {
 			e.Model = spec.Model

@@ -31,7 +31,7 @@ func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 	}
 	defer t.seat.Close()
 	if s.request.Title == "" {
-		s.request.Title = title(p.Text)
+		s.request.Title = s.TitleOf(p.Text)
 	}
 	defer func() { err = t.account(ctx, err) }()
 	for attempt := 0; ; attempt++ {

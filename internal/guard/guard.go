@@ -73,8 +73,9 @@ const maxResult = 10 << 10
 
 // Guard is the gate of one session. Its methods may be called concurrently.
 type Guard struct {
-	opts Options
-	here *paths.Workspace // as seen from where the session works
+	opts    Options
+	here    *paths.Workspace // as seen from where the session works
+	results *redact.Redactor // for what tools return
 
 	mu       sync.Mutex
 	session  string
@@ -102,7 +103,7 @@ func New(opts Options) *Guard {
 	if opts.Dir != "" {
 		here = here.At(opts.Dir)
 	}
-	return &Guard{opts: opts, here: here, agreed: map[string]bool{}}
+	return &Guard{opts: opts, here: here, results: opts.Redactor.Results(), agreed: map[string]bool{}}
 }
 
 // Begin puts the beginning of a session on record, with the policy that it is
@@ -125,7 +126,10 @@ func (g *Guard) End(ctx context.Context) error {
 
 // Prompt hides secrets in what the user says.
 func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
-	clean, hits := g.opts.Redactor.String(text)
+	clean, hits, err := g.opts.Redactor.StringContext(ctx, text)
+	if err != nil {
+		return "", err
+	}
 	e := audit.Entry{Hook: audit.HookPrompt, Input: clean, Decision: "allow"}
 	if hits > 0 {
 		e.Reason = fmt.Sprintf("%d secrets hidden", hits)
@@ -206,7 +210,10 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 		err := errors.New(reason)
 		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
 	}
-	clean, hits := g.opts.Redactor.Value(result)
+	clean, hits, err := g.redactorFor(ctx, call, result).ValueContext(ctx, result)
+	if err != nil {
+		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: withheld}, began))
+	}
 	if g.opts.Whole != nil {
 		g.opts.Whole(call, clean)
 	}
@@ -242,7 +249,7 @@ func shorten(v any) any {
 // Failed takes down a tool call that ended in an error.
 func (g *Guard) Failed(ctx context.Context, call bridge.ToolCall, message string) {
 	g.ended(call)
-	clean, _ := g.opts.Redactor.String(message)
+	clean, _ := g.results.String(message)
 	// There is no decision left to take; the next one fails if the record does.
 	_ = g.record(ctx, audit.Entry{Hook: audit.HookToolFailure, Tool: call.Name, Call: call.ID, Output: clean}, time.Now())
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -194,7 +195,7 @@ func readStart(f *os.File) (data []byte, size int64, err error) {
 // add masks, bounds and keeps a text.
 func (r *instructionReader) add(name, place string, data []byte, size int64) {
 	text := strings.TrimSpace(strings.ToValidUTF8(strings.TrimPrefix(string(data), "\ufeff"), "\ufffd"))
-	hidden, _, err := r.guard.mask([]*string{&text})
+	hidden, _, err := r.guard.mask(context.Background(), []*string{&text}) // too short to be worth cancelling
 	limit := min(maxInstructionFile, r.left)
 	switch {
 	case err != nil:

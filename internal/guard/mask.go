@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -13,16 +14,18 @@ import (
 // pieces. What may be the beginning of one is held back until it is clear. It
 // is for one goroutine.
 func (g *Guard) Mask() bridge.Mask {
-	m := &mask{redactor: g.opts.Redactor, theirs: g.opts.ClientTools, open: map[string]*maskedText{}, speaking: map[string]string{}}
+	m := &mask{guard: g, redactor: g.opts.Redactor, calls: map[string]bridge.ToolCall{}, theirs: g.opts.ClientTools, open: map[string]*maskedText{}, speaking: map[string]string{}}
 	return m.pass
 }
 
 type mask struct {
+	guard    *Guard
 	redactor *redact.Redactor
-	theirs   []string               // the caller's own tools: it needs their arguments as they are
-	open     map[string]*maskedText // by message, thought or call
-	order    []string               // of open, oldest first
-	speaking map[string]string      // the message of each agent
+	calls    map[string]bridge.ToolCall // that have begun, by id
+	theirs   []string                   // the caller's own tools: it needs their arguments as they are
+	open     map[string]*maskedText     // by message, thought or call
+	order    []string                   // of open, oldest first
+	speaking map[string]string          // the message of each agent
 }
 
 // maskedText is a text in progress, and an event that can carry more of it.
@@ -37,11 +40,11 @@ func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 		if !m.turnTo("text "+e.Message, e.AgentID, emit) {
 			return false
 		}
-		return m.add("text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+		return m.add(m.speech, "text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.ReasoningDelta:
-		return m.add("thought "+e.ID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+		return m.add(m.speech, "thought "+e.ID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.ToolProgress:
-		return m.add("call "+e.CallID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
+		return m.add(func() *redact.Redactor { return m.results(e.CallID, nil) }, "call "+e.CallID, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
 	case bridge.MessageRetracted:
 		m.drop("text " + e.Message)
 	case bridge.MessageDone:
@@ -80,10 +83,13 @@ func (m *mask) turnTo(key, agent string, emit func(bridge.Event) bool) bool {
 	return last == "" || last == key || m.flush(last, emit)
 }
 
-func (m *mask) add(key, text string, as func(string) bridge.Event, emit func(bridge.Event) bool) bool {
+func (m *mask) speech() *redact.Redactor { return m.redactor }
+
+// add passes on more of a text. by is asked when it begins.
+func (m *mask) add(by func() *redact.Redactor, key, text string, as func(string) bridge.Event, emit func(bridge.Event) bool) bool {
 	t := m.open[key]
 	if t == nil {
-		t = &maskedText{stream: m.redactor.NewStream()}
+		t = &maskedText{stream: by().NewStream()}
 		m.open[key], m.order = t, append(m.order, key)
 	}
 	t.as = as
@@ -129,10 +135,14 @@ func (m *mask) whole(ev bridge.Event) bridge.Event {
 		}
 		return e
 	case bridge.ToolStarted:
+		m.calls[e.Call.ID] = e.Call
 		e.Call = m.call(e.Call)
 		return e
 	case bridge.ToolFinished:
-		e.Result, e.Error = m.text(e.Result), m.text(e.Error)
+		results := m.results(e.CallID, e.Result)
+		delete(m.calls, e.CallID)
+		e.Result, _ = results.String(e.Result)
+		e.Error, _ = results.String(e.Error)
 		return e
 	case bridge.PermissionAsked:
 		e.Request = m.request(e.Request)
@@ -169,6 +179,15 @@ func (m *mask) whole(ev bridge.Event) bridge.Event {
 	default:
 		return ev
 	}
+}
+
+// results is what masks the output of a call, so far as it is known.
+func (m *mask) results(call string, result any) *redact.Redactor {
+	c, ok := m.calls[call]
+	if !ok {
+		return m.guard.results
+	}
+	return m.guard.redactorFor(context.Background(), c, result)
 }
 
 func (m *mask) text(s string) string {

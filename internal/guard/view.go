@@ -13,11 +13,12 @@ import (
 
 // View is MayRead and Reveal for the results of one call that come in many
 // pieces, such as the hits of a search.
-func (g *Guard) View(call bridge.ToolCall) bridge.View {
-	return &view{guard: g, call: call, began: time.Now(), places: g.opts.Workspace.Lookup()}
+func (g *Guard) View(ctx context.Context, call bridge.ToolCall) bridge.View {
+	return &view{ctx: ctx, guard: g, call: call, began: time.Now(), places: g.opts.Workspace.Lookup()}
 }
 
 type view struct {
+	ctx    context.Context // of the call, which the view does not outlive
 	guard  *Guard
 	call   bridge.ToolCall
 	began  time.Time
@@ -32,15 +33,19 @@ func (v *view) MayRead(path string) bool {
 	return inside && v.guard.opts.Policy.MayRead("mcp.fs.read", rel)
 }
 
-func (v *view) Hide(text *string) {
+func (v *view) Hide(text *string) { v.hide(text, v.guard.results.StringContext) }
+
+func (v *view) HideLines(text *string) { v.hide(text, v.guard.results.Lines) }
+
+func (v *view) hide(text *string, mask func(context.Context, string) (string, int, error)) {
 	defer func() {
 		if p := recover(); p != nil {
 			*text, v.failed = "", fmt.Errorf("the result is withheld, because secrets in it could not be looked for: %v", p)
 		}
 	}()
-	clean, n := v.guard.opts.Redactor.String(*text)
-	if n > 0 {
-		*text = clean
+	clean, n, err := mask(v.ctx, *text)
+	if *text = clean; err != nil {
+		v.failed = err
 	}
 	v.hidden, v.size = v.hidden+n, v.size+len(clean)
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
 // What follows is for the bridge's own operations on a workspace, which hand
@@ -21,15 +23,11 @@ import (
 func (g *Guard) Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error) {
 	began := time.Now()
 	g.ended(call)
-	hidden, size, err := g.mask(texts)
+	hidden, size, err := g.mask(ctx, texts)
 	if err != nil {
 		return 0, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: err.Error()}, began))
 	}
-	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: map[string]any{"bytes": size}, Decision: "allow"}
-	if hidden > 0 {
-		e.Reason = fmt.Sprintf("%d secrets hidden", hidden)
-	}
-	return hidden, g.record(ctx, e, began)
+	return hidden, g.revealed(ctx, call, hidden, size, began)
 }
 
 // manyTexts is from where on it pays to mask with all processors.
@@ -37,7 +35,7 @@ const manyTexts = 4096
 
 // mask hides secrets in texts and returns how many there were, and how many
 // bytes are left.
-func (g *Guard) mask(texts []*string) (hidden, size int, err error) {
+func (g *Guard) mask(ctx context.Context, texts []*string) (hidden, size int, err error) {
 	workers := 1
 	if len(texts) >= manyTexts {
 		workers = runtime.GOMAXPROCS(0)
@@ -53,9 +51,10 @@ func (g *Guard) mask(texts []*string) (hidden, size int, err error) {
 				}
 			}()
 			for _, t := range part {
-				clean, n := g.opts.Redactor.String(*t)
-				if n > 0 {
-					*t = clean
+				clean, n, err := g.results.StringContext(ctx, *t)
+				if *t = clean; err != nil {
+					failed[i] = err
+					return
 				}
 				found[i], left[i] = found[i]+n, left[i]+len(clean)
 			}
@@ -66,6 +65,30 @@ func (g *Guard) mask(texts []*string) (hidden, size int, err error) {
 		hidden, size = hidden+found[i], size+left[i]
 	}
 	return hidden, size, errors.Join(failed...)
+}
+
+// RevealPart is Reveal for a part of a text: secrets are looked for in the
+// whole, which shows what the part alone does not, such as the header above the
+// lines of a private key. cut gets the whole with its lines in their places.
+func (g *Guard) RevealPart(ctx context.Context, call bridge.ToolCall, text *string, cut func(string) string) (int, error) {
+	began := time.Now()
+	whole, _, err := g.results.Lines(ctx, *text)
+	if err != nil {
+		*text = ""
+		return 0, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: withheld}, began))
+	}
+	*text = cut(whole)
+	hidden := strings.Count(*text, redact.Marker)
+	return hidden, g.revealed(ctx, call, hidden, len(*text), began)
+}
+
+// revealed puts on record how much of a result is seen.
+func (g *Guard) revealed(ctx context.Context, call bridge.ToolCall, hidden, size int, began time.Time) error {
+	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: map[string]any{"bytes": size}, Decision: "allow"}
+	if hidden > 0 {
+		e.Reason = fmt.Sprintf("%d secrets hidden", hidden)
+	}
+	return g.record(ctx, e, began)
 }
 
 // MayRead says whether a file, named relative to the workspace, may be seen in
@@ -136,4 +159,4 @@ func (g *Guard) Unreadable(path string) string {
 }
 
 // Stream hides secrets in a text that comes in pieces.
-func (g *Guard) Stream() bridge.TextMask { return g.opts.Redactor.NewStream() }
+func (g *Guard) Stream() bridge.TextMask { return g.results.NewStream() }

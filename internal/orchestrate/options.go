@@ -47,6 +47,9 @@ type Options struct {
 	// CodeDenied leaves the work on a branch. nil asks nobody.
 	Admit func(ctx context.Context, files []string, diff string) error
 	Open  Opener
+	// Mask hides the secrets of a text. Everything that the run keeps, shows or
+	// passes on goes through it, the task first of all. Nil changes nothing.
+	Mask func(string) string
 	// Watch hears of every event, one at a time. It must not block for long.
 	Watch  func(Event)
 	Logger *slog.Logger
@@ -61,6 +64,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Mask == nil {
+		o.Mask = func(s string) string { return s }
 	}
 	if o.Watch == nil {
 		o.Watch = func(Event) {}

@@ -31,6 +31,7 @@ type running struct {
 // interrupted goes on with Resume.
 func Run(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
+	o.Task = o.Mask(o.Task)
 	meta := Meta{Version: metaVersion, ID: newID(time.Now()), Task: o.Task, Dir: o.Dir, Created: time.Now().UTC(), Isolation: o.Isolation, Merge: o.Merge,
 		Concurrency: o.Concurrency, TaskTimeout: o.TaskTimeout, Timeout: o.Timeout}
 	r := &running{opts: o, past: &replay{done: map[string]TaskResult{}}}
@@ -69,7 +70,10 @@ func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = meta.Timeout
 	}
-	r := &running{opts: o.withDefaults(), journal: j, past: past, conflicts: past.conflicts}
+	o = o.withDefaults()
+	o.Task = o.Mask(o.Task) // a version that kept it as it was may have begun the run
+	j.meta.Task = o.Task
+	r := &running{opts: o, journal: j, past: past, conflicts: past.conflicts}
 	if err := r.settle(ctx, &meta, j.dir); err != nil {
 		return Result{}, errors.Join(err, r.closeRepository(), j.close())
 	}
@@ -204,7 +208,11 @@ func (r *running) plan(ctx context.Context) (err error) {
 				e.Text = "the model's plan could not be used, so the task is done as one part: " + p.Problem
 			}
 		}
-		plan = e.Plan
+		masked, err := hide(r.opts.Mask, *e.Plan)
+		if err != nil {
+			return err
+		}
+		plan, e.Plan = &masked, &masked
 		if r.graph, err = newGraph(*plan); err != nil {
 			return err
 		}
@@ -235,6 +243,10 @@ func (r *running) tell(e Event) {
 
 // emit puts an event on record and passes it on.
 func (r *running) emit(e Event) error {
+	e, err := hide(r.opts.Mask, e)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Time, e.Run = time.Now().UTC(), r.journal.meta.ID
@@ -278,7 +290,8 @@ func (r *running) carryOut(ctx context.Context) (Result, error) {
 		result.Files = filesOf(tasks)
 	}
 	result.summarize(r.graph, busy)
-	if err != nil {
+	result, failed := hide(r.opts.Mask, result)
+	if err = errors.Join(err, failed); err != nil {
 		result.Success = false
 		return result, errors.Join(err, r.tidy(ctx))
 	}

@@ -30,16 +30,21 @@ func temporaries(scope *files.Scope) {
 
 // Read returns a file or some of its lines.
 func (w *Workspace) Read(ctx context.Context, path string, o files.ReadOptions) (Content, error) {
-	c, hidden, err := guarded(ctx, w, ToolRead, map[string]any{"path": path},
-		func() (files.Content, error) {
-			if text, unsaved, err := w.live(ctx, path); err != nil {
-				return files.Content{}, err
-			} else if unsaved {
-				return files.ReadText(ctx, path, text, o)
-			}
-			return files.Read(ctx, w.root, path, o)
-		},
-		func(c *files.Content) []*string { return []*string{&c.Content} })
+	call := bridge.ToolCall{Name: ToolRead, Args: map[string]any{"path": path}}
+	if d := w.opts.Guard.Before(ctx, call); d.Verdict != bridge.Allow {
+		return Content{}, denied(ToolRead, d.Reason)
+	}
+	c, around, err := w.readPart(ctx, path, o)
+	if err != nil {
+		w.opts.Guard.Failed(ctx, call, err.Error())
+		return Content{}, err
+	}
+	if around == nil {
+		hidden, err := w.opts.Guard.Reveal(ctx, call, &c.Content)
+		return Content{c, hidden}, err
+	}
+	c.Content = around.text
+	hidden, err := w.opts.Guard.RevealPart(ctx, call, &c.Content, around.cut)
 	return Content{c, hidden}, err
 }
 
@@ -62,7 +67,7 @@ func (w *Workspace) Search(ctx context.Context, o search.Options, take search.Ta
 		return search.Result{}, denied(ToolSearch, d.Reason)
 	}
 	temporaries(&o.Scope)
-	view := w.opts.Guard.View(call)
+	view := w.opts.Guard.View(ctx, call)
 	defer view.Close()
 	o.Dir, o.RG, o.Keep = w.dir, w.opts.Ripgrep, view.MayRead
 	if o.RG == "" {
@@ -74,13 +79,17 @@ func (w *Workspace) Search(ctx context.Context, o search.Options, take search.Ta
 		return search.Result{}, err
 	}
 	r, err := search.Find(ctx, o, func(file string, hits []search.Hit) bool {
+		key := w.keyFile(view, file, o.Live)
 		for i := range hits {
 			h := &hits[i]
+			key.hide(h.Line, &h.Snippet)
 			view.Hide(&h.Snippet)
 			for k := range h.Before {
+				key.hide(h.Line-len(h.Before)+k, &h.Before[k])
 				view.Hide(&h.Before[k])
 			}
 			for k := range h.After {
+				key.hide(h.Line+1+k, &h.After[k])
 				view.Hide(&h.After[k])
 			}
 		}

@@ -49,8 +49,11 @@ type Guard interface {
 	// MayRead says whether a file may be seen in lists and among hits. It asks
 	// nobody and records nothing.
 	MayRead(path string) bool
+	// RevealPart is Reveal for what cut leaves of a text whose lines keep
+	// their places.
+	RevealPart(ctx context.Context, call bridge.ToolCall, text *string, cut func(string) string) (int, error)
 	// View is MayRead and Reveal for results that come in many pieces.
-	View(call bridge.ToolCall) bridge.View
+	View(ctx context.Context, call bridge.ToolCall) bridge.View
 	// Stream hides secrets in a text that comes in pieces.
 	Stream() bridge.TextMask
 }

@@ -139,14 +139,3 @@ func (s *session) consult(ctx context.Context, uri string) (string, bool) {
 	}
 	return text, true
 }
-
-// title is the first line of a prompt, short enough for a list.
-func title(prompt string) string {
-	const most = 72
-	line, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
-	runes := []rune(strings.TrimSpace(line))
-	if len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return string(runes)
-}

@@ -40,6 +40,8 @@ type Session interface {
 	History(ctx context.Context) ([]bridge.Event, error)
 	Commands(ctx context.Context) ([]bridge.Command, error)
 	Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
+	// TitleOf returns a line that stands for a prompt, without its secrets.
+	TitleOf(prompt string) string
 	// Consult reads a file for a prompt: if the policy lets it be read, what
 	// read returns is put on record and returned with its secrets hidden.
 	Consult(ctx context.Context, path string, read func(context.Context) (string, error)) (string, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -115,6 +116,11 @@ func (p *played) Invoke(_ context.Context, name, input string) (bridge.CommandRe
 		return bridge.CommandResult{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "/deploy needs Copilot's own terminal"}
 	}
 	return bridge.CommandResult{}, fmt.Errorf("the command %s was not offered", name)
+}
+
+func (p *played) TitleOf(prompt string) string {
+	line, _, _ := strings.Cut(prompt, "\n")
+	return line
 }
 
 func (p *played) Consult(ctx context.Context, path string, read func(context.Context) (string, error)) (string, error) {

@@ -174,7 +174,7 @@ func (s *session) greet(ctx context.Context, text string) {
 	s.mu.Unlock()
 	var errs []error
 	if !named {
-		errs = append(errs, s.update(ctx, &acpwire.InfoUpdate{Type: acpwire.UpdateInfo, Title: title(text), UpdatedAt: time.Now().UTC().Format(time.RFC3339)}))
+		errs = append(errs, s.update(ctx, &acpwire.InfoUpdate{Type: acpwire.UpdateInfo, Title: s.live.TitleOf(text), UpdatedAt: time.Now().UTC().Format(time.RFC3339)}))
 	}
 	if notice := s.live.Opened().Notice; !warned && notice != "" {
 		errs = append(errs, s.tell(ctx, "warning", notice))

@@ -36,6 +36,9 @@ func (sc *scan) value(at *place, p int) {
 		if to = end; !whole {
 			tail = quotedTail
 		}
+	} else if sc.nested(from) {
+		sc.hide(from)
+		return
 	} else {
 		end, whole := sc.bareEnd(at, from)
 		to = end
@@ -47,6 +50,9 @@ func (sc *scan) value(at *place, p int) {
 		if at.xml && !sc.hasPrefix(end, "</") {
 			return
 		}
+	}
+	if from < to {
+		sc.judge(from, to)
 	}
 	if v := sc.s[from:to]; !sc.short && v != "" && !endsInMarker(v) && secret(at, v) {
 		sc.add(from, to, tail)
@@ -109,6 +115,10 @@ func (sc *scan) quotedEnd(from int, mark byte, depth int) (end int, whole, ok bo
 func (sc *scan) bareEnd(at *place, from int) (end int, whole bool) {
 	p := from
 	for p-from < maxValue {
+		p = sc.stretch(bareTail, p, from+maxValue-p)
+		if p-from >= maxValue {
+			break
+		}
 		c := sc.at(p)
 		switch {
 		case bareStop[c]:

@@ -6,7 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-var tokenSet = classOf("0-9A-Za-z._~+/=:-")
+var (
+	tokenSet   = classOf("0-9A-Za-z._~+/=:-")
+	bearerTail = tokenSet.plus(word)
+	unpadded   = classOf("0-9A-Za-z+/")
+	basicTail  = base64Set.plus(word)
+)
 
 const maxCookies = 512
 
@@ -18,13 +23,10 @@ func (bearer) match(sc *scan, start, end int) {
 	if p == 0 {
 		return
 	}
-	n := 0
-	for n < 64 && tokenSet[sc.at(p+n)] {
-		n++
-	}
-	v := sc.s[p : p+n]
-	if !sc.short && n >= 12 && varied(v) && !wordy(v) {
-		sc.add(p, p+n, tokenSet.plus(word))
+	end = sc.stretch(tokenSet, p, 64)
+	v := sc.s[p:end]
+	if !sc.short && len(v) >= 12 && varied(v) && !wordy(v) {
+		sc.add(p, end, bearerTail)
 	}
 }
 
@@ -37,17 +39,19 @@ func (basic) match(sc *scan, start, end int) {
 	if p == 0 {
 		return
 	}
-	n := 0
-	for n < maxValue && base64Set[sc.at(p+n)] && sc.at(p+n) != '=' {
-		n++
-	}
-	if sc.short || n < 6 {
+	end = sc.stretch(unpadded, p, maxValue)
+	v := sc.s[p:end]
+	if sc.short || len(v) < 6 || !namedPassword(v[:min(len(v), 24)], false) || !namedPassword(v, true) {
 		return
 	}
-	plain, err := base64.RawStdEncoding.DecodeString(sc.s[p : p+n/4*4])
-	if err == nil && strings.Contains(string(plain), ":") && printable(plain) {
-		sc.add(p, p+n, base64Set.plus(word))
-	}
+	sc.add(p, end, basicTail)
+}
+
+// namedPassword reports whether v is the base64 of a name, a colon and a
+// password, or, if it is not whole, may be the beginning of that.
+func namedPassword(v string, whole bool) bool {
+	plain, err := base64.RawStdEncoding.DecodeString(v[:len(v)/4*4])
+	return err == nil && printable(plain) && (!whole || strings.Contains(string(plain), ":"))
 }
 
 // credentials returns where the credentials of a scheme begin, or 0.
@@ -97,24 +101,26 @@ func (sc *scan) cookies(p int) {
 	_, _, p = sc.quote(p)
 	for start := p; p-start < maxCookies; {
 		p = sc.blank(p, false)
-		for p-start < maxCookies && (isNameByte(sc.at(p)) || sc.at(p) == '%') {
-			p++
-		}
+		p = sc.stretch(cookieName, p, maxCookies)
 		if sc.at(p) != '=' {
 			return
 		}
 		from := p + 1
-		for p = from; p-from < maxValue && cookieSet[sc.at(p)]; {
-			p++
-		}
-		if v := sc.s[from:p]; len(v) > 0 && !sc.short && generated(v) {
+		p = sc.stretch(cookieSet, from, maxValue)
+		if v := sc.s[from:p]; len(v) > 0 && !sc.short && (sc.nested(from) || generated(v)) {
 			sc.add(from, p, cookieSet)
 		}
+		sc.judge(from, p)
 		if sc.at(p) != ';' {
 			return
 		}
-		p++
+		// Another header may have been read up to further on.
+		p = max(p+1, sc.cookiesTo)
+		sc.cookiesTo = p
 	}
 }
 
-var cookieSet = tokenSet.plus(classOf("%!#$&'()*@|"))
+var (
+	cookieSet  = tokenSet.plus(classOf("%!#$&'()*@|"))
+	cookieName = word.plus(classOf("%.-"))
+)

@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // Bounds of what one name with its value may take.
 const (
@@ -37,13 +40,17 @@ func (keyed) match(sc *scan, start, end int) {
 		return
 	}
 	nameStart := sc.nameStart(start)
+	if sc.name == [2]int{nameStart, nameEnd} {
+		return // another keyword of the same name
+	}
+	sc.name = [2]int{nameStart, nameEnd}
 	name := sc.s[nameStart:nameEnd]
 	var at place
 	p, ok := sc.sign(&at, nameStart, nameEnd)
 	if !ok {
 		return
 	}
-	if at.kind = classify(name); at.kind == kindNone {
+	if at.kind = sc.kindOf(name); at.kind == kindNone {
 		// In prose a name may be of several words.
 		if at.kind = classify(sc.s[sc.wordsBefore(nameStart):nameEnd]); at.kind == kindNone {
 			return
@@ -60,11 +67,14 @@ func (keyed) match(sc *scan, start, end int) {
 	at.phrase = isPhrase(name)
 	at.pass = strings.EqualFold(name, "pass")
 	last := name[strings.LastIndexAny(name, "-.")+1:]
-	at.env = !at.colon && !at.spaced && (strings.ToUpper(last) == last || sc.lineStart(nameStart))
+	at.env = !at.colon && !at.spaced && (!strings.ContainsFunc(last, unicode.IsLower) || sc.lineStart(nameStart))
 	sc.value(&at, p)
 }
 
-func isPhrase(name string) bool { return strings.HasSuffix(strings.ToLower(name), "phrase") }
+func isPhrase(name string) bool {
+	const end = "phrase"
+	return len(name) >= len(end) && strings.EqualFold(name[len(name)-len(end):], end)
+}
 
 // wordsBefore returns where the two words before p begin.
 func (sc *scan) wordsBefore(p int) int {

@@ -32,6 +32,14 @@ var vendors = strings.Fields(`adafruit adobe airtable algolia alibaba asana atla
 
 var vendorSet = setOf(strings.Join(vendors, " "))
 
+// kindOf is classify, remembering the last answer.
+func (sc *scan) kindOf(name string) kind {
+	if name != sc.lastName {
+		sc.lastName, sc.lastKind = name, classify(name)
+	}
+	return sc.lastKind
+}
+
 // classify judges a name such as DB_PASSWORD, accessToken or "api key" by its
 // last words.
 func classify(name string) kind {

@@ -20,8 +20,8 @@ const minKnown = 6
 // as a part of something longer that was encoded. Values shorter than six
 // bytes are ignored. Streams heed values added after they began.
 func (r *Redactor) AddSecrets(values ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.known.mu.Lock()
+	defer r.known.mu.Unlock()
 	var all []string
 	if k := r.known.Load(); k != nil {
 		all = slices.Clone(k.literals)
@@ -124,10 +124,12 @@ func newKnown(literals []string) *known {
 
 func (k *known) find(sc *scan) {
 	s := sc.s
-	for i := sc.done; i+1 < len(s); i++ {
-		pair := uint16(s[i])<<8 | uint16(s[i+1])
-		if k.first[pair/64]&(1<<(pair%64)) != 0 {
-			sc.try(k, i, i)
+	for i := sc.done; i+1 < len(s) && !sc.abandoned(); {
+		for stop := min(len(s)-1, i+checkEvery); i < stop; i++ {
+			pair := uint16(s[i])<<8 | uint16(s[i+1])
+			if k.first[pair/64]&(1<<(pair%64)) != 0 {
+				sc.try(k, i, i)
+			}
 		}
 	}
 	if last := len(s) - 1; !sc.final && last >= sc.done && k.lead[s[last]] {

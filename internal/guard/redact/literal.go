@@ -3,6 +3,7 @@ package redact
 import (
 	"math"
 	"strings"
+	"sync"
 )
 
 // spread reports whether a token's body has some variety. A run of x or 0 is
@@ -56,14 +57,13 @@ func entropy(s string) float64 {
 	for i := range len(s) {
 		n[s[i]]++
 	}
-	bits := 0.0
+	sum := 0.0
 	for _, k := range n {
-		if k > 0 {
-			p := float64(k) / float64(len(s))
-			bits -= p * math.Log2(p)
+		if k > 1 {
+			sum += float64(k) * math.Log2(float64(k))
 		}
 	}
-	return bits
+	return math.Log2(float64(len(s))) - sum/float64(len(s))
 }
 
 // generated reports whether s looks like the output of a generator of keys.
@@ -90,7 +90,13 @@ func wordy(s string) bool {
 		}
 		part := s[start:end]
 		start = end
-		bare := strings.Trim(part, "0123456789")
+		bare := part
+		for bare != "" && isDigit(bare[0]) {
+			bare = bare[1:]
+		}
+		for bare != "" && isDigit(bare[len(bare)-1]) {
+			bare = bare[:len(bare)-1]
+		}
 		switch {
 		case len(part)-len(bare) <= 4 && (bare == "" || pronounceable(bare)):
 			words += len(bare)
@@ -164,22 +170,14 @@ func placeholder(s string) bool {
 	if strings.Trim(s, s[:1]) == "" { // one character again and again
 		return true
 	}
-	for _, mask := range []string{"${", "{{", "...", "***", "…", "•••", "%s", "%v", "%d"} {
-		if strings.Contains(s, mask) {
-			return true
-		}
-	}
-	low := strings.ToLower(s)
-	if placeholderWords[low] {
+	if strings.IndexByte(s, '%') >= 0 && (strings.Contains(s, "%s") || strings.Contains(s, "%v") || strings.Contains(s, "%d")) {
 		return true
 	}
-	for _, part := range placeholderParts {
-		if strings.Contains(low, part) {
-			return true
-		}
-	}
-	return false
+	return len(s) <= maxPlaceholderWord && placeholderWords[strings.ToLower(s)] || placeholderParts().in(s)
 }
+
+// maxPlaceholderWord is the length of the longest of placeholderWords.
+const maxPlaceholderWord = 14
 
 // identifier reports whether s is a name as most languages have them, with
 // dots between names.
@@ -202,9 +200,12 @@ var placeholderWords = setOf(`true false null nil none undefined string str text
 	environment prompt stdin file plain plaintext cleartext disabled enabled deny allow reset change forgot
 	enter show hide update confirm invalid missing expired wrong incorrect`)
 
-var placeholderParts = []string{"your", "example", "placeholder", "changeme", "change_me", "change-me", "replace",
-	"insert", "dummy", "sample", "redacted", "xxxx", "process.env", "environ", "getenv", "secrets.", "vars.",
-	"_here", "-here", "my_", "my-", "todo", "fixme", "fake"}
+// placeholderParts finds what placeholders have in them.
+var placeholderParts = sync.OnceValue(func() *automaton {
+	return newAutomaton([]string{"${", "{{", "...", "***", "…", "•••", "your", "example", "placeholder", "changeme", "change_me", "change-me", "replace",
+		"insert", "dummy", "sample", "redacted", "xxxx", "process.env", "environ", "getenv", "secrets.", "vars.",
+		"_here", "-here", "my_", "my-", "todo", "fixme", "fake"})
+})
 
 func setOf(words string) map[string]bool {
 	set := map[string]bool{}

@@ -12,7 +12,9 @@
 package redact
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -29,29 +31,69 @@ type Options struct {
 // Redactor hides secrets. Its methods may be called concurrently.
 type Redactor struct {
 	rules *rules
-	mu    sync.Mutex // serialises AddSecrets
-	known atomic.Pointer[known]
+	known *knownSecrets
+	// results is set for what tools return; see Results.
+	results bool
+}
+
+// knownSecrets are shared by a Redactor and those made of it.
+type knownSecrets struct {
+	atomic.Pointer[known]
+	mu sync.Mutex // serialises AddSecrets
 }
 
 // New returns a Redactor.
 func New(opts Options) *Redactor {
-	r := &Redactor{rules: compiled()}
+	r := &Redactor{rules: compiled(), known: &knownSecrets{}}
 	r.AddSecrets(opts.Secrets...)
 	return r
+}
+
+// Results returns a Redactor for what tools return. It knows the same values,
+// and also hides lines that look like those of a private key whose header was
+// left out: a tool may show a part of a file. In what people write, such lines
+// stay.
+func (r *Redactor) Results() *Redactor {
+	return &Redactor{rules: r.rules, known: r.known, results: true}
 }
 
 // String returns s without its secrets, and how many there were. Applied to
 // what it has returned it changes nothing.
 func (r *Redactor) String(s string) (out string, hits int) {
+	out, hits, _ = r.StringContext(context.Background(), s) // only a context can end it early
+	return out, hits
+}
+
+// StringContext is String for a text that somebody may stop waiting for. When
+// ctx ends it returns its error and none of the text.
+func (r *Redactor) StringContext(ctx context.Context, s string) (out string, hits int, err error) {
+	return r.text(ctx, s, (*scan).render)
+}
+
+// Lines is StringContext for a text of which only some lines will be seen: a
+// secret of several lines leaves as many of them.
+func (r *Redactor) Lines(ctx context.Context, s string) (out string, hits int, err error) {
+	return r.text(ctx, s, (*scan).renderLines)
+}
+
+func (r *Redactor) text(ctx context.Context, s string, render renderer) (out string, hits int, err error) {
 	n := 0
 	if k := r.known.Load(); k != nil && !k.absent(s) {
-		s, n = whole(s, k.find)
+		if s, n, err = whole(ctx, s, k.find, render); err != nil {
+			return "", 0, err
+		}
 	}
-	if r.rules.silent(s) {
-		return s, n
+	if !r.rules.silent(s) {
+		if s, hits, err = whole(ctx, s, r.rules.find, render); err != nil {
+			return "", 0, err
+		}
 	}
-	s, hits = whole(s, r.rules.find)
-	return s, n + hits
+	if r.results && mayHoldKeyLines(s) {
+		var k keyLines
+		s = k.pass(s, true)
+		hits += k.hits
+	}
+	return s, n + hits, nil
 }
 
 // Bytes is String for bytes. It returns b itself if there was nothing to hide
@@ -65,10 +107,43 @@ func (r *Redactor) Bytes(b []byte) (out []byte, hits int) {
 }
 
 // whole applies one stage to a complete text.
-func whole(s string, find func(*scan)) (string, int) {
-	sc := scan{text: text{s: s, final: true}, find: find}
+func whole(ctx context.Context, s string, find func(*scan), render renderer) (string, int, error) {
+	sc := scan{text: text{s: s, final: true}, find: find, ctx: ctx}
 	sc.run()
-	return sc.render(0)
+	if err := ctx.Err(); err != nil {
+		return "", 0, err
+	}
+	out, hits := render(&sc, 0)
+	return out, hits, nil
+}
+
+type renderer func(sc *scan, emitted int) (string, int)
+
+// Secrets returns the secrets that s holds, each line of them for itself.
+func (r *Redactor) Secrets(ctx context.Context, s string) ([]string, error) {
+	sc := scan{text: text{s: s, final: true}, find: r.rules.find, ctx: ctx}
+	sc.run()
+	var all []string
+	for _, found := range sc.spans {
+		for line := range strings.SplitSeq(s[found.from:found.to], "\n") {
+			if line = strings.TrimSpace(line); len(line) >= minKnown {
+				all = append(all, line)
+			}
+		}
+	}
+	return all, ctx.Err()
+}
+
+// With returns a Redactor that hides these values too, as they are.
+func (r *Redactor) With(values []string) *Redactor {
+	all := slices.Clone(values)
+	if k := r.known.Load(); k != nil {
+		all = append(all, k.literals...)
+	}
+	with := *r
+	with.known = &knownSecrets{}
+	with.known.Store(newKnown(all))
+	return &with
 }
 
 // rules are the matchers and the automaton that finds their keywords.
@@ -79,7 +154,13 @@ type rules struct {
 
 // compiled builds the rules once; they never change.
 var compiled = sync.OnceValue(func() *rules {
-	b := ruleBuilder{index: map[string]int{}}
+	b := collect()
+	return &rules{auto: newAutomaton(b.words), matchers: b.matchers}
+})
+
+// collect lists every keyword with its matchers.
+func collect() ruleBuilder {
+	b := ruleBuilder{index: map[string]int{}, classes: map[class]*class{}}
 	for _, f := range families() {
 		f.tokens(b.add)
 	}
@@ -95,16 +176,20 @@ var compiled = sync.OnceValue(func() *rules {
 	b.add("basic", basic{})
 	b.add(" -u", curlUser{})
 	b.add(" --user", curlUser{})
-	return &rules{auto: newAutomaton(b.words), matchers: b.matchers}
-})
+	return b
+}
 
 type ruleBuilder struct {
 	words    []string
 	index    map[string]int
 	matchers [][]matcher
+	classes  map[class]*class
 }
 
 func (b *ruleBuilder) add(keyword string, m matcher) {
+	if t, ok := m.(*token); ok {
+		b.share(t)
+	}
 	keyword = lower(keyword)
 	i, ok := b.index[keyword]
 	if !ok {
@@ -114,6 +199,23 @@ func (b *ruleBuilder) add(keyword string, m matcher) {
 		b.matchers = append(b.matchers, nil)
 	}
 	b.matchers[i] = append(b.matchers[i], m)
+}
+
+// share lets tokens with equal classes use the same ones: a scan remembers
+// about a class how far its runs reach.
+func (b *ruleBuilder) share(t *token) {
+	one := func(c *class) *class {
+		if b.classes[*c] == nil {
+			b.classes[*c] = c
+		}
+		return b.classes[*c]
+	}
+	for i := range t.shape.runs {
+		t.shape.runs[i].set = one(t.shape.runs[i].set)
+	}
+	if t.shape.tail != nil {
+		t.shape.tail = one(t.shape.tail)
+	}
 }
 
 func lower(s string) string {
@@ -134,14 +236,16 @@ func (r *rules) silent(s string) bool { return !r.auto.in(s) }
 func (r *rules) find(sc *scan) {
 	a, s := r.auto, sc.s
 	state := uint16(0)
-	for i := sc.done; i < len(s); i++ {
-		state = a.next[int(state)*a.width+int(a.class[s[i]])]
-		if state < a.accept {
-			continue
-		}
-		for _, id := range a.ends[state-a.accept] {
-			for _, m := range r.matchers[id] {
-				sc.try(m, i+1-a.lens[id], i+1)
+	for i := sc.done; i < len(s) && !sc.abandoned(); {
+		for stop := min(len(s), i+checkEvery); i < stop; i++ {
+			state = a.next[int(state)*a.width+int(a.class[s[i]])]
+			if state < a.accept {
+				continue
+			}
+			for _, id := range a.ends[state-a.accept] {
+				for _, m := range r.matchers[id] {
+					sc.try(m, i+1-a.lens[id], i+1)
+				}
 			}
 		}
 	}

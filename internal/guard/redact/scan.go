@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +18,55 @@ type text struct {
 	final bool // nothing comes after s
 	short bool // somebody wanted to look past the end of s, and s is not final
 	floor int  // matchers may not look before it
+	runs  []classRun
+}
+
+// classRun is a part of the text whose bytes are all of one class.
+type classRun struct {
+	set      *class
+	from, to int
+}
+
+// reach returns where the run of set ends that begins at p, at most limit
+// bytes on. What was read once is not read again: the tokens of a text that
+// repeats a prefix overlap, and each would otherwise read what the one before
+// it has read.
+func (t *text) reach(set *class, p, limit int) int {
+	i := 0
+	for i < len(t.runs) && t.runs[i].set != set {
+		i++
+	}
+	if i == len(t.runs) {
+		t.runs = append(t.runs, classRun{set, p, p})
+	}
+	known := &t.runs[i]
+	if p > known.to {
+		known.from, known.to = p, p
+	}
+	most := len(t.s)
+	if limit < most-p {
+		most = p + limit
+	}
+	end := p
+	for end < most && set[t.s[end]] {
+		if end++; end >= known.from && end < known.to {
+			end = known.to
+		}
+	}
+	if end >= known.from {
+		known.from, known.to = min(known.from, p), max(known.to, end)
+	}
+	return min(end, most)
+}
+
+// stretch is reach for matchers: it marks the text as too short if the run may
+// go on past its end.
+func (t *text) stretch(set *class, p, limit int) int {
+	end := t.reach(set, p, limit)
+	if end-p < limit {
+		t.at(end)
+	}
+	return end
 }
 
 // at returns the byte at i, or 0 past the end. Which bytes a matcher asked
@@ -65,15 +115,31 @@ type span struct {
 // further than lookBehind or forward without bound.
 type scan struct {
 	text
+	ctx   context.Context // nil for a stream, whose pieces are short
 	find  func(*scan)
 	done  int
 	spans []span
 	cut   int // while running: undecided from here
 	block block
+
+	// What matchers have looked at, so that they do not look at it again and
+	// again where keywords stand close together.
+	judged    []judgedValue
+	name      [2]int // the name that was asked about last
+	cookiesTo int
+	lastName  string
+	lastKind  kind
 }
+
+// checkEvery is how many bytes are scanned between two looks at the context.
+const checkEvery = 32 << 10
+
+// abandoned reports that nobody waits for the result any more.
+func (sc *scan) abandoned() bool { return sc.ctx != nil && sc.ctx.Err() != nil }
 
 // run decides as much as can be decided.
 func (sc *scan) run() {
+	sc.forget()
 	sc.cut = len(sc.s)
 	sc.grow(sc.spans)
 	sc.short = false
@@ -104,12 +170,18 @@ func (sc *scan) try(m matcher, start, end int) {
 	}
 	sc.short = false
 	sc.floor = max(0, start-lookBehind)
-	before := len(sc.spans)
+	if len(sc.judged) > 2*keptValues {
+		sc.judged = append(sc.judged[:0], sc.judged[len(sc.judged)-keptValues:]...)
+	}
+	before, values := len(sc.spans), len(sc.judged)
 	m.match(sc, start, end)
 	if sc.short {
-		sc.spans = sc.spans[:before]
+		sc.spans, sc.judged = sc.spans[:before], sc.judged[:values]
 		sc.cut = min(sc.cut, start)
 		return
+	}
+	for i := range sc.judged[values:] {
+		sc.judged[values+i].origin = start
 	}
 	for i := range sc.spans[before:] {
 		sc.spans[before+i].origin = start
@@ -142,9 +214,7 @@ func (sc *scan) grow(spans []span) {
 		if s.tail == nil {
 			continue
 		}
-		for s.to < len(sc.s) && s.tail[sc.s[s.to]] {
-			s.to++
-		}
+		s.to = sc.reach(s.tail, s.to, len(sc.s))
 		if s.to < len(sc.s) || sc.final {
 			s.tail = nil
 		}
@@ -153,7 +223,12 @@ func (sc *scan) grow(spans []span) {
 
 // render returns the text from emitted to done with the spans replaced, and
 // how many markers it wrote. Spans that reach beyond done stay, marked.
-func (sc *scan) render(emitted int) (string, int) {
+func (sc *scan) render(emitted int) (string, int) { return sc.rendered(emitted, false) }
+
+// renderLines is render with a marker on every line of a secret.
+func (sc *scan) renderLines(emitted int) (string, int) { return sc.rendered(emitted, true) }
+
+func (sc *scan) rendered(emitted int, lines bool) (string, int) {
 	if len(sc.spans) == 0 {
 		return sc.s[emitted:sc.done], 0
 	}
@@ -183,16 +258,34 @@ func (sc *scan) render(emitted int) (string, int) {
 			}
 		}
 		groupEnd = max(groupEnd, s.to)
-		at = min(groupEnd, sc.done)
+		end := min(groupEnd, sc.done)
+		if hidden := max(at, s.from); lines && hidden < end {
+			b.WriteString(strings.Repeat("\n"+Marker, strings.Count(sc.s[hidden:end], "\n")))
+		}
+		at = end
 	}
 	b.WriteString(sc.s[at:sc.done])
 	sc.spans = slices.DeleteFunc(sc.spans, func(s span) bool { return s.to <= sc.done && s.tail == nil })
-	for i := range sc.spans {
-		if s := &sc.spans[i]; s.from < sc.done {
-			s.from, s.marked = sc.done, true
-		}
-	}
+	sc.join()
 	return b.String(), hits
+}
+
+// join makes one span of those that reach beyond done with the same tail, so
+// that a stream has few to carry along.
+func (sc *scan) join() {
+	kept := sc.spans[:0]
+	for _, s := range sc.spans {
+		if s.from < sc.done {
+			s.from, s.marked = sc.done, true
+			same := slices.IndexFunc(kept, func(k span) bool { return k.marked && k.from == s.from && k.tail == s.tail })
+			if same >= 0 {
+				kept[same].to = max(kept[same].to, s.to)
+				continue
+			}
+		}
+		kept = append(kept, s)
+	}
+	sc.spans = kept
 }
 
 // wholeRunes moves end back if it would split a character.

@@ -134,14 +134,18 @@ func (sh *shape) match(t *text, start int) (from, to int, ok bool) {
 		if i == sh.from {
 			from = p
 		}
-		n := 0
-		for n < r.max && r.set[t.at(p)] {
-			p++
-			n++
+		end := p
+		if r.max > 8 {
+			end = t.stretch(r.set, p, r.max)
+		} else {
+			for end-p < r.max && r.set[t.at(end)] {
+				end++
+			}
 		}
-		if n < r.min {
+		if end-p < r.min {
 			return 0, 0, false
 		}
+		p = end
 	}
 	if sh.tail == nil && word[t.at(p)] {
 		return 0, 0, false

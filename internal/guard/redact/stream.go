@@ -9,14 +9,19 @@ type Stream struct {
 	r     *Redactor
 	known stage
 	forms stage
+	lines keyLines // for a Redactor made by Results
 	hits  int
 }
 
 // NewStream returns a Stream for one text.
 func (r *Redactor) NewStream() *Stream {
 	s := &Stream{r: r}
-	s.forms.sc.find = r.rules.find
+	s.begin()
 	return s
+}
+
+func (s *Stream) begin() {
+	s.known, s.forms, s.lines = stage{}, stage{sc: scan{find: s.r.rules.find}}, keyLines{}
 }
 
 // Write takes the next piece and returns what can be let out.
@@ -26,12 +31,13 @@ func (s *Stream) Write(chunk string) (safe string) { return s.pass(chunk, false)
 // for another text.
 func (s *Stream) Flush() string {
 	out := s.pass("", true)
-	s.known.sc, s.forms.sc = scan{}, scan{find: s.r.rules.find}
+	s.hits += s.lines.hits
+	s.begin()
 	return out
 }
 
 // Hits returns how many secrets have been hidden so far.
-func (s *Stream) Hits() int { return s.hits }
+func (s *Stream) Hits() int { return s.hits + s.lines.hits }
 
 func (s *Stream) pass(chunk string, final bool) string {
 	s.known.sc.find = nothing
@@ -42,6 +48,9 @@ func (s *Stream) pass(chunk string, final bool) string {
 	s.hits += n
 	out, n = s.forms.pass(out, final)
 	s.hits += n
+	if s.r.results {
+		out = s.lines.pass(out, final)
+	}
 	return out
 }
 
@@ -49,19 +58,31 @@ func nothing(*scan) {}
 
 // stage is a scan over a window of the text: what is not decided yet, and
 // before it as much as matchers may look back at.
-type stage struct{ sc scan }
+type stage struct {
+	sc   scan
+	seen int // how much of the text the last run saw
+}
 
 func (st *stage) pass(chunk string, final bool) (string, int) {
 	sc := &st.sc
 	if drop := sc.done - lookBehind; drop > 0 {
 		sc.shift(drop)
+		st.seen -= drop
 	}
 	sc.s += chunk
-	sc.final = final
+	// A run reads again what is held back. Where that is much, it waits for a
+	// little more, or small pieces would cost many times what large ones do.
+	if held := st.seen - sc.done; !final && held > patient && len(sc.s)-st.seen < held/8 {
+		return "", 0
+	}
+	sc.final, st.seen = final, len(sc.s)
 	from := sc.done
 	sc.run()
 	return sc.render(from)
 }
+
+// patient is how much may be held back without waiting for more.
+const patient = 64
 
 // shift forgets the first n bytes of the text.
 func (sc *scan) shift(n int) {
@@ -70,6 +91,10 @@ func (sc *scan) shift(n int) {
 	for i := range sc.spans {
 		s := &sc.spans[i]
 		s.from, s.to, s.origin = s.from-n, s.to-n, s.origin-n
+	}
+	for i := range sc.judged {
+		v := &sc.judged[i]
+		v.origin, v.from, v.to = v.origin-n, v.from-n, v.to-n
 	}
 	sc.block.at -= n
 	sc.block.origin -= n

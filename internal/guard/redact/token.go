@@ -55,8 +55,8 @@ func (m *token) match(sc *scan, start, _ int) {
 	}
 	if tail := m.shape.tail; tail != nil {
 		// The more there is to judge, the surer the judgement.
-		for to-start < m.skip+maxJudged && tail[sc.at(to)] {
-			to++
+		if most := start + m.skip + maxJudged; to < most {
+			to = sc.stretch(tail, to, most-to)
 		}
 	}
 	if m.check(sc.s[start+m.skip : to]) {

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,18 +21,29 @@ const maxDepth = 64
 // other types are taken for what they are encoded as in JSON; what cannot be
 // encoded is replaced.
 func (r *Redactor) Value(v any) (any, int) {
-	w := walker{r: r}
+	out, hits, _ := r.ValueContext(context.Background(), v) // only a context can end it early
+	return out, hits
+}
+
+// ValueContext is Value for a value that somebody may stop waiting for. When
+// ctx ends it returns its error and nothing of the value.
+func (r *Redactor) ValueContext(ctx context.Context, v any) (any, int, error) {
+	w := walker{ctx: ctx, r: r}
 	out := w.value("", v, 0)
-	return out, w.hits
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	return out, w.hits, nil
 }
 
 type walker struct {
+	ctx  context.Context
 	r    *Redactor
 	hits int
 }
 
 func (w *walker) value(key string, v any, depth int) any {
-	if depth > maxDepth {
+	if depth > maxDepth || w.ctx.Err() != nil {
 		w.hits++
 		return Marker
 	}
@@ -82,22 +94,23 @@ func decode(data []byte) (any, error) {
 func (w *walker) object(m map[string]any, depth int) any {
 	out := make(map[string]any, len(m))
 	named := pairName(m)
+	copies := map[string]int{}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		v, context := m[k], k
+		v, name := m[k], k
 		if named != "" && strings.EqualFold(k, "value") {
-			context = named
+			name = named
 		}
-		safe, n := w.r.String(k)
-		w.hits += n
+		safe := w.string(k)
 		// Two keys may look the same now; neither may be lost.
 		unique := safe
-		for i := 2; ; i++ {
+		for {
 			if _, taken := out[unique]; !taken && (unique == k || !holds(m, unique)) {
 				break
 			}
-			unique = fmt.Sprintf("%s (%d)", safe, i)
+			copies[safe]++
+			unique = fmt.Sprintf("%s (%d)", safe, copies[safe]+1)
 		}
-		out[unique] = w.value(context, v, depth+1)
+		out[unique] = w.value(name, v, depth+1)
 	}
 	return out
 }
@@ -138,9 +151,14 @@ func (w *walker) text(key, s string, depth int) string {
 			}
 		}
 	}
-	out, n := w.r.String(s)
+	return w.inner(w.string(s), depth)
+}
+
+// string hides the secrets of s. When the context has ended, nothing is left.
+func (w *walker) string(s string) string {
+	out, n, _ := w.r.StringContext(w.ctx, s) // ValueContext returns the error
 	w.hits += n
-	return w.inner(out, depth)
+	return out
 }
 
 // inner looks into a string that is JSON itself. It is rewritten only if
@@ -154,7 +172,7 @@ func (w *walker) inner(s string, depth int) string {
 	if err != nil {
 		return s
 	}
-	in := walker{r: w.r}
+	in := walker{ctx: w.ctx, r: w.r}
 	safe := in.value("", v, depth+1)
 	if in.hits == 0 {
 		return s

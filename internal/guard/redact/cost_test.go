@@ -1,0 +1,184 @@
+package redact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile are texts to repeat: the keyword of every rule, alone and in what may
+// stand around it, and what is costly for other reasons. Of the rules every
+// step-th is taken.
+func hostile(step int) map[string]string {
+	units := map[string]string{}
+	words := collect().words
+	for i, w := range words {
+		if i%step != 0 {
+			continue
+		}
+		other := words[(i*7+3)%len(words)]
+		for name, unit := range map[string]string{
+			"alone": w, "=": w + "=", ": ": w + ": ", "space": w + " ", "in quotes": `"` + w + `": "`, "with another": w + "=" + other, "after -": "-" + w, "before +": w + "+",
+			"spaces": w + strings.Repeat(" ", 40), "backslashes": w + `\\\\\\\`, "escapes": w + `=\n`, "percent": w + "%3D", "nested": `\\\\\\\"` + w + `\\\\\\\":`,
+			"value": w + "=aB3dE6gH9jK2mN5pQ8sT1vW4yZ7", "values": w + "=a1;",
+		} {
+			units[fmt.Sprintf("%q %s", w, name)] = unit
+		}
+	}
+	for _, unit := range []string{"-----BEGIN ", "-----BEGIN RSA PRIVATE KEY-----\n", "-----END RSA PRIVATE KEY-----\n", "-----BEGIN CERTIFICATE-----\n", "eyJ", "-eyJ", "://", "a@", "=", "@", "%",
+		`"password": `, `\`, " ", "a", "A", "1", "-", "_", ".", "\n", `"`, "'", `\"`, `\\\"`, `{"password":`, "[", "Aa1", "/", "+", "cookie=a=b;", "PASSWORD=,", "PASSWORD=;!", `pwd=\"`, "pwd='",
+		"aB3dE6gH9jK2mN5pQ8sT1vW4yZ7/aB3dE6gH9jK2mN5pQ8sT1vW4yZ7/aB3dE6gH\n", "x.key:5:aB3dE6gH\n"} {
+		units[fmt.Sprintf("%q", unit)] = unit
+	}
+	return units
+}
+
+// ways are how a text may be redacted.
+func ways(r *Redactor) map[string]func(string) {
+	streamed := func(size int) func(string) {
+		return func(s string) {
+			st := r.NewStream()
+			for at := 0; at < len(s); at += size {
+				st.Write(s[at:min(len(s), at+size)])
+			}
+			st.Flush()
+		}
+	}
+	return map[string]func(string){
+		"String": func(s string) { r.String(s) },
+		"Lines":  func(s string) { _, _, _ = r.Lines(context.Background(), s) },
+		"Stream": streamed(1000),
+		"bytes":  streamed(1),
+		"Value":  func(s string) { r.Value(map[string]any{"output": s, "json": `{"x": "` + s + `"}`}) },
+	}
+}
+
+// quickest is the least of some times that f took.
+func quickest(times int, f func()) time.Duration {
+	best := time.Hour
+	for range times {
+		began := time.Now()
+		f()
+		best = min(best, time.Since(began))
+	}
+	return best
+}
+
+// TestLinearTime holds that eight times the text takes about eight times as
+// long: a rule that reads what it has read takes 64 times as long. What is
+// quick is not looked at closely, and what seems slow is measured again, as
+// others may be using the machine.
+func TestLinearTime(t *testing.T) {
+	const size = 16 << 10
+	r := New(Options{Secrets: []string{"the-token-of-this-bridge-0123456789"}}).Results()
+	for way, redact := range ways(r) {
+		t.Run(way, func(t *testing.T) {
+			step := 1
+			if way != "String" {
+				step = 11 // they share the rules, so a part of these will do
+			}
+			for name, unit := range hostile(step) {
+				whole := strings.Repeat(unit, size/len(unit)+1)[:size]
+				took := quickest(1, func() { redact(whole) })
+				for tries := 0; took > 15*time.Millisecond; tries++ {
+					part := quickest(3, func() { redact(whole[:size/8]) })
+					if took = min(took, quickest(2, func() { redact(whole) })); took < 24*part {
+						break
+					}
+					if tries == 4 {
+						t.Errorf("%s: %d bytes take %s, an eighth of them %s", name, size, took, part)
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestManyKeysAlike holds that keys which look the same once they are redacted
+// are told apart in linear time.
+func TestManyKeysAlike(t *testing.T) {
+	keys := func(n int) map[string]any {
+		m := map[string]any{}
+		for i := range n {
+			m[fmt.Sprintf("password=hunter2x%d", i)] = i
+		}
+		return m
+	}
+	r := New(Options{})
+	few, many := keys(1000), keys(8000)
+	var out any
+	for tries := 0; ; tries++ {
+		a, b := quickest(3, func() { r.Value(few) }), quickest(2, func() { out, _ = r.Value(many) })
+		if b < 24*a {
+			break
+		}
+		if tries == 4 {
+			t.Fatalf("1000 keys take %s, 8000 %s", a, b)
+		}
+	}
+	if got := len(out.(map[string]any)); got != 8000 {
+		t.Errorf("%d keys are left", got)
+	}
+}
+
+// impatient is a context that ends when it has been asked so often.
+type impatient struct {
+	context.Context
+	left int
+}
+
+func (c *impatient) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCancelled holds that nothing comes of a text that nobody waits for, and
+// that the work ends soon after: a look at the context every 32 KB, and few
+// when it has ended.
+func TestCancelled(t *testing.T) {
+	r := New(Options{Secrets: []string{"the-token-of-this-bridge-0123456789"}}).Results()
+	text := strings.Repeat("AccountKey=password=hunter2 the-token-of-this-bridge-0123456789 ", 16<<10)
+	for _, after := range []int{0, 1, 5, 20} {
+		for way, redact := range map[string]func(context.Context) (any, int, error){
+			"StringContext": func(ctx context.Context) (any, int, error) { return r.StringContext(ctx, text) },
+			"Lines":         func(ctx context.Context) (any, int, error) { return r.Lines(ctx, text) },
+			"ValueContext": func(ctx context.Context) (any, int, error) {
+				return r.ValueContext(ctx, map[string]any{"a": text, "b": []any{text, text}})
+			},
+		} {
+			ctx := &impatient{Context: t.Context(), left: after}
+			out, hits, err := redact(ctx)
+			if !errors.Is(err, context.Canceled) || hits != 0 || out != nil && out != "" {
+				t.Errorf("%s: %d hits, %v", way, hits, err)
+			}
+			if ctx.left < -20 {
+				t.Errorf("%s looked at the context %d times more", way, -ctx.left)
+			}
+		}
+	}
+	counted := &impatient{Context: t.Context(), left: 1 << 30}
+	if _, _, err := r.StringContext(counted, text); err != nil || 1<<30-counted.left < len(text)/checkEvery {
+		t.Errorf("looked at the context %d times in %d bytes: %v", 1<<30-counted.left, len(text), err)
+	}
+}
+
+// TestNestedValues holds that what is too deep to be judged is hidden.
+func TestNestedValues(t *testing.T) {
+	r := New(Options{})
+	for _, name := range []string{"pwd=", "PASSWORD=", "token:", "api_key=", "secret%3D"} {
+		text := "a " + strings.Repeat(name, 100) + `correct-horse\dbattery z` + "\n"
+		out, _ := r.String(text)
+		if strings.Contains(out, "horse") || strings.Contains(out, "battery") || !strings.HasPrefix(out, "a ") || !strings.HasSuffix(out, " z\n") {
+			t.Errorf("%q became %q", text, out)
+		}
+		if got, _ := cutUp(t, r, text, []int{3, 50, 51, 200, 400}); got != out {
+			t.Errorf("in pieces %q, not %q", got, out)
+		}
+	}
+}
