@@ -87,8 +87,13 @@ func (p *guardParts) shared(c *config.Config) (*redact.Redactor, *audit.Log, err
 	return r, log, nil
 }
 
-// Trust is the record of trusted policy files of a configuration.
-func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("trust.json")} }
+// Trust is the record of the files that the user trusts, of a configuration.
+func Trust(c *config.Config) policy.Trust { return TrustIn(c.Home) }
+
+// TrustIn is that record in a bridge's home.
+func TrustIn(home string) policy.Trust {
+	return policy.Trust{Path: filepath.Join(home, policy.TrustFile)}
+}
 
 // Guarding says for whom a guard stands.
 type Guarding struct {

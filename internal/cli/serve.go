@@ -152,6 +152,9 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 	}
 	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
 	c.line(c.style.dim("  answers    " + approval.Visible(b.Answers.Detail)))
+	if b.Answers.SetBy != "" {
+		c.line(c.style.dim("  set by     " + approval.Visible(b.Answers.SetBy)))
+	}
 	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode))
 	c.line(c.style.dim("  tool bus   " + s.RPC()))
 	c.line(c.style.dim("  examples   " + s.URL() + "/   (Ctrl-C to stop)"))
