@@ -324,7 +324,7 @@ func (w *Window) portName() string {
 
 // person is whoever sits at the window.
 func (b *Bridge) person(w *Window) (approval.Asker, error) {
-	redactor, _, err := b.guard.shared(b.opts.Config)
+	redactor, _, err := b.guard.shared(b.opts.Config, b.opts.UserDir)
 	if err != nil {
 		return nil, err
 	}
