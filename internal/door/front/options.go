@@ -67,7 +67,7 @@ func (o Options) defaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.peer == nil {
-		o.peer = userOf
+		o.peer = new(peers).of
 	}
 	o.MaxConnections = or(o.MaxConnections, 1024)
 	o.MaxHeaderBytes = or(o.MaxHeaderBytes, 64<<10)

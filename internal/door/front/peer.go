@@ -10,14 +10,14 @@ import (
 // peerFunc finds the user at the other end of a connection.
 type peerFunc func(net.Conn) (uid int, err error)
 
-// userOf is the peerFunc of TCP connections within this machine.
-func userOf(c net.Conn) (int, error) {
+// of is the peerFunc of TCP connections within this machine.
+func (p *peers) of(c net.Conn) (int, error) {
 	local, ok := c.LocalAddr().(*net.TCPAddr)
 	remote, ok2 := c.RemoteAddr().(*net.TCPAddr)
 	if !ok || !ok2 {
 		return 0, errors.ErrUnsupported
 	}
-	return peerUser(unmapped(local), unmapped(remote))
+	return p.user(unmapped(local), unmapped(remote))
 }
 
 func unmapped(a *net.TCPAddr) netip.AddrPort {

@@ -13,17 +13,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
 // KnowsPeers: the system tells which user is at the other end of a connection.
 const KnowsPeers = true
 
-// peerUser asks the kernel for the one socket in question. Where that is not
-// possible, as in some sandboxes, it looks through the list of all sockets.
-func peerUser(local, remote netip.AddrPort) (int, error) {
+// peers finds the users of connections.
+type peers struct {
+	direct atomic.Bool // the kernel has answered about one socket before
+}
+
+// user asks the kernel for the one socket in question. Where that is not
+// possible, as in some sandboxes, it looks through the list of all sockets,
+// which takes long if there are many.
+//
+// Only a socket that a process holds counts. One that was closed goes on to
+// exist for a while, and is then said to be root's.
+func (p *peers) user(local, remote netip.AddrPort) (int, error) {
 	uid, err := diagUser(local, remote)
-	if err != nil {
+	if err == nil {
+		p.direct.Store(true)
+	} else if !p.direct.Load() {
 		uid, err = listedUser("/proc/net", local, remote)
 	}
 	return uid, err
@@ -34,7 +46,7 @@ var errNoPeer = errors.New("no such connection on this machine")
 const (
 	netlinkDiag     = 4  // NETLINK_SOCK_DIAG
 	diagByFamily    = 20 // SOCK_DIAG_BY_FAMILY
-	stateEstablish  = 1  // TCP_ESTABLISHED
+	stateListen     = 10 // TCP_LISTEN
 	diagRequestSize = 56 // struct inet_diag_req_v2
 	diagAnswerSize  = 72 // struct inet_diag_msg
 )
@@ -76,7 +88,7 @@ func diagRequest(local, remote netip.AddrPort) []byte {
 	if remote.Addr().Is4() {
 		r[0] = syscall.AF_INET
 	}
-	native.PutUint32(r[4:], 1<<stateEstablish)
+	native.PutUint32(r[4:], ^uint32(0)) // in any state
 	binary.BigEndian.PutUint16(r[8:], remote.Port())
 	binary.BigEndian.PutUint16(r[10:], local.Port())
 	copy(r[12:28], remote.Addr().AsSlice())
@@ -92,8 +104,11 @@ func diagAnswer(b []byte, local, remote netip.AddrPort) (int, error) {
 	}
 	r := b[syscall.NLMSG_HDRLEN:]
 	// Without such a connection the kernel may answer with a listener instead.
-	if r[1] != stateEstablish || binary.BigEndian.Uint16(r[4:]) != remote.Port() || binary.BigEndian.Uint16(r[6:]) != local.Port() {
+	if r[1] == stateListen || binary.BigEndian.Uint16(r[4:]) != remote.Port() || binary.BigEndian.Uint16(r[6:]) != local.Port() {
 		return 0, errNoPeer
+	}
+	if inode := native.Uint32(r[68:]); inode == 0 {
+		return 0, errNoPeer // nobody holds it
 	}
 	return int(native.Uint32(r[64:])), nil
 }
@@ -122,7 +137,7 @@ func scanUser(r io.Reader, local, remote netip.AddrPort) (int, error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 8 || fields[3] != "01" { // established
+		if len(fields) < 10 || fields[3] == "0A" || fields[9] == "0" { // a listener, or nobody holds it
 			continue
 		}
 		own, err := listedAddress(fields[1])

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -47,11 +48,11 @@ func TestPeerUser(t *testing.T) {
 			}
 			// The other way round it is our own socket, and one port on nobody's.
 			nobody := netip.AddrPortFrom(remote.Addr(), remote.Port()^1)
-			if uid, err := peerUser(local, nobody); err == nil {
+			if uid, err := new(peers).user(local, nobody); err == nil {
 				t.Errorf("nobody is %d", uid)
 			}
 			// A listener of that address is not the client.
-			if uid, err := peerUser(netip.AddrPortFrom(local.Addr(), 1), local); err == nil {
+			if uid, err := new(peers).user(netip.AddrPortFrom(local.Addr(), 1), local); err == nil {
 				t.Errorf("a listener is taken for the client %d", uid)
 			}
 		})
@@ -83,12 +84,13 @@ func TestScanUser(t *testing.T) {
    1: 0100007F:9C40 0100007F:2254 01 00000000:00000000 00:00000000 00000000  1001        0 2 1 0000000000000000 20 4 30 10 -1
    2: 0100007F:2254 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0000000000000000 20 4 30 10 -1
    3: 0100007F:9C41 0100007F:2254 06 00000000:00000000 03:00000000 00000000     0        0 0 3 0000000000000000
+   3: 0100007F:9C44 0100007F:2254 05 00000000:00000000 03:00000000 00000000     0        0 0 3 0000000000000000
    4: 0000000000000000FFFF00000100007F:9C42 0000000000000000FFFF00000100007F:2254 01 00000000:00000000 00:00000000 00000000  1002        0 4 1
    5: 00000000000000000000000001000000:9C43 00000000000000000000000001000000:2254 01 00000000:00000000 00:00000000 00000000  1003        0 5 1
    6: broken line
 `
 	for remote, want := range map[string]int{
-		"127.0.0.1:40000": 1001, "127.0.0.1:40001": -1, "127.0.0.1:40002": 1002, "[::1]:40003": 1003, "127.0.0.1:8788": -1, "127.0.0.1:1": -1,
+		"127.0.0.1:40000": 1001, "127.0.0.1:40001": -1, "127.0.0.1:40004": -1, "127.0.0.1:40002": 1002, "[::1]:40003": 1003, "127.0.0.1:8788": -1, "127.0.0.1:1": -1,
 	} {
 		r := netip.MustParseAddrPort(remote)
 		local := netip.AddrPortFrom(r.Addr(), 8788)
@@ -122,9 +124,9 @@ func TestAnotherUser(t *testing.T) {
 	if err := errors.Join(os.WriteFile(program, data, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	as := func(uid uint32, url string) string {
+	as := func(uid uint32, url string, env ...string) string {
 		cmd := exec.CommandContext(t.Context(), program)
-		cmd.Dir, cmd.Env = "/", []string{"FRONT_TEST_GET=" + url}
+		cmd.Dir, cmd.Env = "/", append(env, "FRONT_TEST_GET="+url)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -146,6 +148,33 @@ func TestAnotherUser(t *testing.T) {
 		if got := as(0, r.URL()+"/v1/models"); !strings.HasPrefix(got, "200 inside") {
 			t.Errorf("the same user: %s", got)
 		}
+	}
+
+	// What is left of a connection whose client has gone is nobody's.
+	var entered atomic.Int32
+	r := start(t, Options{Doors: map[string]http.Handler{"GET /v1/models": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered.Add(1) })}})
+	as(65534, r.URL()+"/v1/models", "FRONT_TEST_LEAVE=300")
+	if n := entered.Load(); n > 0 {
+		t.Errorf("%d of 300 requests of another user got in, who closed the connection at once", n)
+	}
+	as(0, r.URL()+"/v1/models")
+	if entered.Load() != 1 {
+		t.Error("the same user did not get in")
+	}
+}
+
+// A client of ours that has sent all it has to say may close its side.
+func TestHalfClosedClient(t *testing.T) {
+	r := start(t, Options{})
+	conn := r.dial(t)
+	if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := readAnswer(t, conn); status != 200 {
+		t.Errorf("%d %s", status, body)
 	}
 }
 
