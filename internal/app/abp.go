@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
@@ -91,6 +92,9 @@ func (s *Sidecar) Clean(text string) string {
 func (s *Sidecar) Open(ctx context.Context, o abp.Order) (abp.Session, error) {
 	b, own := s.bridge, false
 	if len(o.Env) > 0 {
+		if err := guard.CheckEnviron(o.Env, s.base.Environ); err != nil {
+			return nil, err
+		}
 		// The environment belongs to the runtime's process.
 		opts := s.base
 		opts.Environ = slices.Clone(opts.Environ)
@@ -131,10 +135,13 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 	if err != nil {
 		return err
 	}
-	s.gate, err = b.Gate(Guarding{Workspace: o.Root, Door: "abp", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP(), Layers: layers,
+	g := Guarding{Workspace: o.Root, Door: "abp", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP(), Layers: layers,
 		Source: "ABP work order", Protected: []string{".agent-backplane"}, Servers: slices.Sorted(maps.Keys(o.MCPServers)), Reason: abpReason,
-		Whole: func(call bridge.ToolCall, result any) { o.Whole(call.Name, result) }})
-	if err != nil {
+		Whole: func(call bridge.ToolCall, result any) { o.Whole(call.Name, result) }}
+	if err := b.permitServers(ctx, g, o.MCPServers); err != nil {
+		return err
+	}
+	if s.gate, err = b.Gate(g); err != nil {
 		return err
 	}
 	spec := b.Spec(bridge.ProfileAgent, o.Root)

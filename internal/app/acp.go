@@ -10,6 +10,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/acp"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
@@ -36,7 +37,7 @@ type acpService struct {
 }
 
 func (s acpService) Open(ctx context.Context, o acp.Opening) (acp.Session, error) {
-	req, err := s.request(o)
+	req, err := s.request(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.S
 	if entry.ID != id || entry.Profile != sessionstore.ProfileAgent {
 		return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no session " + id}
 	}
-	req, err := s.request(o)
+	req, err := s.request(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,18 @@ func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.S
 	return guarded(req, opened, err)
 }
 
-func (s acpService) request(o acp.Opening) (engine.Request, error) {
+func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request, error) {
 	spec := s.Spec(bridge.ProfileAgent, o.WorkingDir)
 	spec.MCPServers, spec.Person = withServers(spec.MCPServers, o.MCPServers), o.Person
-	gate, err := s.Gate(Guarding{Workspace: o.WorkingDir, Door: "acp", Asker: o.Asker, Defaults: s.defaults, Servers: slices.Sorted(maps.Keys(o.MCPServers))})
+	g := Guarding{Workspace: o.WorkingDir, Door: "acp", Asker: o.Asker, Defaults: s.defaults, Servers: slices.Sorted(maps.Keys(o.MCPServers))}
+	// The client has started this agent and acts for the person: naming a
+	// server is their consent, where the policy does not say no.
+	consented := g
+	consented.Asker = approval.Yes{}
+	if err := s.permitServers(ctx, consented, o.MCPServers); err != nil {
+		return engine.Request{}, err
+	}
+	gate, err := s.Gate(g)
 	if err != nil {
 		return engine.Request{}, err
 	}

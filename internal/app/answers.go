@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
@@ -34,6 +35,32 @@ type Answers struct {
 	Kind   AnswersKind `json:"kind"`
 	Detail string      `json:"detail"` // for people
 	Notice string      `json:"notice,omitempty"`
+	// SetBy names the settings that decided it and where they come from;
+	// "" if all are defaults.
+	SetBy string `json:"set_by,omitempty"`
+}
+
+// setBy says which settings made it that this kind answers.
+func setBy(c *config.Config, kind AnswersKind) string {
+	keys := []string{"abp.transport", "cli_path"}
+	switch kind {
+	case AnswersProvider:
+		keys = append(keys, "byok.provider", "byok.base_url")
+	case AnswersGitHub:
+		keys = append(keys, "github_token")
+	case AnswersAgent, AnswersRunner:
+		keys = append(keys, "abp.runner", "abp.cmd", "abp.acp_url", "abp.acp_port")
+	case AnswersEditor:
+		return ""
+	case AnswersRehearsal:
+	}
+	var parts []string
+	for _, s := range c.Show() {
+		if slices.Contains(keys, s.Key) && s.Origin.Source != config.SourceDefault {
+			parts = append(parts, s.Env+" ("+s.Origin.String()+")")
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sdkAgent finds or installs the runtime and decides who answers: a configured

@@ -89,6 +89,7 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	if err != nil {
 		return nil, errors.Join(err, b.closeModel())
 	}
+	b.Answers.SetBy = setBy(o.Config, b.Answers.Kind)
 	b.Engine = engine.New(engine.Options{
 		Agent: agent, Store: Store(o.Config), Logger: o.Logger, Notice: b.Answers.Notice,
 		ProjectContext: projectContext(o.Config),

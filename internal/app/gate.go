@@ -71,14 +71,29 @@ func (p *guardParts) close() error {
 	return errors.Join(errs...)
 }
 
-func (p *guardParts) shared(c *config.Config) (*redact.Redactor, *audit.Log, error) {
+// AuditWitness is the file that knows how far the audit log has come. It lies
+// in the bridge's home or, where that is inside the log's own directory, with
+// the user's other state.
+func AuditWitness(c *config.Config, userDir string) (string, error) {
+	state := c.Home
+	if rel, err := filepath.Rel(c.AuditLogDir, c.Home); err == nil && filepath.IsLocal(rel) {
+		state = filepath.Join(userDir, ".local", "state", "copilot-bridge")
+	}
+	return audit.WitnessFile(state, c.AuditLogDir)
+}
+
+func (p *guardParts) shared(c *config.Config, userDir string) (*redact.Redactor, *audit.Log, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.log != nil {
 		return p.redactor, p.log, nil
 	}
 	r := redact.New(redact.Options{Secrets: c.Secrets()})
-	log, err := audit.Open(c.AuditLogDir, audit.Options{Redact: func(v any) any {
+	witness, err := AuditWitness(c, userDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := audit.Open(c.AuditLogDir, audit.Options{Witness: witness, Redact: func(v any) any {
 		clean, _ := r.Value(v)
 		return clean
 	}})
@@ -89,8 +104,13 @@ func (p *guardParts) shared(c *config.Config) (*redact.Redactor, *audit.Log, err
 	return r, log, nil
 }
 
-// Trust is the record of trusted policy files of a configuration.
-func Trust(c *config.Config) policy.Trust { return policy.Trust{Path: c.Path("trust.json")} }
+// Trust is the record of the files that the user trusts, of a configuration.
+func Trust(c *config.Config) policy.Trust { return TrustIn(c.Home) }
+
+// TrustIn is that record in a bridge's home.
+func TrustIn(home string) policy.Trust {
+	return policy.Trust{Path: filepath.Join(home, policy.TrustFile)}
+}
 
 // trusts says whether the user has trusted the policy file of a workspace.
 func (b *Bridge) trusts(dir string) bool {
@@ -148,7 +168,7 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	redactor, log, err := b.guard.shared(c)
+	redactor, log, err := b.guard.shared(c, b.opts.UserDir)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (b *Bridge) admit(o Orchestrating) func(ctx context.Context, files []string
 
 // clean hides the secrets of a text.
 func (b *Bridge) clean(text string) string {
-	r, _, err := b.guard.shared(b.opts.Config)
+	r, _, err := b.guard.shared(b.opts.Config, b.opts.UserDir)
 	if err != nil {
 		r = redact.New(redact.Options{Secrets: b.opts.Config.Secrets()}) // nothing runs without a record, but the task is kept
 	}

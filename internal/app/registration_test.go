@@ -17,7 +17,8 @@ func TestHandOn(t *testing.T) {
 	}
 	environ := []string{"HOME=" + home, "PATH=/bin", "COPILOT_BRIDGE_HOME=bridge", "COPILOT_GITHUB_TOKEN=ghp_secret", "COPILOT_BRIDGE_MODEL=m", "COPILOT_BRIDGE_PORT=1",
 		"COPILOT_BRIDGE_TOKEN=not-for-children", "OPENCLAW_PROFILE=work", "HTTPS_PROXY=http://me:pass@proxy:1", "NO_PROXY=localhost", "GH_TOKEN=gh-secret", "UNRELATED=1"}
-	cfg, err := config.Load(config.Options{Environ: environ, Dir: here, HomeDir: home})
+	cfg, err := config.Load(config.Options{Environ: environ, Dir: here, HomeDir: home,
+		Trusted: func(string, string, []byte) (bool, error) { return true, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

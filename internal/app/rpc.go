@@ -44,6 +44,10 @@ func (a Address) window(ctx context.Context, c *config.Config) (OpenedWindow, bo
 // which may be nil, is asked for consent to what the calls would do. The caller
 // must close the connection.
 func ToolBus(ctx context.Context, c *config.Config, at Address, asker approval.Asker) (*toolbus.Client, error) {
+	c, err := WithToken(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	candidates, token := []string{at.URL}, string(c.Serve.Token)
 	if at.URL == "" {
 		w, found, err := at.window(ctx, c)

@@ -112,7 +112,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 // and not the first caller.
 func (s *Server) lay(ctx context.Context, o Serving) error {
 	if w := s.bridge.opts.Window; w != nil {
-		if _, _, err := s.bridge.guard.shared(s.bridge.opts.Config); err != nil {
+		if _, _, err := s.bridge.guard.shared(s.bridge.opts.Config, s.bridge.opts.UserDir); err != nil {
 			return err
 		}
 		w.lay(ctx, s.desk.ws)
@@ -313,7 +313,7 @@ func (a busAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer
 // sessions have no tools of their own, so this is all of the guard that they
 // need.
 func (s *Server) prompt(ctx context.Context, door, text string) (string, error) {
-	redactor, log, err := s.bridge.guard.shared(s.bridge.opts.Config)
+	redactor, log, err := s.bridge.guard.shared(s.bridge.opts.Config, s.bridge.opts.UserDir)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
@@ -50,6 +51,8 @@ func (p *program) auditCommand() *cobra.Command {
 		Long: `Prove that no entry of the audit log was changed, removed or moved. Each entry holds
 the hash of the one before it. The last hash is printed: keep it elsewhere and give it
 with --expect later to prove that the end was not cut off and everything rewritten.
+How far the log has come is also kept outside its directory, so that a log that is
+gone is missed. To begin a new one on purpose, remove both.
 
 Exit code 1 if something is wrong, with the place.`,
 		Example: `  copilot-bridge audit verify
@@ -112,7 +115,14 @@ func (p *program) runAuditVerify(ctx context.Context, expect string, asJSON bool
 	if err != nil {
 		return err
 	}
-	r, err := audit.Verify(ctx, cfg.AuditLogDir, expect)
+	witness, err := app.AuditWitness(cfg, p.env.HomeDir)
+	if err != nil {
+		return err
+	}
+	r, err := audit.VerifyWitnessed(ctx, cfg.AuditLogDir, expect, witness)
+	if bridge.CodeOf(err) == bridge.CodeNotFound && expect == "" {
+		err = nil // nor is it known that there ever was one
+	}
 	if err != nil {
 		return err
 	}
@@ -125,7 +135,10 @@ func (p *program) runAuditVerify(ctx context.Context, expect string, asJSON bool
 		for _, problem := range r.Problems {
 			writeln(&b, "✗ "+approval.Visible(problem.String()))
 		}
-		if r.OK() {
+		switch {
+		case r.OK() && r.Files == 0:
+			writeln(&b, "✓ nothing has ever been recorded in "+approval.Visible(cfg.AuditLogDir))
+		case r.OK():
 			writeln(&b, fmt.Sprintf("✓ %d entries are whole and in order", r.Entries))
 		}
 		if r.Head != "" {
@@ -137,7 +150,7 @@ func (p *program) runAuditVerify(ctx context.Context, expect string, asJSON bool
 	}
 	if !r.OK() {
 		return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("the audit log in %s is not what was written: %d problems", cfg.AuditLogDir, len(r.Problems)),
-			Remedy: "look at the places named, and at who can write there"}
+			Remedy: "look at the places named, and at who can write there; if you removed the log yourself, remove " + witness + " and the rest of the log too, and a new one begins"}
 	}
 	return nil
 }

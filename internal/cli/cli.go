@@ -87,6 +87,7 @@ type program struct {
 	console  *console
 	log      *slog.Logger
 	logLevel string // --log-level
+	warned   bool   // about the .env file
 
 	signals  <-chan os.Signal // nil until somebody can be interrupted
 	unlisten func()

@@ -16,7 +16,7 @@ func fixedCompletions(values []string) cobra.CompletionFunc {
 // completeSessions offers the ids of stored sessions, with their titles.
 // Nothing is started for it, and whatever is wrong gives no completions.
 func (p *program) completeSessions(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	cfg, err := p.load(nil)
+	cfg, err := p.loadQuietly(nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

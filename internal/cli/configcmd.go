@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -28,7 +27,10 @@ func (p *program) configCommand() *cobra.Command {
 		Short: "Show every setting, its value and where that comes from",
 		Long: `Show every setting, its value and where that comes from. Flags count more than
 the environment, that more than a .env file in the working directory, that more
-than config.yaml in the bridge's home, that more than the defaults. Secrets are masked.`,
+than config.yaml in the bridge's home, that more than the defaults. Secrets are masked.
+
+A .env file counts only if you trust it (copilot-bridge trust). What one that you do
+not trust would decide is marked "not taken".`,
 		Example: `  copilot-bridge config show
   copilot-bridge config show --json | jq '.[] | select(.origin.source!="default")'`,
 		Args: takes(cobra.NoArgs, "no arguments"),
@@ -59,9 +61,9 @@ func (p *program) runConfigShow(asJSON bool) error {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row(w, "KEY", "VALUE", "ORIGIN", "VARIABLE")
 	for _, s := range settings {
-		origin := string(s.Origin.Source)
-		if s.Origin.Source == config.SourceFile || s.Origin.Source == config.SourceDotEnv {
-			origin = s.Origin.Where
+		origin := s.Origin.String()
+		if s.NotTaken != "" {
+			origin += " (" + s.NotTaken + " not taken)"
 		}
 		value := fit(approval.Visible(s.Value), 60)
 		if value == "" {

@@ -159,6 +159,11 @@ func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, open func(context.Co
 	if err != nil {
 		return err
 	}
+	if o.http != "" {
+		if cfg, err = p.withToken(cmd.Context(), cfg); err != nil {
+			return err
+		}
+	}
 	dir := ""
 	if o.workspace != "" || !o.plugin { // the plugin's has a default of its own
 		if dir, err = p.directory(o.workspace); err != nil {

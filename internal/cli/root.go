@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
@@ -181,9 +183,22 @@ var flagOf = map[string]string{
 	"serve.addr": "--addr", "serve.port": "--port", "serve.token": "--token",
 }
 
-// load reads the configuration, with the flags that were given by setting
-// key, and sets up what depends on it: scrubbing and logging.
+// load is loadQuietly, and tells what a .env file could not decide.
 func (p *program) load(flags map[string]string) (*config.Config, error) {
+	cfg, err := p.loadQuietly(flags)
+	if err != nil || p.warned {
+		return cfg, err
+	}
+	p.warned = true
+	for line := range strings.Lines(cfg.DotEnvWarning()) {
+		p.console.line(p.console.style.loud("! " + approval.Visible(strings.TrimSuffix(line, "\n"))))
+	}
+	return cfg, nil
+}
+
+// loadQuietly reads the configuration, with the flags that were given by
+// setting key, and sets up what depends on it: scrubbing and logging.
+func (p *program) loadQuietly(flags map[string]string) (*config.Config, error) {
 	all := map[string]string{}
 	for k, v := range flags {
 		all[k] = v
@@ -191,7 +206,8 @@ func (p *program) load(flags map[string]string) (*config.Config, error) {
 	if p.logLevel != "" {
 		all["log_level"] = p.logLevel
 	}
-	cfg, err := config.Load(config.Options{Flags: all, Environ: p.env.Environ, Dir: p.env.Dir, HomeDir: p.env.HomeDir})
+	cfg, err := config.Load(config.Options{Flags: all, Environ: p.env.Environ, Dir: p.env.Dir, HomeDir: p.env.HomeDir,
+		Trusted: func(home, file string, data []byte) (bool, error) { return app.TrustIn(home).Trusted(file, data) }})
 	if err != nil {
 		return nil, nameFlags(err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -38,6 +40,9 @@ format, tasks) over JSON-RPC on a WebSocket; see copilot-bridge rpc --help.
 
 Only this machine is listened to, unless --addr says otherwise, which needs a
 token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may see.
+Without a token only your own programs and root's are answered; where the system does
+not tell whose a connection is (macOS, Windows), a token is made and kept in
+serve.token in the bridge's home.
 
 With --json standard output gets one line when requests are answered:
 {"url":…,"rpc":…,"token":true|false,"pid":…}. Ctrl-C ends running answers cleanly, then
@@ -101,6 +106,9 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if cfg, err = p.withToken(cmd.Context(), cfg); err != nil {
+		return err
+	}
 	ctx, interrupted := p.interruptible(cmd.Context())
 	defer interrupted.stop()
 	b, err := p.start(ctx, cfg, o.demo)
@@ -128,6 +136,16 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	return s.Serve(ctx, func() { p.serving(o, b, s, dir, cfg.Serve.Token != "") })
 }
 
+// withToken sees to it that other users of this machine are kept out.
+func (p *program) withToken(ctx context.Context, cfg *config.Config) (*config.Config, error) {
+	with, err := app.WithToken(ctx, cfg)
+	if err == nil && with != cfg {
+		p.scrub.learn(with.Secrets())
+		p.console.line(p.console.style.dim("clients need the token in " + approval.Visible(app.TokenFile(cfg))))
+	}
+	return with, err
+}
+
 // serving tells that requests are answered.
 func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir string, token bool) {
 	if o.json {
@@ -152,6 +170,9 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 	}
 	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
 	c.line(c.style.dim("  answers    " + approval.Visible(b.Answers.Detail)))
+	if b.Answers.SetBy != "" {
+		c.line(c.style.dim("  set by     " + approval.Visible(b.Answers.SetBy)))
+	}
 	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode))
 	c.line(c.style.dim("  tool bus   " + s.RPC()))
 	c.line(c.style.dim("  examples   " + s.URL() + "/   (Ctrl-C to stop)"))

@@ -98,6 +98,9 @@ func (t *talk) header() {
 	c := t.p.console
 	c.line(c.style.dim("copilot-bridge · " + approval.Visible(t.bridge.Answers.Detail) + " · " +
 		approval.Visible(shorten(t.dir, "", t.p.env.HomeDir))))
+	if by := t.bridge.Answers.SetBy; by != "" {
+		c.line(c.style.dim("set by " + approval.Visible(by)))
+	}
 	if n := t.bridge.Answers.Notice; n != "" {
 		c.line(c.style.loud("! " + n))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
@@ -18,12 +19,14 @@ func (p *program) trustCommand() *cobra.Command {
 	var list, remove bool
 	cmd := &cobra.Command{
 		Use:   "trust [DIR]",
-		Short: "Trust the policy file of a workspace",
-		Long: `Trust the policy file (` + policy.WorkspaceFile + `) of a workspace, as it is now.
+		Short: "Trust the policy file and the .env file of a workspace",
+		Long: `Trust the policy file (` + policy.WorkspaceFile + `) and the .env file of a workspace, as they are now.
 
-Such a file comes with the code. Until you trust it only its restrictions count; what it
-would allow without asking is asked about all the same. Read it first: it is shown. Any
-change to the file takes the trust away again.`,
+Such files come with the code. Until you trust it, only the restrictions of a policy
+file count; what it would allow without asking is asked about all the same. Until you
+trust it, a .env file decides neither the provider nor an address, token, program or
+other setting of the bridge. What is trusted is shown, except for secrets. Any change to
+a file takes its trust away again.`,
 		Example: `  copilot-bridge trust
   copilot-bridge trust ~/src/app
   copilot-bridge trust --list
@@ -52,7 +55,7 @@ change to the file takes the trust away again.`,
 }
 
 func (p *program) runTrustList() error {
-	cfg, err := p.load(nil)
+	cfg, err := p.loadQuietly(nil)
 	if err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (p *program) runTrustList() error {
 		return err
 	}
 	if len(entries) == 0 {
-		return p.print("No policy file is trusted yet.\n")
+		return p.print("No file is trusted yet.\n")
 	}
 	for _, e := range entries {
 		if err := p.print(fmt.Sprintf("%s  %s  sha256 %.12s…\n", e.Added.Local().Format("2006-01-02 15:04"), approval.Visible(e.Path), e.SHA256)); err != nil {
@@ -72,37 +75,63 @@ func (p *program) runTrustList() error {
 }
 
 func (p *program) runTrust(ctx context.Context, dir string, remove bool) error {
-	cfg, err := p.load(nil)
+	cfg, err := p.loadQuietly(nil)
 	if err != nil {
 		return err
 	}
 	trust := app.Trust(cfg)
 	if remove {
-		path := filepath.Join(dir, policy.WorkspaceFile)
+		return p.removeTrust(ctx, trust, dir)
+	}
+	rules, err := policy.LoadWorkspace(dir)
+	if err != nil {
+		return err
+	}
+	dotenv, err := config.ReadDotEnv(dir, p.env.HomeDir)
+	if err != nil {
+		return err
+	}
+	if rules == nil && dotenv == nil {
+		return &bridge.Error{Code: bridge.CodeNotFound,
+			Message: "there is no " + policy.WorkspaceFile + " in " + dir + ", and no .env file with settings of the bridge",
+			Remedy:  "name the root of a workspace that has one"}
+	}
+	var b strings.Builder
+	if rules != nil {
+		if err := trust.Add(ctx, rules.Path, rules.Data); err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(rules.Data)) {
+			writeln(&b, "  │ "+approval.Visible(strings.TrimRight(line, "\r\n")))
+		}
+		writeln(&b, "✓ trusted as it stands above: "+approval.Visible(rules.Path))
+	}
+	if dotenv != nil {
+		if err := trust.Add(ctx, dotenv.Path, dotenv.Data); err != nil {
+			return err
+		}
+		for _, s := range dotenv.Settings {
+			writeln(&b, "  │ "+s.Env+"="+approval.Visible(s.Value)+"   "+s.Description)
+		}
+		writeln(&b, "✓ trusted, with what it decides above: "+approval.Visible(dotenv.Path))
+	}
+	return p.print(b.String())
+}
+
+func (p *program) removeTrust(ctx context.Context, trust policy.Trust, dir string) error {
+	var b strings.Builder
+	for _, name := range []string{policy.WorkspaceFile, config.DotEnvName} {
+		path := filepath.Join(dir, name)
 		gone, err := trust.Remove(ctx, path)
 		if err != nil {
 			return err
 		}
-		if !gone {
-			return p.print(approval.Visible(path) + " was not trusted.\n")
+		if gone {
+			writeln(&b, approval.Visible(path)+" is no longer trusted.")
 		}
-		return p.print(approval.Visible(path) + " is no longer trusted.\n")
 	}
-	file, err := policy.LoadWorkspace(dir)
-	if err != nil {
-		return err
+	if b.Len() == 0 {
+		writeln(&b, "Nothing in "+approval.Visible(dir)+" was trusted.")
 	}
-	if file == nil {
-		return &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no " + policy.WorkspaceFile + " in " + dir,
-			Remedy: "name the root of a workspace that has one"}
-	}
-	if err := trust.Add(ctx, file.Path, file.Data); err != nil {
-		return err
-	}
-	var b strings.Builder
-	for line := range strings.Lines(string(file.Data)) {
-		writeln(&b, "  │ "+approval.Visible(strings.TrimRight(line, "\r\n")))
-	}
-	writeln(&b, "✓ trusted as it stands above: "+approval.Visible(file.Path))
 	return p.print(b.String())
 }

@@ -43,7 +43,7 @@ func (l *loader) checkBYOK() {
 	if byok.Provider == "" {
 		if vars := l.givenOf("byok."); len(vars) > 0 {
 			l.missing("byok.provider", fmt.Sprintf("must be set to %s, because %s",
-				find(l.table, "byok.provider").allowed, areSet(vars)))
+				find(l.table, "byok.provider").allowed, listed(vars, "is", "are")+" set"))
 		}
 		return
 	}
@@ -96,12 +96,13 @@ func (l *loader) givenOf(prefix string) []string {
 	return vars
 }
 
-func areSet(vars []string) string {
+// listed names variables, with the verb that follows.
+func listed(vars []string, one, many string) string {
 	if len(vars) == 1 {
-		return vars[0] + " is set"
+		return vars[0] + " " + one
 	}
 	last := len(vars) - 1
-	return strings.Join(vars[:last], ", ") + " and " + vars[last] + " are set"
+	return strings.Join(vars[:last], ", ") + " and " + vars[last] + " " + many
 }
 
 // checkABP lets the older name of the transport stand in for the newer one.

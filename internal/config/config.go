@@ -8,14 +8,12 @@
 // COPILOT_BRIDGE_HOME says otherwise), defaults. An empty value counts as
 // unset in every one of them.
 //
-// A .env file often arrives with code that nobody has vetted, so it has less
-// power than the other sources. Settings that name programs to run, places to
-// write or send to, or standing permissions are refused there, and those that
-// decide where a key is sent are taken only together with that key: a strange
-// .env must not be able to send the user's key elsewhere. Keys says which
-// settings these are. Values in it are literal ($NAME is not expanded), it
-// never changes the process's environment, and a file that mentions none of
-// the bridge's variables is not even parsed.
+// A .env file often arrives with code that nobody has vetted. It counts only
+// if Options.Trusted says that the user trusts exactly these bytes, except for
+// the few settings that Keys calls harmless. What was not taken is told by
+// Show and DotEnvWarning. Values in the file are literal ($NAME is not
+// expanded), it never changes the process's environment, and a file that
+// mentions none of the bridge's variables is not even parsed.
 //
 // A relative path is relative to the working directory or, in config.yaml, to
 // the directory of that file.
@@ -52,6 +50,7 @@ type Config struct {
 	InfiniteSessions InfiniteSessions
 
 	origins map[string]Origin
+	dotenv  dotenvReport
 }
 
 // BYOK is a model provider of the user's own. It is in use if Provider is set;
@@ -217,8 +216,20 @@ const (
 // Origin is where a value came from. Where is a position ("config.yaml:3",
 // ".env:2"), the variable's name, the flag's key, or "" for a default.
 type Origin struct {
-	Source Source `json:"source"`
-	Where  string `json:"where,omitempty"`
+	Source  Source `json:"source"`
+	Where   string `json:"where,omitempty"`
+	Trusted bool   `json:"trusted,omitempty"` // of a .env file: the user trusts it
+}
+
+// String says it to people: "environment", ".env:2, trusted".
+func (o Origin) String() string {
+	switch {
+	case o.Trusted:
+		return o.Where + ", trusted"
+	case o.Source == SourceFile || o.Source == SourceDotEnv:
+		return o.Where
+	}
+	return string(o.Source)
 }
 
 // Origin returns where the setting called key got its value; the zero Origin
@@ -234,6 +245,9 @@ type Setting struct {
 	Secret      bool   `json:"secret,omitempty"`
 	Origin      Origin `json:"origin"`
 	Description string `json:"description"`
+	// NotTaken is where a .env file would have given another value, if it
+	// were trusted; "" for nowhere.
+	NotTaken string `json:"not_taken,omitempty"`
 }
 
 // Show returns every setting, in the order of Keys.
@@ -242,7 +256,7 @@ func (c *Config) Show() []Setting {
 	for _, s := range settings() {
 		all = append(all, Setting{
 			Key: s.key, Env: s.env, Value: s.text(c), Secret: s.secret(),
-			Origin: c.Origin(s.key), Description: s.about,
+			Origin: c.Origin(s.key), Description: s.about, NotTaken: c.dotenv.notTaken[s.env],
 		})
 	}
 	return all

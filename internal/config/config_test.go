@@ -24,6 +24,8 @@ type world struct {
 	dotenv string // "" for no file
 	file   string // config.yaml in the default home; "" for no file
 
+	untrusted bool // the .env file
+
 	dir, home string // filled in by load
 }
 
@@ -38,7 +40,13 @@ func (w *world) load(t testing.TB) (*Config, error) {
 	if w.file != "" {
 		write(t, filepath.Join(w.home, ".copilot-bridge", "config.yaml"), w.file)
 	}
-	return Load(Options{Flags: w.flags, Environ: w.env, Dir: w.dir, HomeDir: w.home})
+	return Load(Options{Flags: w.flags, Environ: w.env, Dir: w.dir, HomeDir: w.home,
+		Trusted: func(home, file string, data []byte) (bool, error) {
+			if home == "" || file != filepath.Join(w.dir, ".env") || string(data) != w.dotenv {
+				t.Errorf("asked about %s with home %q and %q", file, home, data)
+			}
+			return !w.untrusted, nil
+		}})
 }
 
 func (w *world) mustLoad(t testing.TB) *Config {
@@ -86,11 +94,11 @@ func TestPrecedence(t *testing.T) {
 		origin Origin
 		remove func()
 	}{
-		{"from-flag", Origin{SourceFlag, "model"}, func() { w.flags = nil }},
-		{"from-env", Origin{SourceEnvironment, "COPILOT_BRIDGE_MODEL"}, func() { w.env = nil }},
-		{"from-dotenv", Origin{SourceDotEnv, ".env:2"}, func() { w.dotenv = "#\n" }},
-		{"from-file", Origin{SourceFile, "config.yaml:3"}, func() { w.file = "#\n" }},
-		{"", Origin{SourceDefault, ""}, func() {}},
+		{"from-flag", Origin{Source: SourceFlag, Where: "model"}, func() { w.flags = nil }},
+		{"from-env", Origin{Source: SourceEnvironment, Where: "COPILOT_BRIDGE_MODEL"}, func() { w.env = nil }},
+		{"from-dotenv", Origin{Source: SourceDotEnv, Where: ".env:2", Trusted: true}, func() { w.dotenv = "#\n" }},
+		{"from-file", Origin{Source: SourceFile, Where: "config.yaml:3"}, func() { w.file = "#\n" }},
+		{"", Origin{Source: SourceDefault, Where: ""}, func() {}},
 	}
 	for _, step := range steps {
 		cfg := w.mustLoad(t)
@@ -180,7 +188,7 @@ func TestEveryField(t *testing.T) {
 	}}
 	cfg := w.mustLoad(t)
 	for _, s := range settings() {
-		if got := cfg.Origin(s.key); got != (Origin{SourceEnvironment, s.env}) {
+		if got := cfg.Origin(s.key); got != (Origin{Source: SourceEnvironment, Where: s.env}) {
 			t.Errorf("%s comes from %+v; add the variable to this test", s.key, got)
 		}
 	}
@@ -286,11 +294,11 @@ func TestShow(t *testing.T) {
 		shown[s.Key] = s
 	}
 	for key, want := range map[string]Setting{
-		"github_token":         {Value: "••••••", Secret: true, Origin: Origin{SourceEnvironment, "COPILOT_GITHUB_TOKEN"}},
+		"github_token":         {Value: "••••••", Secret: true, Origin: Origin{Source: SourceEnvironment, Where: "COPILOT_GITHUB_TOKEN"}},
 		"byok.api_key":         {Value: "", Secret: true, Origin: Origin{Source: SourceDefault}},
 		"byok.base_url":        {Value: "http://127.0.0.1:11434/v1", Origin: Origin{Source: SourceDefault}},
-		"byok.model":           {Value: "llama", Origin: Origin{SourceFile, "config.yaml:1"}},
-		"abp.args":             {Value: `["a","b c","7"]`, Origin: Origin{SourceFile, "config.yaml:2"}},
+		"byok.model":           {Value: "llama", Origin: Origin{Source: SourceFile, Where: "config.yaml:1"}},
+		"abp.args":             {Value: `["a","b c","7"]`, Origin: Origin{Source: SourceFile, Where: "config.yaml:2"}},
 		"abp.acp_port":         {Value: "", Origin: Origin{Source: SourceDefault}},
 		"engine.total_timeout": {Value: "1h0m0s", Origin: Origin{Source: SourceDefault}},
 	} {

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,83 +12,145 @@ import (
 	"testing"
 )
 
-func TestDotEnvRefusesWhatIsDangerous(t *testing.T) {
-	refused := map[string]string{
-		"COPILOT_CLI_PATH":      "/x",
-		"COPILOT_BRIDGE_HOME":   "/x",
-		"COPILOT_AUDIT_LOG_DIR": "/x",
-		"ABP_COPILOT_CMD":       "x", "ABP_COPILOT_RUNNER": "x", "ABP_COPILOT_ARGS": "x", "ABP_COPILOT_ACP_ARGS": "x",
-		"ABP_COPILOT_ACP_URL":                       "tcp://h:1",
-		"ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS": "Bash",
-		"COPILOT_BRIDGE_OTEL_ENDPOINT":              "http://h",
-		"COPILOT_BRIDGE_ADDR":                       "0.0.0.0",
-		"COPILOT_BRIDGE_PORT":                       "80",
-		"COPILOT_BRIDGE_TOKEN":                      "t",
-		"COPILOT_BRIDGE_HOSTS":                      "h",
-		"COPILOT_BRIDGE_OTEL_FILE":                  "/x",
-		"COPILOT_BRIDGE_LANGUAGES":                  `{"go":{}}`,
-		"COPILOT_BRIDGE_TASKS":                      "a=b",
-		"COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT":       "true",
-	}
+// sample is a value that each setting takes.
+var sample = map[string]string{
+	"reasoning_effort": "low", "log_level": "none", "max_retries": "9",
+	"byok.provider": "openai", "byok.base_url": "https://evil.example/v1", "byok.wire_api": "responses", "byok.azure_api_version": "2024-10-21",
+	"openclaw.port": "6666", "openclaw.memory": "on",
+	"abp.transport": "legacy", "abp.protocol": "legacy", "abp.acp_url": "tcp://evil.example:1", "abp.acp_port": "6666", "abp.max_inline_output_bytes": "1",
+	"engine.idle_timeout": "9h", "engine.total_timeout": "9h", "engine.approval_timeout": "9h", "engine.max_concurrent": "99", "engine.queue_limit": "99",
+	"serve.port": "6666", "facade.aliases": "gpt-4o=evil", "facade.unknown_model": "default", "facade.history_bytes": "9999", "facade.history_turns": "9",
+	"facade.conversations": "9", "facade.conversation_ttl": "9h", "facade.tool_ttl": "9h",
+	"languages": `{"go":{"command":["./evil"]}}`, "tasks": "lint=./evil",
+	"telemetry.otlp_endpoint": "http://evil.example", "telemetry.exporter": "otlp-http", "telemetry.capture_content": "true",
+	"infinite_sessions.enabled": "false", "infinite_sessions.background_threshold": "0.5", "infinite_sessions.buffer_threshold": "0.9",
+}
+
+// everySetting is a .env file with a line for each setting, in their order.
+func everySetting() string {
+	var b strings.Builder
 	for _, s := range settings() {
-		if _, ok := refused[s.env]; ok != (s.dotenv == never) {
-			t.Errorf("%s: refused in .env is %v, want %v", s.env, s.dotenv == never, ok)
+		b.WriteString(s.env + "='" + cmp.Or(sample[s.key], "evil") + "'\n")
+	}
+	return b.String()
+}
+
+// What an untrusted file may give is listed here once more, so that a new
+// setting or a slip of the table is noticed.
+var harmless = []string{"abp.max_inline_output_bytes", "infinite_sessions.enabled", "infinite_sessions.background_threshold", "infinite_sessions.buffer_threshold"}
+
+func TestUntrustedDotEnvDecidesNothing(t *testing.T) {
+	w := world{dotenv: everySetting(), untrusted: true}
+	cfg := w.mustLoad(t)
+	clean := world{dir: t.TempDir(), home: w.home}
+	defaults := clean.mustLoad(t)
+	warning := cfg.DotEnvWarning()
+	for i, s := range cfg.Show() {
+		where := fmt.Sprintf(".env:%d", i+1)
+		if slices.Contains(harmless, s.Key) {
+			if s.Origin != (Origin{Source: SourceDotEnv, Where: where}) || s.NotTaken != "" || strings.Contains(warning, s.Env) {
+				t.Errorf("%s: from %+v, not taken %q", s.Key, s.Origin, s.NotTaken)
+			}
+			continue
+		}
+		if s.Value != defaults.Show()[i].Value || s.Origin.Source != SourceDefault {
+			t.Errorf("%s is %q from %+v", s.Key, s.Value, s.Origin)
+		}
+		if s.NotTaken != where || !strings.Contains(warning, s.Env) {
+			t.Errorf("%s: not taken at %q, want %q; warning:\n%s", s.Key, s.NotTaken, where, warning)
 		}
 	}
-	for name, value := range refused {
-		t.Run(name, func(t *testing.T) {
-			where := "the environment or in config.yaml"
-			if name == "COPILOT_BRIDGE_HOME" {
-				where = "the environment"
-			}
-			want := name + " (from .env:1): is not taken from a .env file, which may have come with untrusted code; set it in " + where
-			w := world{dotenv: name + "=" + value + "\n"}
-			if got := w.fail(t).Message; got != want {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-			// Somebody who has exported the file has decided for themselves.
-			w.env = []string{name + "=" + value}
-			w.mustLoad(t)
-		})
+	if strings.Contains(warning, "evil") || !strings.Contains(warning, filepath.Join(w.dir, ".env")+" is not trusted: ") || !strings.HasSuffix(warning, "run: copilot-bridge trust") {
+		t.Errorf("warning:\n%s", warning)
 	}
 }
 
-func TestDotEnvCannotRedirectKeys(t *testing.T) {
-	const refusal = ", because it decides where your key would be sent; set it in the environment or in config.yaml"
-	const (
-		urlRefused  = "COPILOT_BYOK_BASE_URL (from .env:1): is taken from a .env file only together with COPILOT_BYOK_API_KEY" + refusal
-		hostRefused = "OPENCLAW_HOST (from .env:1): is taken from a .env file only together with OPENCLAW_GATEWAY_TOKEN" + refusal
-		url         = "COPILOT_BYOK_BASE_URL=https://x.example\n"
-		rest        = "COPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_MODEL=m\n"
-		key         = "COPILOT_BYOK_API_KEY=mine\n"
-		host        = "OPENCLAW_HOST=x.example\n"
-		token       = "OPENCLAW_GATEWAY_TOKEN=mine\n"
-	)
+func TestTrustedDotEnvCounts(t *testing.T) {
+	w := world{dotenv: everySetting()}
+	cfg := w.mustLoad(t)
+	for i, s := range cfg.Show() {
+		want := Origin{Source: SourceDotEnv, Where: fmt.Sprintf(".env:%d", i+1), Trusted: true}
+		if s.Key == "home" { // it says where the record of what is trusted is
+			want = Origin{Source: SourceDefault}
+		}
+		if s.Origin != want {
+			t.Errorf("%s is %q from %+v, want %+v", s.Key, s.Value, s.Origin, want)
+		}
+	}
+	if got, want := cfg.DotEnvWarning(), "COPILOT_BRIDGE_HOME is never taken from a .env file. Set it in the environment."; got != want {
+		t.Errorf("warning %q, want %q", got, want)
+	}
+}
+
+func TestUntrustedDotEnv(t *testing.T) {
+	byok := "COPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_API_KEY=theirs\nCOPILOT_BYOK_BASE_URL=https://x.example\nCOPILOT_BYOK_MODEL=m\n"
 	tests := []struct {
-		name string
-		w    world
-		want string
+		name   string
+		w      world
+		notice string // "" for none; DIR is the directory
 	}{
-		{"URL and key", world{dotenv: url + key + rest}, ""},
-		{"URL alone", world{dotenv: url + rest}, urlRefused},
-		{"key from the environment", world{dotenv: url + rest, env: []string{"COPILOT_BYOK_API_KEY=users"}}, urlRefused},
-		{"key from the environment over that of the file", world{dotenv: url + key + rest, env: []string{"COPILOT_BYOK_API_KEY=users"}}, urlRefused},
-		{"key from config.yaml", world{dotenv: url + rest, file: "byok.api_key: users\n"}, urlRefused},
-		{"empty key", world{dotenv: url + rest + "COPILOT_BYOK_API_KEY=\n", file: "byok.api_key: users\n"}, urlRefused},
-		{"URL from the environment", world{dotenv: url + rest, env: []string{"COPILOT_BYOK_BASE_URL=https://y.example"}}, ""},
-		{"host and token", world{dotenv: host + token}, ""},
-		{"host alone", world{dotenv: host}, hostRefused},
-		{"host with the user's token", world{dotenv: host, file: "openclaw.gateway_token: users\n"}, hostRefused},
-		{"port", world{dotenv: "OPENCLAW_PORT=1\n"}, ""},
+		{"provider", world{dotenv: byok}, "DIR/.env is not trusted: COPILOT_BYOK_PROVIDER, COPILOT_BYOK_API_KEY, COPILOT_BYOK_BASE_URL and COPILOT_BYOK_MODEL were not taken from it. If you wrote it or have read it, run: copilot-bridge trust"},
+		{"values that are not valid", world{dotenv: "COPILOT_LOG_LEVEL=loud\n"}, "DIR/.env is not trusted: COPILOT_LOG_LEVEL was not taken from it. If you wrote it or have read it, run: copilot-bridge trust"},
+		{"not well formed", world{dotenv: "COPILOT_BRIDGE_MODEL=m\nnonsense\n"}, "DIR/.env is not trusted: COPILOT_BRIDGE_MODEL was not taken from it. If you wrote it or have read it, run: copilot-bridge trust"},
+		{"the environment says it", world{dotenv: "COPILOT_LOG_LEVEL=none\n", env: []string{"COPILOT_LOG_LEVEL=debug"}}, ""},
+		{"empty", world{dotenv: "COPILOT_LOG_LEVEL=\n"}, ""},
+		{"too large", world{dotenv: strings.Repeat("#\n", maxFile)}, "DIR/.env is larger than 64 KiB. Nothing in it was taken."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.want == "" {
-				tt.w.mustLoad(t)
-			} else if got := tt.w.fail(t).Message; got != tt.want {
-				t.Errorf("got:\n%s\nwant:\n%s", got, tt.want)
+			w := tt.w
+			w.untrusted, w.file = true, "model: mine\n"
+			cfg := w.mustLoad(t)
+			if got, want := cfg.DotEnvWarning(), strings.ReplaceAll(tt.notice, "DIR", w.dir); filepath.ToSlash(got) != filepath.ToSlash(want) {
+				t.Errorf("warning:\n%s\nwant:\n%s", got, want)
+			}
+			if cfg.BYOK.Provider != "" || cfg.BYOK.APIKey != "" || cfg.Model != "mine" {
+				t.Errorf("provider %q, model %q", cfg.BYOK.Provider, cfg.Model)
 			}
 		})
+	}
+	t.Run("the record cannot be used", func(t *testing.T) {
+		broken := errors.New("broken")
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, ".env"), byok)
+		_, err := Load(Options{Dir: dir, HomeDir: t.TempDir(), Trusted: func(string, string, []byte) (bool, error) { return true, broken }})
+		if !errors.Is(err, broken) {
+			t.Errorf("Load: %v", err)
+		}
+	})
+	t.Run("nobody to ask", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, ".env"), byok)
+		cfg, err := Load(Options{Dir: dir, HomeDir: t.TempDir()})
+		if err != nil || cfg.BYOK.Provider != "" {
+			t.Errorf("Load: %v, %v", cfg, err)
+		}
+	})
+}
+
+func TestReadDotEnv(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, ".env")
+	write(t, file, "OTHER=1\nCOPILOT_BYOK_API_KEY=sk-secret\nCOPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_BASE_URL=https://me:sk-secret@x.example\nCOPILOT_LOG_LEVEL=\n")
+	d, err := ReadDotEnv(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range d.Settings {
+		got = append(got, s.Origin.Where+" "+s.Env+" "+s.Value)
+	}
+	want := []string{".env:2 COPILOT_BYOK_API_KEY ••••••", ".env:3 COPILOT_BYOK_PROVIDER openai", ".env:4 COPILOT_BYOK_BASE_URL (not valid)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
+	}
+	write(t, file, "OTHER=1\n")
+	if d, err := ReadDotEnv(dir, ""); d != nil || err != nil {
+		t.Errorf("of another program: %v, %v", d, err)
+	}
+	write(t, file, "COPILOT_LOG_LEVEL=debug\nnonsense\n")
+	if _, err := ReadDotEnv(dir, ""); err == nil || !strings.Contains(err.Error(), file+":2: is not of the form") {
+		t.Errorf("not well formed: %v", err)
 	}
 }
 
@@ -122,16 +187,10 @@ func TestDotEnvFile(t *testing.T) {
 		write(t, filepath.Join(w.dir, ".env", "bin", "python"), "COPILOT_BRIDGE_MODEL=m")
 		w.mustLoad(t)
 	})
-	t.Run("too large", func(t *testing.T) {
-		w := world{dotenv: strings.Repeat("#\n", maxFile)}
-		if got, want := w.fail(t).Message, filepath.Join(w.dir, ".env")+": is larger than 64 KiB"; got != want {
-			t.Errorf("got %s\nwant %s", got, want)
-		}
-	})
 	t.Run("wrong line", func(t *testing.T) {
 		w := world{dotenv: "COPILOT_LOG_LEVEL=loud\nsecret words\nCOPILOT_MAX_RETRIES=x\n", env: []string{"COPILOT_BYOK_MODEL=m"}}
 		want := filepath.Join(w.dir, ".env") + ":2: is not of the form NAME=value, or has a quote that is not closed\n" +
-			`COPILOT_LOG_LEVEL="loud" (from .env:1): must be one of debug, info, warning, error, none, all`
+			`COPILOT_LOG_LEVEL="loud" (from .env:1, trusted): must be one of debug, info, warning, error, none, all`
 		if got := strings.Replace(w.fail(t).Message, w.dir+string(filepath.Separator), "", 1); got != want {
 			t.Errorf("got:\n%s\nwant:\n%s", got, want)
 		}

@@ -21,13 +21,18 @@ type Options struct {
 	Environ []string          // as os.Environ returns it
 	Dir     string            // working directory, where .env is looked for; "" for the process's own
 	HomeDir string            // the user's home; "" if it has none
+	// Trusted reports whether the user trusts a file with exactly these bytes,
+	// by the record in the bridge's home. Without it nothing is trusted.
+	Trusted func(home, file string, data []byte) (bool, error)
 }
 
+// DotEnvName is the name of the file with settings in the working directory.
+const DotEnvName = ".env"
+
 const (
-	fileName   = "config.yaml"
-	dotenvName = ".env"
-	homeName   = ".copilot-bridge"
-	maxFile    = 64 << 10
+	fileName = "config.yaml"
+	homeName = ".copilot-bridge"
+	maxFile  = 64 << 10
 )
 
 // given is a value and where it was found.
@@ -65,12 +70,15 @@ func Load(opts Options) (*Config, error) {
 	}
 	l.readFlags()
 	l.readEnviron()
-	l.readDotEnv()
 	for _, s := range l.table {
 		l.apply(&s)
 		if s.key == "home" {
-			// Only now is it known where the file is.
+			// Only now is it known where config.yaml and the record of what is
+			// trusted are.
 			l.settleHome()
+			if err := l.readDotEnv(); err != nil {
+				return nil, err
+			}
 			l.readFile()
 		}
 	}
@@ -90,7 +98,7 @@ func (l *loader) readFlags() {
 			l.problems = append(l.problems, problem{source: SourceFlag, subject: key, text: "is no setting" + didYouMean(l.table, key)})
 			continue
 		}
-		layer[key] = given{l.opts.Flags[key], Origin{SourceFlag, key}}
+		layer[key] = given{l.opts.Flags[key], Origin{Source: SourceFlag, Where: key}}
 	}
 	l.add(layer)
 }
@@ -107,44 +115,10 @@ func (l *loader) readEnviron() {
 	layer := map[string]given{}
 	for _, s := range l.table {
 		if value, ok := values[s.env]; ok {
-			layer[s.key] = given{value, Origin{SourceEnvironment, s.env}}
+			layer[s.key] = given{value, Origin{Source: SourceEnvironment, Where: s.env}}
 		}
 	}
 	l.add(layer)
-}
-
-func (l *loader) readDotEnv() {
-	layer := map[string]given{}
-	l.add(layer)
-	file := filepath.Join(l.opts.Dir, dotenvName)
-	// Not a regular file: a virtual environment of that name, or a pipe that a
-	// password manager serves and that could block for ever.
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-		return
-	}
-	data, err := readLimited(file)
-	if err != nil {
-		l.problems = append(l.problems, problem{source: SourceDotEnv, subject: file, text: err.Error()})
-		l.incomplete = true
-		return
-	}
-	if !mentionsAny(data, l.table) {
-		return
-	}
-	values, badLine := parseDotEnv(data)
-	if badLine > 0 {
-		l.incomplete = true
-		// The parser's own text quotes the line, which may hold a secret.
-		l.problems = append(l.problems, problem{
-			source: SourceDotEnv, subject: fmt.Sprintf("%s:%d", file, badLine),
-			text: "is not of the form NAME=value, or has a quote that is not closed",
-		})
-	}
-	for _, s := range l.table {
-		if v, ok := values[s.env]; ok {
-			layer[s.key] = given{v.value, Origin{SourceDotEnv, fmt.Sprintf("%s:%d", dotenvName, v.line)}}
-		}
-	}
 }
 
 func (l *loader) readFile() {
@@ -167,7 +141,7 @@ func (l *loader) readFile() {
 		l.problems = append(l.problems, problem{source: SourceFile, subject: fmt.Sprintf("%s:%d", file, f.line), text: f.text})
 	}
 	for key, v := range values {
-		layer[key] = given{v.value, Origin{SourceFile, fmt.Sprintf("%s:%d", fileName, v.line)}}
+		layer[key] = given{v.value, Origin{Source: SourceFile, Where: fmt.Sprintf("%s:%d", fileName, v.line)}}
 	}
 }
 
@@ -219,10 +193,6 @@ func (l *loader) apply(s *setting) {
 		}
 		g.value = s.fallback
 	}
-	if text := l.dotenvObjection(s, g.origin); text != "" {
-		l.reject(s, text)
-		return
-	}
 	where := place{dir: l.opts.Dir, home: l.opts.HomeDir}
 	if g.origin.Source == SourceFile {
 		where.dir = l.cfg.Home
@@ -240,26 +210,6 @@ func (l *loader) apply(s *setting) {
 		text = "must be " + s.allowed
 	}
 	l.rejectValue(s, text, r.hide)
-}
-
-// dotenvObjection says why a .env file may not give this setting, or "".
-func (l *loader) dotenvObjection(s *setting, o Origin) string {
-	if o.Source != SourceDotEnv || s.dotenv == "" {
-		return ""
-	}
-	elsewhere := "; set it in the environment or in " + fileName
-	if s.noFile {
-		elsewhere = "; set it in the environment"
-	}
-	if s.dotenv == never {
-		return "is not taken from a .env file, which may have come with untrusted code" + elsewhere
-	}
-	with := find(l.table, string(s.dotenv))
-	if g, ok := l.lookup(with.key); ok && g.origin.Source == SourceDotEnv {
-		return ""
-	}
-	return "is taken from a .env file only together with " + with.env +
-		", because it decides where your key would be sent" + elsewhere
 }
 
 // settleHome makes the default out of the user's home, if nothing else is set.

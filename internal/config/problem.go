@@ -23,7 +23,7 @@ type problem struct {
 func (l *loader) reject(s *setting, text string) {
 	l.bad[s.key] = true
 	p := problem{source: l.cfg.origins[s.key].Source, subject: l.name(s), text: text}
-	p.from = l.cfg.origins[s.key].describe()
+	p.from = l.cfg.origins[s.key].String()
 	l.problems = append(l.problems, p)
 }
 
@@ -54,16 +54,6 @@ func (l *loader) name(s *setting) string {
 	return s.env
 }
 
-func (o Origin) describe() string {
-	switch o.Source {
-	case SourceFile, SourceDotEnv:
-		return o.Where
-	case SourceFlag, SourceEnvironment, SourceDefault:
-		return string(o.Source)
-	}
-	return string(o.Source)
-}
-
 // failure makes one error of all problems.
 func (l *loader) failure() error {
 	secrets := l.knownSecrets()
@@ -88,7 +78,7 @@ func (l *loader) remedy(sources []Source) string {
 		case SourceEnvironment:
 			places = append(places, "in the environment")
 		case SourceDotEnv:
-			places = append(places, "in "+filepath.Join(l.opts.Dir, dotenvName))
+			places = append(places, "in "+filepath.Join(l.opts.Dir, DotEnvName))
 		case SourceFile:
 			places = append(places, "in "+file)
 		case SourceDefault:

@@ -32,7 +32,7 @@ func TestErrorTexts(t *testing.T) {
 		},
 		{
 			"dotenv", world{dotenv: "\nexport OPENCLAW_PORT=x\n"},
-			`OPENCLAW_PORT="x" (from .env:2): must be a port number from 1 to 65535`,
+			`OPENCLAW_PORT="x" (from .env:2, trusted): must be a port number from 1 to 65535`,
 		},
 		{
 			"secret", world{env: []string{"COPILOT_GITHUB_TOKEN=a\nb"}},

@@ -13,22 +13,18 @@ type setting struct {
 	about    string
 	fallback string // default value, written as a user would; "" for none
 	derived  string // how the default comes about, where it is not a fixed text
-	dotenv   dotenvRule
-	noFile   bool // not in config.yaml
+	// harmless: taken from a .env file that the user has not trusted. It must
+	// not decide what is started, reached, shown, paid for or allowed.
+	harmless bool
+	noFile   bool // in no file, because it says where the files are
 	binding
 }
-
-// dotenvRule says whether a .env file may give a setting: freely (""), never,
-// or only if the setting whose key is the rule comes from that file too.
-type dotenvRule string
-
-const never dotenvRule = "never"
 
 // settings returns the table. Its order is the order of Show and of the docs.
 func settings() []setting {
 	return []setting{
 		{
-			key: "home", env: "COPILOT_BRIDGE_HOME", dotenv: never, noFile: true,
+			key: "home", env: "COPILOT_BRIDGE_HOME", noFile: true,
 			about:   "Directory of the bridge's own files, config.yaml among them",
 			derived: "~/.copilot-bridge",
 			binding: path().into(func(c *Config) *string { return &c.Home }),
@@ -39,7 +35,7 @@ func settings() []setting {
 			binding: secretLine(func(c *Config) *Secret { return &c.GitHubToken }),
 		},
 		{
-			key: "cli_path", env: "COPILOT_CLI_PATH", dotenv: never,
+			key: "cli_path", env: "COPILOT_CLI_PATH",
 			about:   "Copilot runtime or CLI to run, in place of the bridge's own install",
 			binding: program().into(func(c *Config) *string { return &c.CLIPath }),
 		},
@@ -60,7 +56,7 @@ func settings() []setting {
 				into(func(c *Config) *LogLevel { return &c.LogLevel }),
 		},
 		{
-			key: "audit_log_dir", env: "COPILOT_AUDIT_LOG_DIR", dotenv: never,
+			key: "audit_log_dir", env: "COPILOT_AUDIT_LOG_DIR",
 			about:   "Directory of the audit log",
 			derived: "audit in the bridge's home",
 			binding: path().into(func(c *Config) *string { return &c.AuditLogDir }),
@@ -88,7 +84,7 @@ func settings() []setting {
 			binding: secretLine(func(c *Config) *Secret { return &c.BYOK.APIKey }),
 		},
 		{
-			key: "byok.base_url", env: "COPILOT_BYOK_BASE_URL", dotenv: "byok.api_key",
+			key: "byok.base_url", env: "COPILOT_BYOK_BASE_URL",
 			about:   "The provider's base URL",
 			derived: "the provider's public or local URL; none for azure",
 			binding: httpURL().into(func(c *Config) *string { return &c.BYOK.BaseURL }),
@@ -110,7 +106,7 @@ func settings() []setting {
 		},
 
 		{
-			key: "openclaw.host", env: "OPENCLAW_HOST", fallback: "127.0.0.1", dotenv: "openclaw.gateway_token",
+			key: "openclaw.host", env: "OPENCLAW_HOST", fallback: "127.0.0.1",
 			about:   "Host of OpenClaw's gateway",
 			binding: host().into(func(c *Config) *string { return &c.OpenClaw.Host }),
 		},
@@ -148,22 +144,22 @@ func settings() []setting {
 			binding: oneOf("acp", "legacy").into(func(c *Config) *string { return &c.ABP.Protocol }),
 		},
 		{
-			key: "abp.runner", env: "ABP_COPILOT_RUNNER", dotenv: never,
+			key: "abp.runner", env: "ABP_COPILOT_RUNNER",
 			about:   "Legacy runner: a program that reads one JSON request and writes events",
 			binding: program().into(func(c *Config) *string { return &c.ABP.Runner }),
 		},
 		{
-			key: "abp.cmd", env: "ABP_COPILOT_CMD", dotenv: never,
+			key: "abp.cmd", env: "ABP_COPILOT_CMD",
 			about:   "ACP agent to start, or the command to run if there is no runner",
 			binding: program().into(func(c *Config) *string { return &c.ABP.Cmd }),
 		},
 		{
-			key: "abp.args", env: "ABP_COPILOT_ARGS", dotenv: never,
+			key: "abp.args", env: "ABP_COPILOT_ARGS",
 			about:   "Arguments of abp.cmd",
 			binding: arguments().into(func(c *Config) *[]string { return &c.ABP.Args }),
 		},
 		{
-			key: "abp.acp_url", env: "ABP_COPILOT_ACP_URL", dotenv: never,
+			key: "abp.acp_url", env: "ABP_COPILOT_ACP_URL",
 			about:   "ACP server that is already running",
 			binding: tcpURL().into(func(c *Config) *string { return &c.ABP.ACPURL }),
 		},
@@ -173,19 +169,19 @@ func settings() []setting {
 			binding: port().into(func(c *Config) *int { return &c.ABP.ACPPort }),
 		},
 		{
-			key: "abp.acp_args", env: "ABP_COPILOT_ACP_ARGS", dotenv: never,
+			key: "abp.acp_args", env: "ABP_COPILOT_ACP_ARGS",
 			about:   "Arguments to start the ACP server with",
 			binding: arguments().into(func(c *Config) *[]string { return &c.ABP.ACPArgs }),
 		},
 		{
-			key: "abp.permission_allow_always_tools", env: "ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS", dotenv: never,
+			key: "abp.permission_allow_always_tools", env: "ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS",
 			about:   "Tools that need no consent where the policy would ask for it",
 			binding: names().into(func(c *Config) *[]string { return &c.ABP.AllowAlwaysTools }),
 		},
 		{
 			// The upper bound keeps an event inside the protocol's line of
 			// 16 MiB even if every byte needs a six-byte JSON escape.
-			key: "abp.max_inline_output_bytes", env: "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES", fallback: "8192",
+			key: "abp.max_inline_output_bytes", env: "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES", fallback: "8192", harmless: true,
 			about:   "Tool output longer than this goes to a file",
 			binding: whole(0, 2<<20).into(func(c *Config) *int { return &c.ABP.MaxInlineOutputBytes }),
 		},
@@ -217,22 +213,22 @@ func settings() []setting {
 		},
 
 		{
-			key: "serve.addr", env: "COPILOT_BRIDGE_ADDR", fallback: "127.0.0.1", dotenv: never,
+			key: "serve.addr", env: "COPILOT_BRIDGE_ADDR", fallback: "127.0.0.1",
 			about:   "Address to listen on; anything but loopback needs a token",
 			binding: host().into(func(c *Config) *string { return &c.Serve.Addr }),
 		},
 		{
-			key: "serve.port", env: "COPILOT_BRIDGE_PORT", fallback: "8788", dotenv: never,
+			key: "serve.port", env: "COPILOT_BRIDGE_PORT", fallback: "8788",
 			about:   "Port to listen on; 0 picks a free one and remembers it",
 			binding: whole(0, 65535).into(func(c *Config) *int { return &c.Serve.Port }),
 		},
 		{
-			key: "serve.token", env: "COPILOT_BRIDGE_TOKEN", dotenv: never,
+			key: "serve.token", env: "COPILOT_BRIDGE_TOKEN",
 			about:   "Token that every client has to show, as a bearer token or API key",
 			binding: secretLine(func(c *Config) *Secret { return &c.Serve.Token }),
 		},
 		{
-			key: "serve.hosts", env: "COPILOT_BRIDGE_HOSTS", dotenv: never,
+			key: "serve.hosts", env: "COPILOT_BRIDGE_HOSTS",
 			about:   "Further host names that clients reach this machine by, such as a reverse proxy's",
 			binding: names().into(func(c *Config) *[]string { return &c.Serve.Hosts }),
 		},
@@ -273,23 +269,23 @@ func settings() []setting {
 		},
 
 		{
-			key: "languages", env: "COPILOT_BRIDGE_LANGUAGES", dotenv: never,
+			key: "languages", env: "COPILOT_BRIDGE_LANGUAGES",
 			about:   "Language servers and formatters of your own, by language, over the built-in ones",
 			binding: languages().into(func(c *Config) *map[string]Language { return &c.Languages }),
 		},
 		{
-			key: "tasks", env: "COPILOT_BRIDGE_TASKS", dotenv: never,
+			key: "tasks", env: "COPILOT_BRIDGE_TASKS",
 			about:   "Commands that clients of the tool bus may run by name, if the policy allows them",
 			binding: pairs("lint", "npm run lint").into(func(c *Config) *map[string]string { return &c.Tasks }),
 		},
 
 		{
-			key: "telemetry.otlp_endpoint", env: "COPILOT_BRIDGE_OTEL_ENDPOINT", dotenv: never,
+			key: "telemetry.otlp_endpoint", env: "COPILOT_BRIDGE_OTEL_ENDPOINT",
 			about:   "OTLP endpoint to send the runtime's telemetry to",
 			binding: httpURL().into(func(c *Config) *string { return &c.Telemetry.OTLPEndpoint }),
 		},
 		{
-			key: "telemetry.file", env: "COPILOT_BRIDGE_OTEL_FILE", dotenv: never,
+			key: "telemetry.file", env: "COPILOT_BRIDGE_OTEL_FILE",
 			about:   "File to write the runtime's telemetry to",
 			binding: path().into(func(c *Config) *string { return &c.Telemetry.FilePath }),
 		},
@@ -305,25 +301,25 @@ func settings() []setting {
 			binding: oneLine().into(func(c *Config) *string { return &c.Telemetry.SourceName }),
 		},
 		{
-			key: "telemetry.capture_content", env: "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT", fallback: "false", dotenv: never,
+			key: "telemetry.capture_content", env: "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT", fallback: "false",
 			about:   "Whether telemetry holds the texts of prompts and answers",
 			binding: boolean().into(func(c *Config) *bool { return &c.Telemetry.CaptureContent }),
 		},
 
 		{
-			key: "infinite_sessions.enabled", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED",
+			key: "infinite_sessions.enabled", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED", harmless: true,
 			about:   "Whether the runtime compacts a long session's context",
 			derived: "the runtime's",
 			binding: optional(boolean()).into(func(c *Config) **bool { return &c.InfiniteSessions.Enabled }),
 		},
 		{
-			key: "infinite_sessions.background_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BACKGROUND_THRESHOLD",
+			key: "infinite_sessions.background_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BACKGROUND_THRESHOLD", harmless: true,
 			about:   "Part of the context in use at which compaction starts in the background",
 			derived: "the runtime's",
 			binding: fraction().into(func(c *Config) *float64 { return &c.InfiniteSessions.BackgroundThreshold }),
 		},
 		{
-			key: "infinite_sessions.buffer_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD",
+			key: "infinite_sessions.buffer_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD", harmless: true,
 			about:   "Part of the context in use at which the session waits for compaction",
 			derived: "the runtime's",
 			binding: fraction().into(func(c *Config) *float64 { return &c.InfiniteSessions.BufferThreshold }),
@@ -340,24 +336,19 @@ type Key struct {
 	Values      []string `json:"values,omitempty"`  // every value, where they can be listed
 	Default     string   `json:"default,omitempty"` // a value, or how it comes about
 	Secret      bool     `json:"secret,omitempty"`
-	InFile      bool     `json:"in_file"`               // config.yaml may give it
-	InDotEnv    bool     `json:"in_dotenv"`             // a .env file may give it
-	DotEnvWith  string   `json:"dotenv_with,omitempty"` // but only together with this key
+	InFile      bool     `json:"in_file"`            // config.yaml and a trusted .env file may give it
+	Harmless    bool     `json:"harmless,omitempty"` // a .env file that is not trusted may give it too
 }
 
 // Keys describes every setting.
 func Keys() []Key {
 	var all []Key
 	for _, s := range settings() {
-		k := Key{
+		all = append(all, Key{
 			Key: s.key, Env: s.env, Description: s.about, Allowed: s.allowed, Values: s.values,
 			Default: cmp.Or(s.fallback, s.derived), Secret: s.secret(),
-			InFile: !s.noFile, InDotEnv: s.dotenv != never,
-		}
-		if k.InDotEnv {
-			k.DotEnvWith = string(s.dotenv)
-		}
-		all = append(all, k)
+			InFile: !s.noFile, Harmless: s.harmless,
+		})
 	}
 	return all
 }

@@ -155,9 +155,6 @@ func TestTable(t *testing.T) {
 			t.Errorf("%+v is incomplete or has the name of another", k)
 		}
 		keys[k.Key], vars[k.Env] = true, true
-		if k.DotEnvWith != "" && find(settings(), k.DotEnvWith) == nil {
-			t.Errorf("%s names no setting: %s", k.Key, k.DotEnvWith)
-		}
 		for _, v := range k.Values {
 			if err := find(settings(), k.Key).set(&Config{}, v, place{}); err != nil {
 				t.Errorf("%s lists %q but refuses it: %v", k.Key, v, err)

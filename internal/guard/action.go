@@ -24,6 +24,7 @@ var known = map[string]policy.Kind{
 	"mcp.fs.read": policy.KindRead, "mcp.fs.list": policy.KindRead, "mcp.search.code": policy.KindRead, "mcp.symbols.list": policy.KindRead,
 	"mcp.edit.applyPatch": policy.KindWrite, "mcp.fs.create": policy.KindWrite, "mcp.format.apply": policy.KindWrite, "mcp.imports.organize": policy.KindWrite,
 	"mcp.task.run": policy.KindShell, "mcp.shell.run": policy.KindShell, "mcp.language.server": policy.KindShell, "mcp.language.formatter": policy.KindShell,
+	ToolServerStart: policy.KindShell, ToolServerConnect: policy.KindNetwork,
 	"openclaw_memory_search": policy.KindOther, "openclaw_memory_read": policy.KindOther, "openclaw_user_prefs": policy.KindOther,
 	"fetch_copilot_cli_documentation": policy.KindOther, "tool_search_tool": policy.KindOther,
 }
@@ -70,6 +71,11 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 			for i := range a.Commands {
 				a.Commands[i].Harmless = true
 			}
+		}
+		if call.Name == ToolServerStart {
+			// A server's own files lie where it is installed. The command is
+			// what is judged, with every word of it.
+			a.Paths = slices.DeleteFunc(a.Paths, func(p policy.Path) bool { return p.Outside && !p.Write })
 		}
 		return a
 	case policy.KindNetwork:

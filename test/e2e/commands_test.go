@@ -97,3 +97,12 @@ func tamper(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	ts.Check(os.WriteFile(files[0], []byte(strings.Replace(string(b), `"decision":"deny"`, `"decision":"allow"`, 1)), 0o600))
 }
+
+// expand TEMPLATE FILE writes a file with the variables of the template
+// replaced.
+func expand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: expand TEMPLATE FILE")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(os.Expand(ts.ReadFile(args[0]), ts.Getenv)), 0o600))
+}

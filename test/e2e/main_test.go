@@ -55,7 +55,7 @@ func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 	t.Helper()
 	copilot, cli := runtimetest.Path(t), runtimetest.CLIPath(t)
 	model := provider(t)
-	commands := map[string]scriptCommand{"exits": exits, "jsonlines": jsonLines, "newest": newest, "tamper": tamper}
+	commands := map[string]scriptCommand{"exits": exits, "jsonlines": jsonLines, "newest": newest, "tamper": tamper, "expand": expand}
 	for name, c := range more {
 		commands[name] = c
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -146,7 +145,7 @@ func newPlan(w *contract.WorkOrder, dir string) (*plan, error) {
 	if p.maxCost != nil {
 		o.MaxCredits = *p.maxCost / usdPerCredit
 	}
-	p.environment(w.Config.Env)
+	o.Env = w.Config.Env
 	if f := c.ResponseFormat; f != nil {
 		if len(f.Schema) == 0 {
 			return nil, invalid("config.vendor.copilot.responseFormat has no schema")
@@ -160,22 +159,6 @@ func newPlan(w *contract.WorkOrder, dir string) (*plan, error) {
 }
 
 const proposeOnly = "Do not change any file. Propose the changes as one unified diff, with paths relative to the workspace, in your last message."
-
-// environment takes over variables, except those that steer the bridge itself.
-func (p *plan) environment(env map[string]string) {
-	for name, value := range env {
-		switch {
-		case strings.HasPrefix(strings.ToUpper(name), "COPILOT_BRIDGE_"), name == "", strings.ContainsAny(name, "=\x00"), strings.ContainsRune(value, 0):
-			p.warnings = append(p.warnings, fmt.Sprintf("config.env: %q is not set: it is the bridge's own, or no variable", name))
-		default:
-			if p.order.Env == nil {
-				p.order.Env = map[string]string{}
-			}
-			p.order.Env[name] = value
-		}
-	}
-	slices.Sort(p.warnings)
-}
 
 // workspaceRoot resolves and checks the directory to work in.
 func workspaceRoot(root, dir string) (string, error) {

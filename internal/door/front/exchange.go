@@ -32,6 +32,9 @@ const (
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	s.enter()
 	defer s.leave()
+	if c := connOf(r); c != nil && !c.begin() {
+		panic(http.ErrAbortHandler) // it has just been closed to make room
+	}
 	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), began: time.Now(), door: "other"}
 	body := watch(r, x.rc, s.opts.BodyTimeout)
 	id := requestID(r.Header.Get(requestIDHeader))
@@ -103,7 +106,7 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 		refuse(x, r, forbidden, wrong)
 		return
 	}
-	admitted := s.gate.admits(r.Header)
+	admitted := s.admits(r)
 	// The doors have no use for these, and cannot leak what they do not have.
 	for _, name := range []string{"Authorization", "X-Api-Key", "Cookie"} {
 		r.Header.Del(name)
@@ -120,6 +123,8 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), admittedKey{}, admitted))
 	switch {
+	case !admitted && !s.gate.token && pattern != "GET /healthz" && pattern != "GET /readyz":
+		refuse(x, r, forbidden, anotherUser)
 	case !admitted && pattern == "GET /{$}" && s.opts.Home == nil:
 		prompt(http.HandlerFunc(s.page.locked)).ServeHTTP(x, r)
 	case !admitted && pattern != "GET /healthz" && pattern != "GET /readyz":
@@ -130,6 +135,29 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 	default:
 		s.mux.ServeHTTP(x, r)
 	}
+}
+
+const anotherUser = "Without a token only programs of the user who has started the bridge may use it. " +
+	"Start it with COPILOT_BRIDGE_TOKEN set, and send that token as \"Authorization: Bearer …\"."
+
+// admits reports whether a request shows the token or, where there is none,
+// comes from a program of the same user.
+func (s *Server) admits(r *http.Request) bool {
+	c := connOf(r)
+	ok := s.gate.admits(r.Header)
+	if !s.gate.token {
+		ok = c != nil && c.ofSameUser(s.opts.peer)
+	}
+	if ok && c != nil {
+		c.prove()
+	}
+	return ok
+}
+
+// connOf is the connection of a request.
+func connOf(r *http.Request) *placed {
+	c, _ := r.Context().Value(placedKey{}).(*placed)
+	return c
 }
 
 // admittedKey marks in a request's context whether it showed the token or

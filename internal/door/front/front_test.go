@@ -9,6 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +21,50 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv("FRONT_TEST_GET"); address != "" {
+		os.Exit(get(address))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// get is this program as another user's: it prints what an address answers.
+func get(address string) int {
+	if n, err := strconv.Atoi(os.Getenv("FRONT_TEST_LEAVE")); err == nil {
+		return leave(address, n)
+	}
+	answer, err := http.Get(address)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	body, err := io.ReadAll(answer.Body)
+	fmt.Println(answer.StatusCode, string(body), err)
+	return 0
+}
 
 // patient bounds waits that only a fault makes long.
 const patient = 20 * time.Second
+
+// leave sends requests and goes away before they are answered.
+func leave(address string, n int) int {
+	u, err := url.Parse(address)
+	for i := 0; i < n && err == nil; i++ {
+		var c net.Conn
+		if c, err = net.Dial("tcp", u.Host); err == nil {
+			_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", u.Path)
+			err = errors.Join(err, c.Close())
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// ourselves is a peerFunc for connections that no system knows.
+func ourselves(net.Conn) (int, error) { return os.Geteuid(), nil }
 
 // running is a server under test, with its end.
 type running struct {
@@ -33,6 +76,9 @@ type running struct {
 
 func start(t *testing.T, opts Options) *running {
 	t.Helper()
+	if !KnowsPeers && opts.peer == nil {
+		opts.peer = ourselves
+	}
 	s, err := Listen(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

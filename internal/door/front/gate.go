@@ -64,13 +64,8 @@ func (g gate) known(host string) bool {
 	return name != "" && slices.Contains(g.names, canonical(name))
 }
 
-// admits reports whether a request shows the token, if there is one. Whoever
-// comes without any need of a token may send what he likes: most clients
-// insist on sending something.
+// admits reports whether a request shows the token.
 func (g gate) admits(h http.Header) bool {
-	if !g.token {
-		return true
-	}
 	ok := false
 	for _, value := range h.Values("Authorization") {
 		if scheme, token, found := strings.Cut(value, " "); found && strings.EqualFold(scheme, "Bearer") {

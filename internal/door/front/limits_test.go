@@ -2,13 +2,11 @@ package front
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,87 +42,22 @@ func TestLongHeaders(t *testing.T) {
 	}
 }
 
-func TestConnectionCap(t *testing.T) {
-	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limit(tcp, 2)
-	var accepted [2]net.Conn
-	for i := range 4 {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		if i < 2 {
-			if accepted[i], err = l.Accept(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if l.open() != 2 {
-		t.Errorf("%v open", l.open())
-	}
-	var freed atomic.Bool
-	third := make(chan error, 1)
-	go func() {
-		c, err := l.Accept()
-		if err == nil && !freed.Load() {
-			err = errors.New("accepted a third connection while two were open")
-		}
-		if c != nil {
-			err = errors.Join(err, c.Close())
-		}
-		third <- err
-	}()
-	freed.Store(true)
-	for range 2 { // closing twice frees one slot, not two
-		_ = accepted[0].Close()
-	}
-	if err := <-third; err != nil {
-		t.Error(err)
-	}
-	if l.open() != 1 {
-		t.Errorf("%v open", l.open())
-	}
-
-	// Close must wake an Accept that waits for a slot.
-	fourth, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := l.Accept()
-		waiting <- err
-	}()
-	for range 2 {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := <-waiting; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("error %v", err)
-	}
-	if err := errors.Join(accepted[1].Close(), fourth.Close()); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestServerAtItsCap holds that those beyond the cap are served in the end.
 func TestServerAtItsCap(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	r := start(t, Options{MaxConnections: 1, Doors: map[string]http.Handler{
 		"GET /wait": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-release }),
 	}})
-	first, second := r.dial(t), r.dial(t)
-	for _, conn := range []net.Conn{first, second} {
+	wait := func() net.Conn {
+		conn := r.dial(t)
 		if _, err := io.WriteString(conn, "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
+		return conn
 	}
+	first := wait()
 	<-entered
+	second := wait()
 	if r.listener.open() != 1 {
 		t.Errorf("%v connections", r.listener.open())
 	}
@@ -139,6 +72,7 @@ func TestServerAtItsCap(t *testing.T) {
 func piped(t *testing.T, opts Options) (client net.Conn, r *running) {
 	t.Helper()
 	client, server := net.Pipe()
+	opts.peer = ourselves
 	s, err := newServer(t.Context(), opts.defaults(), netip.MustParseAddr("127.0.0.1"), &oneConn{conn: server, done: make(chan struct{})})
 	if err != nil {
 		t.Fatal(err)

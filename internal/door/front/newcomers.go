@@ -15,7 +15,7 @@ type newcomers struct {
 	conns map[net.Conn]struct{}
 }
 
-// follow is an http.Server's ConnState.
+// follow hears of every change of a connection.
 func (n *newcomers) follow(c net.Conn, state http.ConnState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -18,8 +18,9 @@ type Options struct {
 	// Ports remembers the free port that was picked, so that the next start
 	// gets it again; nil: nothing is remembered.
 	Ports *Ports
-	// Token is what every client has to show; "" lets in whoever can connect,
-	// which is allowed on loopback addresses only.
+	// Token is what every client has to show; "" lets in clients of the user
+	// that this process runs as, on loopback addresses only, and only where
+	// KnowsPeers.
 	Token string
 	// Hosts are further names that clients reach this machine by, such as
 	// that of a reverse proxy or a container.
@@ -41,12 +42,14 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Limits; 0 means the default.
-	MaxConnections    int           // 1024; more wait until one is closed
+	MaxConnections    int           // 1024; at the limit others give way, see places
 	MaxHeaderBytes    int           // 64 KiB
 	ReadHeaderTimeout time.Duration // 10 s
 	BodyTimeout       time.Duration // 60 s for the whole body of a request
 	IdleTimeout       time.Duration // 2 min between requests
 	DrainTimeout      time.Duration // 10 s for running requests at shutdown
+
+	peer peerFunc // replaced in tests
 }
 
 // defaults fills in what was left out.
@@ -62,6 +65,9 @@ func (o Options) defaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.peer == nil {
+		o.peer = new(peers).of
 	}
 	o.MaxConnections = or(o.MaxConnections, 1024)
 	o.MaxHeaderBytes = or(o.MaxHeaderBytes, 64<<10)

@@ -26,7 +26,7 @@ import (
 // Its methods may be called concurrently.
 type Server struct {
 	opts     Options
-	listener *limitedListener
+	listener *places
 	http     *http.Server
 	mux      *http.ServeMux
 	paths    []string // what exists, for those who ask for something else
@@ -102,7 +102,8 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.answer),
 		BaseContext:                  func(net.Listener) context.Context { return base },
-		ConnState:                    s.fresh.follow,
+		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, placedKey{}, c) },
+		ConnState:                    s.follow,
 		Protocols:                    protocols,
 		DisableGeneralOptionsHandler: true,
 		MaxHeaderBytes:               opts.MaxHeaderBytes,
@@ -112,6 +113,15 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
+}
+
+// placedKey is where a request's context has its connection.
+type placedKey struct{}
+
+// follow is the http.Server's ConnState.
+func (s *Server) follow(c net.Conn, state http.ConnState) {
+	s.fresh.follow(c, state)
+	s.listener.follow(c, state)
 }
 
 // URL is where clients of this machine find the server, without a slash at

@@ -122,12 +122,12 @@ func (l *Log) current(today string) (*end, error) {
 	if err := l.open.close(); err != nil {
 		return nil, err
 	}
-	return findEnd(l.dir, today)
+	return findEnd(l.dir, today, l.opts.Witness)
 }
 
 func (l *Log) sameHead(at *end) bool {
 	if !l.opts.Sync {
-		return l.open.untouched(l.dir)
+		return l.open.head.untouched(filepath.Join(l.dir, headName))
 	}
 	h, err := readHead(l.dir)
 	return err == nil && h != nil && h.Seq == at.seq && h.Hash == at.hash
@@ -157,12 +157,12 @@ func (l *Log) writeOne(at *end, e Entry) error {
 		}
 	}
 	at.seq, at.hash, at.lastFile, at.open = e.Seq, hash, at.file, false
-	return l.writeHead(at)
+	return errors.Join(l.writeHead(at), l.testify(at))
 }
 
 func (l *Log) writeHead(at *end) error {
 	h := head{Seq: at.seq, Hash: at.hash, File: at.lastFile}
-	put := func() error { return l.open.putHead(l.dir, h) }
+	put := func() error { return l.open.head.put(filepath.Join(l.dir, headName), h) }
 	if l.opts.Sync {
 		put = func() error { return writeHead(l.dir, h) }
 	}

@@ -7,13 +7,15 @@
 // Verify finds every entry that was changed, removed, moved, repeated or put
 // in, and says where. Entries cut off the end are found with head.json, which
 // names the last entry; removing or replacing that file is found too, now or
-// by the next entry that is written. What a crash leaves half-written is kept,
+// by the next entry that is written. A log that is gone altogether, or that was
+// replaced by another, is found with the witness, a file in another directory
+// that knows the last entry too. What a crash leaves half-written is kept,
 // and the next entry records what it was.
 //
 // # What cannot
 //
-// Somebody who may write the directory can write a whole new log with a
-// matching head.json. To find that out, keep the hash of the last entry
+// Somebody who may write both directories can write a whole new log with a
+// matching head.json and witness, or remove everything. To find that out, keep the hash of the last entry
 // somewhere else and give it to Verify later: a log that does not contain it
 // is not the same log. Entries are not signed, and a power cut may take the
 // last of them unless Options.Sync is set; Verify then says that they are
@@ -122,6 +124,10 @@ type Options struct {
 	// a tenth of a millisecond rather than several: as a rule a log that tells
 	// that its last second is missing is worth more than tools that wait.
 	Sync bool
+	// Witness is a file outside the log's directory that keeps in mind how far
+	// the log has come, so that a log that is gone is missed; see WitnessFile.
+	// "" for none.
+	Witness string
 
 	now func() time.Time // for tests
 }

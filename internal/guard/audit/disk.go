@@ -110,62 +110,19 @@ func writeHead(dir string, h head) error {
 
 // files that a Log keeps open from one entry to the next.
 type handles struct {
-	data *os.File // the file that was last appended to
-	name string   // its name
-	head *os.File
-	info os.FileInfo // of head
-	last []byte      // what head holds
+	data    *os.File // the file that was last appended to
+	name    string   // its name
+	head    slot
+	witness slot
 }
 
 func (h *handles) close() error {
-	var errs []error
-	for _, f := range []*os.File{h.data, h.head} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	err := errors.Join(h.head.close(), h.witness.close())
+	if h.data != nil {
+		err = errors.Join(err, h.data.Close())
 	}
 	*h = handles{}
-	return errors.Join(errs...)
-}
-
-// untouched reports whether head.json is as we last wrote it.
-func (h *handles) untouched(dir string) bool {
-	if h.head == nil {
-		return false
-	}
-	info, err := os.Stat(filepath.Join(dir, headName))
-	if err != nil || !os.SameFile(info, h.info) || info.Size() != headSize {
-		return false
-	}
-	var now [headSize]byte
-	n, err := h.head.ReadAt(now[:], 0)
-	return n == headSize && (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(now[:], h.last)
-}
-
-// putHead writes head.json in place.
-func (h *handles) putHead(dir string, to head) error {
-	data, err := encodeHead(to)
-	if err != nil {
-		return err
-	}
-	if h.head == nil {
-		f, err := os.OpenFile(filepath.Join(dir, headName), os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return err
-		}
-		h.head = f
-		if err := f.Truncate(headSize); err != nil {
-			return err
-		}
-		if h.info, err = f.Stat(); err != nil {
-			return err
-		}
-	}
-	if _, err := h.head.WriteAt(data, 0); err != nil {
-		return err
-	}
-	h.last = data
-	return nil
+	return err
 }
 
 // appendTo adds data to a file of the log in one write, and returns its length.
@@ -194,13 +151,18 @@ func (h *handles) appendTo(dir, name string, data []byte, sync bool) (err error)
 }
 
 // findEnd reads where the log ends and judges whether that is where head.json
-// says it does. The lock must be held. today is the file for new entries.
-func findEnd(dir, today string) (*end, error) {
+// and the witness say it does. The lock must be held. today is the file for
+// new entries.
+func findEnd(dir, today, witness string) (*end, error) {
 	names, err := files(dir)
 	if err != nil {
 		return nil, err
 	}
 	h, err := readHead(dir)
+	if err != nil {
+		return nil, err
+	}
+	w, err := readWitness(witness)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +193,15 @@ func findEnd(dir, today string) (*end, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	h, replaced, err := judgeWitness(dir, names, h, w, last)
+	if err != nil {
+		return nil, err
+	}
 	e.judge(h, last, junk)
+	if replaced && e.repair == nil {
+		// It is on record from here on, although the witness moves on.
+		e.repair = &Repair{Cause: CauseReplaced, HeadSeq: w.Seq, HeadHash: w.Hash}
+	}
 	return e, nil
 }
 

@@ -24,7 +24,13 @@ const maxProblems = 1000
 // was read. Entries may be appended meanwhile; at the very end Verify waits a
 // moment for those who do.
 func Verify(ctx context.Context, dir, expect string) (Report, error) {
-	v := &verifier{ctx: ctx, dir: dir, expect: expect, hash: genesis}
+	return VerifyWitnessed(ctx, dir, expect, "")
+}
+
+// VerifyWitnessed is Verify with what the witness at a path knows; see
+// Options.Witness.
+func VerifyWitnessed(ctx context.Context, dir, expect, witness string) (Report, error) {
+	v := &verifier{ctx: ctx, dir: dir, expect: expect, witness: witness, hash: genesis}
 	if err := v.run(); err != nil {
 		return v.report, err
 	}
@@ -37,6 +43,10 @@ type verifier struct {
 	expect string
 	found  bool // expect was seen
 	report Report
+
+	witness string // the path, or ""
+	known   *head  // what it said before the log was read
+	other   bool   // the log has another entry there
 
 	seq   uint64 // the highest entry so far
 	hash  string // its hash
@@ -65,8 +75,15 @@ type junk struct {
 	whole   bool // some of it is complete JSON: not what a crash leaves
 }
 
-func (v *verifier) run() error {
+func (v *verifier) run() (err error) {
+	if v.known, err = readWitness(v.witness); err != nil {
+		return err
+	}
 	if _, err := os.Stat(v.dir); errors.Is(err, fs.ErrNotExist) {
+		if v.known != nil && v.known.Seq > 0 {
+			v.finish(nil, v.known)
+			return nil
+		}
 		return &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no audit log in %s", v.dir), Cause: err,
 			Remedy: "Check COPILOT_AUDIT_LOG_DIR, or run something first."}
 	}
@@ -116,7 +133,11 @@ func (v *verifier) readRest(last *lineReader) (err error) {
 	if err != nil {
 		return err
 	}
-	v.finish(h)
+	w, err := readWitness(v.witness)
+	if err != nil {
+		return err
+	}
+	v.finish(h, w)
 	return nil
 }
 
@@ -193,6 +214,9 @@ func (v *verifier) readLine(data []byte, complete bool) {
 	}
 	v.report.Entries++
 	v.found = v.found || e.Hash == v.expect
+	if v.known != nil && e.Seq == v.known.Seq && e.Hash != v.known.Hash {
+		v.other = true
+	}
 	v.endJunk(&e)
 	if err != nil {
 		v.here(e.Seq, KindEdited, "entry %d was changed: it does not have the hash that it was written with", e.Seq)
@@ -308,8 +332,8 @@ func (v *verifier) endJunk(e *Entry) {
 	v.problem(Problem{File: j.file, Line: j.line, Kind: KindGarbage, Text: fmt.Sprintf("%d bytes that are no entry", j.bytes)})
 }
 
-// finish compares the end of the log with head.json.
-func (v *verifier) finish(h *head) {
+// finish compares the end of the log with head.json and the witness.
+func (v *verifier) finish(h, w *head) {
 	r := &v.report
 	r.LastSeq = v.seq
 	if v.seq > 0 {
@@ -331,6 +355,7 @@ func (v *verifier) finish(h *head) {
 	case h.Seq+1 < v.seq:
 		v.problem(Problem{File: headName, Seq: h.Seq, Kind: KindHead, Text: fmt.Sprintf("head.json says that the log ends with entry %d, but it goes on to %d", h.Seq, v.seq)})
 	}
+	v.witnessed(h, w)
 	if v.expect != "" && !v.found {
 		v.problem(Problem{Kind: KindExpect, Text: "the expected hash " + v.expect + " is not in the log: this is another log, or its end is missing"})
 	}

@@ -30,8 +30,8 @@ const (
 	maxTrustSize = 8 << 20
 )
 
-// Trust is the record of the policy files that the user has read and trusts:
-// each by its path and the hash of its bytes, so that any change revokes. The
+// Trust is the record of the workspace files (policy files and .env files)
+// that the user has read and trusts: each by its path and the hash of its bytes, so that any change revokes. The
 // record lies at Path. It keeps nothing in memory; any number of processes and
 // goroutines may use one record.
 type Trust struct {

@@ -115,6 +115,10 @@ func (s *scriptReader) declare(stmt *syntax.Stmt, cmd *syntax.DeclClause, d dirS
 	s.run(call{words: words, assigns: assigns, parsed: true, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang, bg: stmt.Background}, d)
 }
 
+// ChangesCommands reports a variable that changes what commands do, whatever
+// its value.
+func ChangesCommands(name string) bool { return isDangerous(name, Assign{Dynamic: true}, "") }
+
 // isDangerous judges a variable by its name and, for a few, by its value.
 func isDangerous(name string, as Assign, command string) bool {
 	upper := strings.ToUpper(name)

@@ -1,0 +1,205 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+)
+
+// WitnessFile names, in a directory that is not the log's, the file that knows
+// how far the log in dir has come. Logs in different directories have
+// different ones.
+func WitnessFile(state, dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(abs))
+	return filepath.Join(state, "audit-witness", hex.EncodeToString(sum[:8])+".json"), nil
+}
+
+// readWitness returns nil if there is none, or none that makes sense.
+func readWitness(path string) (*head, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := durable.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseHead(data), nil
+}
+
+// slot is a small file that is written over in place, kept open.
+type slot struct {
+	f    *os.File
+	info os.FileInfo
+	last []byte // what it holds
+}
+
+func (s *slot) close() error {
+	f := s.f
+	*s = slot{}
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// there reports whether the file is still the one at path.
+func (s *slot) there(path string) bool {
+	if s.f == nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && os.SameFile(info, s.info) && info.Size() == headSize
+}
+
+// untouched reports whether the file is as we last wrote it.
+func (s *slot) untouched(path string) bool {
+	if !s.there(path) {
+		return false
+	}
+	var now [headSize]byte
+	n, err := s.f.ReadAt(now[:], 0)
+	return n == headSize && (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(now[:], s.last)
+}
+
+func (s *slot) put(path string, to head) error {
+	data, err := encodeHead(to)
+	if err != nil {
+		return err
+	}
+	if s.f == nil {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		s.f = f
+		if err := f.Truncate(headSize); err != nil {
+			return err
+		}
+		if s.info, err = f.Stat(); err != nil {
+			return err
+		}
+	}
+	if _, err := s.f.WriteAt(data, 0); err != nil {
+		return err
+	}
+	s.last = data
+	return nil
+}
+
+// testify writes down outside the log how far it has come. It comes last, so
+// that a crash leaves the witness behind and never ahead. The lock must be
+// held.
+func (l *Log) testify(at *end) error {
+	path := l.opts.Witness
+	if path == "" {
+		return nil
+	}
+	w := &l.open.witness
+	if w.f != nil && !w.there(path) { // removed or replaced meanwhile
+		if err := w.close(); err != nil {
+			return unavailable(path, err)
+		}
+	}
+	if w.f == nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return unavailable(path, err)
+		}
+	}
+	if err := w.put(path, head{Seq: at.seq, Hash: at.hash, File: at.lastFile}); err != nil {
+		return unavailable(path, err)
+	}
+	return nil
+}
+
+// hashAt returns the hash of an entry, or "" if it is not in the log. It reads
+// from the end, where the entries are that it is asked about.
+func hashAt(dir string, names []string, seq uint64) (string, error) {
+	for _, name := range slices.Backward(names) {
+		hash, past, err := hashIn(filepath.Join(dir, name), seq)
+		if hash != "" || past || err != nil {
+			return hash, err
+		}
+	}
+	return "", nil
+}
+
+// hashIn does so in one file, and reports whether earlier files need not be
+// looked at.
+func hashIn(path string, seq uint64) (hash string, past bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return "", false, err
+	}
+	for line, err := range linesBackward(f, info.Size()) {
+		if err != nil {
+			return "", false, err
+		}
+		e, err := unseal(line.data)
+		if line.open || err != nil || e.Seq > seq {
+			continue
+		}
+		if e.Seq == seq {
+			return e.Hash, true, nil
+		}
+		return "", true, nil
+	}
+	return "", false, nil
+}
+
+// judgeWitness compares the log with what was known of it elsewhere. It
+// returns what stands for head.json from here on, and whether an entry was
+// replaced.
+func judgeWitness(dir string, names []string, h, w *head, last *Entry) (known *head, replaced bool, err error) {
+	switch {
+	case w == nil || w.Seq == 0:
+		return h, false, nil
+	case (last == nil || w.Seq > last.Seq) && (h == nil || w.Seq > h.Seq):
+		return w, false, nil // judge takes it for entries that are gone
+	case last == nil || w.Seq > last.Seq:
+		return h, false, nil
+	}
+	hash := last.Hash
+	if w.Seq != last.Seq {
+		if hash, err = hashAt(dir, names, w.Seq); err != nil {
+			return nil, false, err
+		}
+	}
+	return h, hash != w.Hash, nil
+}
+
+// witnessed compares what Verify has read with what was known elsewhere.
+func (v *verifier) witnessed(h, w *head) {
+	switch {
+	case w == nil || w.Seq == 0 || h != nil && h.Seq > v.seq && h.Seq >= w.Seq: // said already
+	case w.Seq > v.seq && v.seq == 0:
+		v.problem(Problem{File: w.File, Seq: w.Seq, Kind: KindRemoved,
+			Text: fmt.Sprintf("the log is gone: %s knows of %d entries", v.witness, w.Seq)})
+	case w.Seq > v.seq:
+		v.problem(Problem{File: w.File, Seq: w.Seq, Kind: KindTruncated,
+			Text: fmt.Sprintf("entries %d to %d are missing at the end: %s knows of them", v.seq+1, w.Seq, v.witness)})
+	case v.other:
+		v.problem(Problem{Seq: v.known.Seq, Kind: KindEdited,
+			Text: fmt.Sprintf("entry %d is not the one that was written: %s knows another", v.known.Seq, v.witness)})
+	}
+}

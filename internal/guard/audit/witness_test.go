@@ -1,0 +1,229 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// witnessedLog is a log whose end is known in another directory too.
+type witnessedLog struct {
+	dir, witness string
+	clock        *clock
+}
+
+func newWitnessed(t testing.TB) *witnessedLog {
+	t.Helper()
+	w := &witnessedLog{dir: filepath.Join(t.TempDir(), "audit"), clock: newClock()}
+	var err error
+	if w.witness, err = WitnessFile(t.TempDir(), w.dir); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *witnessedLog) open(t testing.TB) *Log {
+	t.Helper()
+	l, err := Open(w.dir, Options{Redact: plain, Witness: w.witness, now: w.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func (w *witnessedLog) verify(t testing.TB) Report {
+	t.Helper()
+	r, err := VerifyWitnessed(t.Context(), w.dir, "", w.witness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// anew replaces the log by another whole one.
+func (w *witnessedLog) anew(t testing.TB, entries int) {
+	t.Helper()
+	w.empty(t)
+	l := openLog(t, w.dir, w.clock)
+	appendEntries(t, l, entries)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *witnessedLog) empty(t testing.TB) {
+	t.Helper()
+	names, err := files(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(names, headName) {
+		if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A log that is known to have been there does not verify when it is gone or
+// another one, neither at once nor after more was written.
+func TestWitnessMissesWhatIsGone(t *testing.T) {
+	for name, tamper := range map[string]func(t *testing.T, w *witnessedLog){
+		"log and head removed": func(t *testing.T, w *witnessedLog) { w.empty(t) },
+		"directory removed": func(t *testing.T, w *witnessedLog) {
+			if err := os.RemoveAll(w.dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"directory moved away": func(t *testing.T, w *witnessedLog) {
+			if err := os.Rename(w.dir, w.dir+"-old"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a shorter log":    func(t *testing.T, w *witnessedLog) { w.anew(t, 3) },
+		"one as long":      func(t *testing.T, w *witnessedLog) { w.anew(t, 18) },
+		"a longer one":     func(t *testing.T, w *witnessedLog) { w.anew(t, 40) },
+		"one entry longer": func(t *testing.T, w *witnessedLog) { w.anew(t, 19) },
+		"the end cut off, and head.json with it": func(t *testing.T, w *witnessedLog) {
+			if err := os.Remove(lastFile(t, w.dir)); err != nil {
+				t.Fatal(err)
+			}
+			tail, err := readTail(w.dir, filepath.Base(lastFile(t, w.dir)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := writeHead(w.dir, head{Seq: tail.last.Seq, Hash: tail.last.Hash, File: tail.name}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the first day removed": func(t *testing.T, w *witnessedLog) {
+			names, err := files(w.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(w.dir, names[0])); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, warm := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				w := newWitnessed(t)
+				l := w.open(t)
+				for _, n := range []int{7, 5, 6} {
+					appendEntries(t, l, n)
+					w.clock.t = w.clock.t.Add(24 * time.Hour)
+				}
+				if r := w.verify(t); !r.OK() || r.Entries != 18 {
+					t.Fatalf("before: %+v", r)
+				}
+				tamper(t, w)
+				if r := w.verify(t); r.OK() {
+					t.Errorf("it verifies: %+v", r)
+				}
+				if warm {
+					// Where the directory is gone this may fail; it must not
+					// cover anything up.
+					_ = l.Append(t.Context(), Entry{Hook: HookStop})
+				}
+				later := w.open(t)
+				appendEntries(t, later, 2)
+				if r := w.verify(t); r.OK() {
+					t.Errorf("writing on has covered it up: %+v", r)
+				}
+				appendEntries(t, w.open(t), 30)
+				if r := w.verify(t); r.OK() {
+					t.Errorf("writing on has covered it up later: %+v", r)
+				}
+			})
+		}
+	}
+}
+
+// What happens without anybody's doing is no problem.
+func TestWitnessOfAnHonestLog(t *testing.T) {
+	ok := func(t *testing.T, w *witnessedLog, entries int) {
+		t.Helper()
+		if r := w.verify(t); !r.OK() || r.Entries != entries {
+			t.Errorf("%+v, want %d entries", r, entries)
+		}
+	}
+	t.Run("a log from before there was a witness", func(t *testing.T) {
+		w := newWitnessed(t)
+		appendEntries(t, openLog(t, w.dir, w.clock), 5)
+		ok(t, w, 5)
+		appendEntries(t, w.open(t), 2)
+		ok(t, w, 7)
+	})
+	t.Run("entries of a process that has none", func(t *testing.T) {
+		w := newWitnessed(t)
+		appendEntries(t, w.open(t), 3)
+		appendEntries(t, openLog(t, w.dir, w.clock), 4)
+		ok(t, w, 7)
+		appendEntries(t, w.open(t), 1)
+		ok(t, w, 8)
+	})
+	t.Run("a crash before the witness was written", func(t *testing.T) {
+		w := newWitnessed(t)
+		l := w.open(t)
+		appendEntries(t, l, 3)
+		before := readFile(t, w.witness)
+		appendEntries(t, l, 1)
+		writeFile(t, w.witness, before)
+		ok(t, w, 4)
+		appendEntries(t, w.open(t), 1)
+		ok(t, w, 5)
+	})
+	t.Run("the witness is removed or broken while it is in use", func(t *testing.T) {
+		w := newWitnessed(t)
+		l := w.open(t)
+		appendEntries(t, l, 3)
+		if err := os.Remove(w.witness); err != nil {
+			t.Fatal(err)
+		}
+		ok(t, w, 3)
+		appendEntries(t, l, 1)
+		w.empty(t)
+		if r := w.verify(t); r.OK() {
+			t.Errorf("the witness was not written again: %+v", r)
+		}
+	})
+	t.Run("several processes", func(t *testing.T) {
+		w := newWitnessed(t)
+		var wg sync.WaitGroup
+		for range 4 {
+			l, err := Open(w.dir, Options{Redact: plain, Witness: w.witness})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			wg.Go(func() { appendEntries(t, l, 25) })
+		}
+		wg.Wait()
+		ok(t, w, 100)
+	})
+	t.Run("begun anew on purpose", func(t *testing.T) {
+		w := newWitnessed(t)
+		appendEntries(t, w.open(t), 3)
+		w.empty(t)
+		if err := os.Remove(w.witness); err != nil {
+			t.Fatal(err)
+		}
+		ok(t, w, 0)
+		appendEntries(t, w.open(t), 2)
+		ok(t, w, 2)
+	})
+}
+
+func BenchmarkAppendWitnessed(b *testing.B) {
+	w := newWitnessed(b)
+	l := w.open(b)
+	e := Entry{Hook: HookPreTool, Session: "session", Door: "acp", Tool: "bash", Input: map[string]any{"command": "go test ./..."}, Decision: "allow"}
+	for b.Loop() {
+		if err := l.Append(b.Context(), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
