@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language/languagetest"
@@ -251,4 +252,40 @@ func TestToolBusGoplsFetchesNothing(t *testing.T) {
 	if n := asked.Load(); n > 0 {
 		t.Errorf("it fetched %d times", n)
 	}
+}
+
+// The person who is asked sees the variables and the directory of a task.
+func TestToolBusQuestionHasTheWholeCommand(t *testing.T) {
+	t.Parallel()
+	home, dir := t.TempDir(), t.TempDir()
+	for _, name := range []string{"sub", ".vscode"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tasks := `{"version":"2.0.0","tasks":[{"label":"a","type":"process","command":"ls","options":{"cwd":"sub","env":{"A":"1"}}},
+		{"label":"b","type":"shell","command":"ls","options":{"env":{"PATH":"/x"}}}]}`
+	if err := os.WriteFile(filepath.Join(dir, ".vscode", "tasks.json"), []byte(tasks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x := atTerminalOf(t, home, dir, "serve", "--port", "0", "--demo", "--read-write")
+	x.sees("copilot-bridge is ready: ")
+	within(t, "the address is shown", func() bool { return printedURL.MatchString(x.screen.String()) })
+	s := &served{url: printedURL.FindString(x.screen.String()), home: home, dir: dir, env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}}
+	for _, tt := range []struct{ name, question string }{{"vscode:a", "cd " + dir + "/sub && A=1 ls"}, {"vscode:b", "export PATH=/x && ls"}} {
+		done := make(chan string, 1)
+		go func() {
+			out, errs, code := s.call(t, "mcp.task.run", fmt.Sprintf("[%q]", tt.name))
+			done <- fmt.Sprintf("exit %d %s%s", code, out, errs)
+		}()
+		x.sees("wants to run: " + tt.question)
+		x.types("n\n")
+		if got := <-done; !strings.Contains(got, "exit 4") {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+	}
+	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	x.exits(0)
 }

@@ -436,3 +436,24 @@ func TestReasonsAreSafeToShow(t *testing.T) {
 		}
 	}
 }
+
+// What is known to be harmless needs no rule that allows it, and obeys one
+// that denies it.
+func TestHarmlessCommands(t *testing.T) {
+	cmd := Command{Words: []string{"gopls"}, Text: "gopls", Harmless: true}
+	for rules, want := range map[string]Verdict{"": Allow, "shell: {allow: [make]}": Allow, "readOnly: true": Allow, "shell: {deny: [gopls]}": Deny, "tools: {deny: [x]}": Deny} {
+		parsed, err := ParseYAML("policy.yaml", []byte(rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Combine(DefaultsServe(), Layer{Rules: parsed, Trusted: true})
+		if got := p.Evaluate(Action{Tool: "x", Kind: KindShell, Commands: []Command{cmd}}); got.Verdict != want {
+			t.Errorf("%q: %+v", rules, got)
+		}
+		unsure := cmd
+		unsure.Opaque = true
+		if got := p.Evaluate(Action{Tool: "x", Kind: KindShell, Commands: []Command{unsure}}); got.Verdict == Allow {
+			t.Errorf("%q, opaque: %+v", rules, got)
+		}
+	}
+}
