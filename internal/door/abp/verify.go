@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +35,7 @@ func (d *door) verify(ctx context.Context, root string) verified {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyWithin)
 	defer cancel()
 	v, err := d.askGit(ctx, root)
-	switch bridge.CodeOf(err) {
-	case bridge.CodeNotFound, bridge.CodeUnavailable, bridge.CodeUnsupported:
+	if slices.Contains([]bridge.Code{bridge.CodeNotFound, bridge.CodeUnavailable, bridge.CodeUnsupported}, bridge.CodeOf(err)) {
 		return verified{ok: true} // no repository, or no git for it
 	}
 	if v.ok = err == nil; !v.ok {
