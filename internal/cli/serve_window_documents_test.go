@@ -219,6 +219,26 @@ func TestWindowAsks(t *testing.T) {
 	}
 }
 
+// The window gets all of a question, and none that is too long.
+func TestWindowIsShownAllOfIt(t *testing.T) {
+	dir := tree(t, map[string]string{"a.txt": "one\n", ".agent-policy.yaml": "tools: {ask: ['mcp.edit.applyPatch']}\n"})
+	x := models()
+	var asked []editor.Question
+	x.Confirm = func(_ context.Context, q editor.Question) string {
+		asked = append(asked, q)
+		return "no"
+	}
+	w := startWindow(t, x, []string{dir}, "--read-write")
+	long := strings.Repeat("x", 3000) + "\u202eend"
+	if _, f := w.rpc("mcp.edit.applyPatch", object{"unifiedDiff": diffOf("a.txt", "one", long), "format": true}); f == nil || len(asked) != 1 ||
+		!strings.Contains(asked[0].Detail, "| +"+strings.Repeat("x", 3000)+`\u202eend`+"\n") || !strings.Contains(asked[0].Detail, `"format": true`) {
+		t.Errorf("%v, asked %.4000q", f, asked)
+	}
+	if _, f := w.rpc("mcp.edit.applyPatch", object{"unifiedDiff": diffOf("a.txt", "one", strings.Repeat("ab ", 100_000))}); f == nil || len(asked) != 1 || !strings.Contains(f.Message, "bytes long") {
+		t.Errorf("too long: %v", f)
+	}
+}
+
 func TestWindowTimesOutAsking(t *testing.T) {
 	dir := tree(t, map[string]string{"a.txt": "one\n", ".agent-policy.yaml": "tools: {ask: ['mcp.edit.applyPatch']}\n"})
 	x := models()

@@ -44,7 +44,7 @@ func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions)
 		return Patched{}, err
 	}
 	names := parsed.Names()
-	call := bridge.ToolCall{Name: ToolPatch, Args: map[string]any{"paths": list(names), "dryRun": o.DryRun}}
+	call := patchCall(names, o)
 	if d := w.opts.Guard.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
 		return Patched{}, denied(ToolPatch, d.Reason)
 	}
@@ -77,6 +77,18 @@ func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions)
 		w.tidy(ctx, &out, o)
 	}
 	return out, nil
+}
+
+// patchCall is a patch as the guard judges it, with what is done afterwards.
+func patchCall(names []string, o PatchOptions) bridge.ToolCall {
+	args := map[string]any{"paths": list(names), "dryRun": o.DryRun}
+	if o.Format {
+		args["format"] = true
+	}
+	if o.Organize {
+		args["organizeImports"] = true
+	}
+	return bridge.ToolCall{Name: ToolPatch, Args: args}
 }
 
 // tidy formats what a patch has changed. A file that cannot be formatted is

@@ -203,6 +203,54 @@ func TestPermission(t *testing.T) {
 	}
 }
 
+// A client is shown the question, not the call that it was told of before, and
+// all of it; or it is not asked.
+func TestPermissionShowsTheQuestion(t *testing.T) {
+	asks := func(q approval.Question, err *error) *script {
+		return &script{turn: func(ctx context.Context, p *played, pr bridge.Prompt, yield func(bridge.Event, error) bool) {
+			yield(bridge.ToolStarted{Call: bridge.ToolCall{ID: "this", Name: q.Request.Tool, Args: map[string]any{"command": "ls", "path": "good.txt", "description": "harmless"}}}, nil)
+			_, *err = p.opening.Asker.Ask(ctx, q)
+			plays(nil)(ctx, p, pr, yield)
+		}}
+	}
+	long := strings.Repeat("echo step; ", 500) + "touch evil"
+	for name, tt := range map[string]struct {
+		q    approval.Question
+		want []string
+	}{
+		"a long command": {approval.Question{Summary: "run: echo step; … (characters: 5510)", Detail: "| " + long, Says: "List files",
+			Request: bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: "bash", CallID: "this", Args: map[string]any{"command": long}}},
+			[]string{`"toolCallId":"this","title":"echo step; … (characters: 5510)"`, "| " + long, `"rawInput":{"command":"` + long + `"}`, "says: “List files”"}},
+		"what cannot be seen": {approval.Question{Summary: "run: ls \u202e\u200b", Detail: "| a\x1b[8mb\n\n\n\n\n\n| <!-- c -->```", Request: bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: "bash", CallID: "this"}},
+			[]string{`"title":"ls \\u202e\\u200b"`, `"text":"` + "````" + `\n`, `\n| a\\x1b[8mb\n(5 blank lines)\n| \u003c!-- c --\u003e` + "```" + `\n` + "````"}},
+		"a file": {approval.Question{Summary: "write: evil.txt", Detail: "+evil", Request: bridge.PermissionRequest{Kind: bridge.PermissionWrite, Tool: "create", CallID: "this",
+			Args: map[string]any{"path": "evil.txt", "file_text": "evil"}}},
+			[]string{`"title":"write: evil.txt"`, `"type":"diff","path":"`, `/evil.txt","newText":"evil"`, `\n+evil\n`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			c := begin(t, asks(tt.q, &err))
+			id := c.request("session/prompt", prompt("go"))
+			asked := c.asked("session/request_permission", `"result":{"outcome":{"outcome":"cancelled"}}`)
+			for _, want := range tt.want {
+				if !strings.Contains(asked.raw, want) {
+					t.Errorf("%q is not in %.2000s", want, asked.raw)
+				}
+			}
+			if strings.Contains(asked.raw, "good.txt") || strings.Contains(asked.raw, "harmless") {
+				t.Errorf("asked about something else: %s", asked.raw)
+			}
+			c.answer(id)
+		})
+	}
+	var err error
+	c := begin(t, asks(approval.Question{Summary: "run: x", Detail: strings.Repeat("ab ", approval.MaxShown/3)}, &err))
+	c.answer(c.request("session/prompt", prompt("go")))
+	if bridge.CodeOf(err) != bridge.CodeDenied || !strings.Contains(err.Error(), "bytes long") {
+		t.Errorf("too long: %v", err)
+	}
+}
+
 // A question of which no event tells is put all the same.
 func TestPermissionOutOfTheBlue(t *testing.T) {
 	c := begin(t, &script{turn: func(ctx context.Context, p *played, pr bridge.Prompt, yield func(bridge.Event, error) bool) {

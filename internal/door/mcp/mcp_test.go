@@ -337,6 +337,45 @@ func TestConsent(t *testing.T) {
 	}
 }
 
+// The message has all of a question, as it stands, or there is no question.
+func TestConsentIsShownWhole(t *testing.T) {
+	var q approval.Question
+	f := &fake{task: func(ctx context.Context, task Task) (TaskResult, error) {
+		answer, err := task.Asker.Ask(context.WithoutCancel(ctx), q)
+		return TaskResult{Text: fmt.Sprint(answer)}, err
+	}}
+	var asked []string
+	c := connect(t, NewCopilot(f, Options{Consent: true}), &sdk.ClientOptions{ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		asked = append(asked, r.Params.Message)
+		return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"decision": "once"}}, nil
+	}})
+	long := strings.Repeat("echo step; ", 500) + "touch evil"
+	for name, tt := range map[string]struct {
+		q    approval.Question
+		want string // of the message; "" if it is refused
+	}{
+		"long":               {approval.Question{Summary: "run: echo step; …", Detail: "| " + long}, "| " + long + "\nAll of the above is one question: run: echo step; …\n```"},
+		"as Markdown":        {approval.Question{Summary: "run: a", Detail: "```\n<!-- touch evil -->"}, "````\nCopilot wants to run: a\n```\n<!-- touch evil -->\n````"},
+		"unseen":             {approval.Question{Summary: "run: \u202ea", Detail: "b\u200b\rc"}, `run: \u202ea` + "\n" + `b\u200b\rc`},
+		"padded":             {approval.Question{Summary: "run: a", Detail: "b" + strings.Repeat("\n", 100) + "touch evil"}, "b\n(99 blank lines)\ntouch evil"},
+		"too long":           {approval.Question{Summary: "run: a", Detail: strings.Repeat("ab\ncd\n", approval.MaxShown/6)}, ""},
+		"too long, unseen":   {approval.Question{Summary: "run: a", Detail: strings.Repeat("\u202eab", approval.MaxShown/8)}, ""},
+		"not shown at all":   {approval.Question{Summary: "write: a", Unshown: "what would be written is not said"}, ""},
+		"a summary too long": {approval.Question{Summary: strings.Repeat("ab ", approval.MaxShown)}, ""},
+	} {
+		q, asked = tt.q, nil
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: ToolCodeTask, Arguments: map[string]any{"prompt": "x"}})
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tt.want == "" && (len(asked) > 0 || !r.IsError):
+			t.Errorf("%s: asked %.200q, %.200s", name, asked, text(r))
+		case tt.want != "" && (len(asked) != 1 || !strings.Contains(asked[0], tt.want)):
+			t.Errorf("%s: asked %.7000q, want %.7000q", name, asked, tt.want)
+		}
+	}
+}
+
 func FuzzMessages(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"openclaw_memory_search","arguments":{"query":"x","limit":3}}}`,

@@ -95,6 +95,51 @@ func TestNobodySubscribed(t *testing.T) {
 	}
 }
 
+// Clients get the text to show, the same for programs, and the hash of it, for
+// which they may answer.
+func TestApprovalsHaveItAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{}
+		d := newDoor(&fake{}, Options{Hub: h})
+		p := d.person(t)
+		long := strings.Repeat("echo step; ", 500) + "touch evil \u202e"
+		q := approval.Question{Summary: "run: \x1bx", Detail: "| " + long, Says: "trust me\r", SHA256: "abc",
+			Request: bridge.PermissionRequest{Kind: bridge.PermissionShell, Command: long, Args: map[string]any{"env": "x"}}}
+		var said approval.Answer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			said, _ = h.Ask(t.Context(), q)
+		}()
+		synctest.Wait()
+		var m struct{ Params Approval }
+		if got := p.to.take(); len(got) != 1 || json.Unmarshal([]byte(got[0]), &m) != nil {
+			t.Fatalf("got %s", got)
+		}
+		a := m.Params
+		if a.Summary != `run: \x1bx` || a.Detail != "| "+strings.TrimSuffix(long, "\u202e")+`\u202e` || a.Says != `trust me\r` || a.SHA256 != "abc" || a.Permission == nil || a.Permission.Command != long {
+			t.Errorf("%+v", a)
+		}
+		answer := func(sum string) string {
+			return p.say(fmt.Sprintf(`"bridge.approval.answer","params":{"id":%q,"answer":"session","sha256":%q}`, a.ID, sum))
+		}
+		if got := answer("abd"); !strings.Contains(got, "for something else") {
+			t.Errorf("another hash: %s", got)
+		}
+		if got := answer("abc"); !strings.Contains(got, `"result":{}`) {
+			t.Errorf("got %s", got)
+		}
+		<-done
+		if said != approval.Session {
+			t.Errorf("said %v", said)
+		}
+		q.Detail = strings.Repeat("ab ", approval.MaxShown/3)
+		if _, err := h.Ask(t.Context(), q); bridge.CodeOf(err) != bridge.CodeDenied || len(p.to.take()) != 0 {
+			t.Errorf("too long: %v", err)
+		}
+	})
+}
+
 func TestFirstAnswerCounts(t *testing.T) {
 	for word, want := range map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "no": approval.No} {
 		synctest.Test(t, func(t *testing.T) {

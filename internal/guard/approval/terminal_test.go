@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -44,6 +45,34 @@ func TestAskShowsWhatIsAsked(t *testing.T) {
 		"  Please type y, a or n.\n  " + menu
 	if got := s.String(); got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+}
+
+// Whatever stands before it, the last lines on a small screen say what is
+// decided; and nothing is left out above them.
+func TestAskEndsWithWhatIsDecided(t *testing.T) {
+	term, s := typed(t, "n\n")
+	var lines strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&lines, "| echo %d\n", i)
+	}
+	q := Question{Summary: "run: echo 0 … (lines: 301, characters: 3000)", Detail: lines.String() + strings.Repeat("\n", 50) + "| touch evil" + strings.Repeat(" ", 200) + "# end", Says: "List files"}
+	if _, err := term.Ask(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	got := s.String()
+	for i := range 300 {
+		if !strings.Contains(got, fmt.Sprintf("    | echo %d\n", i)) {
+			t.Fatalf("line %d is missing", i)
+		}
+	}
+	if end := "\n    (50 blank lines)\n    | touch evil (200 spaces) # end\n    Copilot says: “List files”\n" +
+		"    All of the above is one question: run: echo 0 … (lines: 301, characters: 3000)\n  " + menu; !strings.HasSuffix(got, end) {
+		t.Errorf("it ends with %q", got[len(got)-400:])
+	}
+	term, s = typed(t, "y\n")
+	if a, err := term.Ask(t.Context(), Question{Summary: "run: x", Detail: strings.Repeat("ab ", MaxShown/3)}); a != No || err == nil || s.String() != "" {
+		t.Errorf("too long: %v, %v, %q", a, err, s)
 	}
 }
 
