@@ -68,8 +68,8 @@ func places(dir string) []string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
 	}
 	var out []string
 	for d := dir; ; d = filepath.Dir(d) {
