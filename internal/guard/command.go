@@ -98,6 +98,11 @@ func (g *Guard) addFile(a *policy.Action, p shell.Path, into bool) {
 		a.Paths = append(a.Paths, pathOf(res, err, p.Text, p.Write))
 		return
 	}
+	// Where nothing matches, the word stands for itself, and a file may be
+	// called [x].
+	if literal, err := g.here.Resolve(p.Text); p.Reach != shell.ReachWords && err == nil && (literal.Exists || !literal.Inside) {
+		g.addResolved(a, p, literal, nil, into)
+	}
 	if len(matches) == 0 || (p.Reach == shell.ReachNames || p.Reach == shell.ReachWords) && !p.Write {
 		// A pattern that matches nothing is a name, and names may be shown.
 		a.Paths = append(a.Paths, pathOf(res, nil, p.Text, p.Write))
