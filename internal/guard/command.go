@@ -133,7 +133,7 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 		a.Paths = append(a.Paths, out)
 		return
 	}
-	whole := p.Write && p.Moves && !(into && res.IsDir)
+	whole := p.Write && p.Moves && (!into || !res.IsDir)
 	switch {
 	case p.Write && p.Unknown:
 		out.Doubt = "the names of the files that are written there are not known"

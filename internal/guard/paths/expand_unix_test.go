@@ -37,15 +37,15 @@ func TestExpandSeesWhatBashSees(t *testing.T) {
 		}
 		escapes := false
 		for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-			real, evalErr := filepath.EvalSymlinks(filepath.Join(tr.ws, name))
+			place, evalErr := filepath.EvalSymlinks(filepath.Join(tr.ws, name))
 			if evalErr != nil {
 				continue // a pattern that stands for itself, or a link to nothing
 			}
-			if real != tr.ws && !strings.HasPrefix(real, tr.ws+"/") {
+			if place != tr.ws && !strings.HasPrefix(place, tr.ws+"/") {
 				escapes = true
 				continue
 			}
-			if err == nil && res.Inside && !slices.ContainsFunc(matches, func(m Resolved) bool { return m.Abs == real }) {
+			if err == nil && res.Inside && !slices.ContainsFunc(matches, func(m Resolved) bool { return m.Abs == place }) {
 				t.Errorf("%s: %s is missing", pattern, name)
 			}
 		}
