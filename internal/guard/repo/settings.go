@@ -173,7 +173,7 @@ func (s setting) harmless() bool {
 	case "extensions":
 		return plain && has("worktreeconfig objectformat compatobjectformat refstorage relativeworktrees preciousobjects noop", last)
 	case "diff":
-		return plain && has("renames renamelimit algorithm mnemonicprefix noprefix context interhunkcontext colormoved colormovedws indentheuristic submodule"+
+		return plain && has("renames renamelimit algorithm mnemonicprefix noprefix context interhunkcontext colormoved colormovedws indentheuristic"+
 			" ignoresubmodules suppressblankempty wserrorhighlight statgraphwidth statnamewidth relative dirstat tool guitool", last)
 	case "merge":
 		return plain && has("conflictstyle ff renames renamelimit directoryrenames stat log tool autostash", last)
