@@ -105,7 +105,7 @@ func layYard(t *testing.T) *yard {
 		}
 	}
 	for link, to := range map[string]string{"link": y.out, "filelink": filepath.Join(y.out, "secret.txt"), "dangling": y.pwn, "src/deep/up": "../../..", "inside": "src",
-		"e1/gone.txt": filepath.Join(y.out, "secret.txt"), "e3/hidden": "../.env", "e3/dir": "../secrets"} {
+		"e1/gone.txt": filepath.Join(y.out, "secret.txt"), "e3/hidden": "../.env", "[x]": y.out, "e2/[y]": filepath.Join(y.out, "secret.txt"), "e3/dir": "../secrets"} {
 		if err := os.Symlink(to, filepath.Join(y.ws, link)); err != nil {
 			t.Fatal(err)
 		}

@@ -98,6 +98,11 @@ func (g *Guard) addFile(a *policy.Action, p shell.Path, into bool) {
 		a.Paths = append(a.Paths, pathOf(res, err, p.Text, p.Write))
 		return
 	}
+	// Where nothing matches, the word stands for itself, and a file may be
+	// called [x].
+	if literal, err := g.here.Resolve(p.Text); p.Reach != shell.ReachWords && err == nil && (literal.Exists || !literal.Inside) {
+		g.addResolved(a, p, literal, nil, into)
+	}
 	if len(matches) == 0 || (p.Reach == shell.ReachNames || p.Reach == shell.ReachWords) && !p.Write {
 		// A pattern that matches nothing is a name, and names may be shown.
 		a.Paths = append(a.Paths, pathOf(res, nil, p.Text, p.Write))
@@ -128,7 +133,7 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 		a.Paths = append(a.Paths, out)
 		return
 	}
-	whole := p.Write && p.Moves && !(into && res.IsDir)
+	whole := p.Write && p.Moves && (!into || !res.IsDir)
 	switch {
 	case p.Write && p.Unknown:
 		out.Doubt = "the names of the files that are written there are not known"

@@ -156,12 +156,11 @@ func Stores(top string) []string {
 	if err != nil || info.IsDir() {
 		return nil
 	}
-	dir := ""
+	find := filepath.EvalSymlinks
 	if info.Mode().IsRegular() {
-		dir, err = redirection(link)
-	} else {
-		dir, err = filepath.EvalSymlinks(link)
+		find = redirection
 	}
+	dir, err := find(link)
 	if err != nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -149,6 +150,8 @@ func isNameByte(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-'
 }
 
+func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+
 // harmless reports a setting that makes no command that only reads run a
 // program, fetch anything or look at another place. What is not known is not
 // harmless.
@@ -164,25 +167,25 @@ func (s setting) harmless() bool {
 		if last == "fsmonitor" || last == "bare" {
 			return plain && (s.value == "false" || s.value == "")
 		}
-		return plain && strings.Contains(harmlessCore, " "+last+" ")
+		return plain && has(harmlessCore, last)
 	case "remote":
-		return strings.Contains(" url pushurl fetch push tagopt prune prunetags mirror skipdefaultupdate skipfetchall gh-resolved pushdefault followremotehead ", " "+last+" ")
+		return has("url pushurl fetch push tagopt prune prunetags mirror skipdefaultupdate skipfetchall gh-resolved pushdefault followremotehead", last)
 	case "extensions":
-		return plain && strings.Contains(" worktreeconfig objectformat compatobjectformat refstorage relativeworktrees preciousobjects noop ", " "+last+" ")
+		return plain && has("worktreeconfig objectformat compatobjectformat refstorage relativeworktrees preciousobjects noop", last)
 	case "diff":
-		return plain && strings.Contains(" renames renamelimit algorithm mnemonicprefix noprefix context interhunkcontext colormoved colormovedws indentheuristic submodule"+
-			" ignoresubmodules suppressblankempty wserrorhighlight statgraphwidth statnamewidth relative dirstat tool guitool ", " "+last+" ")
+		return plain && has("renames renamelimit algorithm mnemonicprefix noprefix context interhunkcontext colormoved colormovedws indentheuristic"+
+			" ignoresubmodules suppressblankempty wserrorhighlight statgraphwidth statnamewidth relative dirstat tool guitool", last)
 	case "merge":
-		return plain && strings.Contains(" conflictstyle ff renames renamelimit directoryrenames stat log tool autostash ", " "+last+" ")
+		return plain && has("conflictstyle ff renames renamelimit directoryrenames stat log tool autostash", last)
 	case "log":
-		return plain && strings.Contains(" date decorate abbrevcommit follow initialdecorationset ", " "+last+" ")
+		return plain && has("date decorate abbrevcommit follow initialdecorationset", last)
 	case "lfs":
 		return last == "repositoryformatversion" || last == "access" || last == "locksverify"
 	}
 	return false
 }
 
-const harmlessCore = " repositoryformatversion filemode logallrefupdates ignorecase precomposeunicode symlinks autocrlf safecrlf eol quotepath abbrev compression" +
+const harmlessCore = "repositoryformatversion filemode logallrefupdates ignorecase precomposeunicode symlinks autocrlf safecrlf eol quotepath abbrev compression" +
 	" loosecompression bigfilethreshold untrackedcache preloadindex sparsecheckout sparsecheckoutcone longpaths protectntfs protecthfs fscache multipackindex" +
 	" commitgraph whitespace commentchar warnambiguousrefs checkstat trustctime fsync fsyncmethod sharedrepository hidedotfiles deltabasecachelimit packedgitlimit" +
-	" packedgitwindowsize createobject maxtreedepth splitindex "
+	" packedgitwindowsize createobject maxtreedepth splitindex"
