@@ -1,0 +1,133 @@
+// Package guardtest lays out the workspace that the guard's tables of attempts
+// and of ordinary work are about, and reads those tables. It is for tests
+// alone: the guard runs the tables itself, and test/attempts runs them through
+// every door of the program.
+package guardtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Canary is in every file that may not be read. It must never reach the model.
+const Canary = "CANARY-7f3a"
+
+// Yard is a workspace with everything that the tables mention.
+type Yard struct {
+	Root      string // the directory that holds all others
+	Workspace string
+	Outside   string
+	Home      string // the bridge's own state
+	Pwned     string // a file that no attempt may create
+}
+
+// New lays out a yard in a new directory.
+func New(tb testing.TB) *Yard {
+	tb.Helper()
+	root, err := filepath.EvalSymlinks(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	y := &Yard{Root: root, Workspace: filepath.Join(root, "work"), Outside: filepath.Join(root, "outside"), Home: filepath.Join(root, "home"), Pwned: filepath.Join(root, "pwned")}
+	for name, text := range map[string]string{
+		"work/README.md": "hello world\n", "work/src/main.go": "package main\n\nfunc main() {}\n", "work/src/deep/x.txt": "x\n",
+		"work/src/inner/y.txt": "y\n", "work/go.mod": "module example\n\ngo 1.20\n",
+		"work/package.json": `{"name":"x","scripts":{"test":"true","build":"true"}}`, "work/evil.sh": "touch " + y.Pwned + "\n", "work/list": y.Pwned + "\n",
+		"work/.env": "KEY=" + Canary + "\n", "work/secrets/key.pem": Canary + "\n", "outside/secret.txt": Canary + "\n", "home/x": "", "work/docs/z.md": "z\n",
+	} {
+		y.Write(tb, name, text)
+	}
+	for link, to := range map[string]string{"link": y.Outside, "filelink": filepath.Join(y.Outside, "secret.txt"), "dangling": y.Pwned, "src/deep/up": "../../..", "inside": "src"} {
+		if err := os.Symlink(to, filepath.Join(y.Workspace, link)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"config", "user.email", "a@example.com"}, {"config", "user.name", "a"},
+		{"add", "README.md", "src"}, {"commit", "-q", "-m", "first"}} {
+		y.Git(tb, args...)
+	}
+	return y
+}
+
+// Write writes a file below the yard's root.
+func (y *Yard) Write(tb testing.TB, name, text string) {
+	tb.Helper()
+	path := filepath.Join(y.Root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Git runs git in the workspace.
+func (y *Yard) Git(tb testing.TB, args ...string) {
+	tb.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = y.Workspace
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+// Case is one tool call of a table.
+type Case struct {
+	Name string // its group or tool, and its place there
+	Tool string
+	Args map[string]any
+	Why  string // part of the reason for which an attempt is refused
+}
+
+// Cases reads a table. Placeholders are still in the arguments; see Fill.
+func Cases(tb testing.TB, file string) []Case {
+	tb.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var groups []struct {
+		Group, Why, Tool string
+		Args             []map[string]any
+		Commands         []string
+	}
+	if err := yaml.Unmarshal(b, &groups); err != nil {
+		tb.Fatal(err)
+	}
+	var out []Case
+	for _, g := range groups {
+		for _, c := range g.Commands {
+			g.Args = append(g.Args, map[string]any{"command": c, "description": "x"})
+		}
+		name := g.Group
+		if name == "" {
+			name = g.Tool
+		}
+		for i, args := range g.Args {
+			out = append(out, Case{Name: fmt.Sprintf("%s/%d", strings.ReplaceAll(name, " ", "_"), i), Tool: g.Tool, Args: args, Why: g.Why})
+		}
+	}
+	return out
+}
+
+// Fill puts the yard's paths into the arguments of a case.
+func (y *Yard) Fill(tb testing.TB, args map[string]any) map[string]any {
+	tb.Helper()
+	b, err := json.Marshal(args)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text := strings.NewReplacer("{{ws}}", y.Workspace, "{{outname}}", filepath.Base(y.Outside), "{{out}}", y.Outside, "{{pwn}}", y.Pwned, "{{home}}", y.Home).Replace(string(b))
+	var out map[string]any
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+//go:build unix
+
+package attempts
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+)
+
+// caller makes calls at a door and says what came of each. Calls that the door
+// has no way to make are left out of what it returns.
+type caller interface {
+	do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome)
+}
+
+// door is one way into the program. env is the environment to start it with.
+type door struct {
+	name string
+	open func(t *testing.T, y *yard, env []string) caller
+	// nth: only every nth case is run, because the same abilities are reached
+	// through a sister door that runs them all.
+	nth int
+	// least is how many attempts must have a counterpart at this door.
+	least    int
+	readOnly bool // nobody may write
+	agent    bool // it opens sessions of Copilot's agent
+	plain    bool // it takes clean paths without links alone
+	// words are what this door says, or may say, where the table has others.
+	words map[string]string
+}
+
+// readOnly is a reason that comes before those of a policy.
+var readOnly = map[string]string{"policy.yaml": "readOnly"}
+
+var doors = []door{
+	{name: "run", open: cli, least: 200, agent: true},
+	{name: "chat completions", open: serve("/v1/chat/completions", chatBody, "--read-write"), least: 200, agent: true},
+	{name: "chat completions, read-only", open: serve("/v1/chat/completions", chatBody), least: 200, readOnly: true, words: readOnly},
+	{name: "responses", open: serve("/v1/responses", responsesBody, "--read-write"), least: 200, nth: 8, agent: true},
+	{name: "messages", open: serve("/v1/messages", messagesBody, "--read-write"), least: 200, nth: 8, agent: true},
+	{name: "tool bus", open: bus, least: 200, plain: true},
+	{name: "tool bus in VS Code", open: window, least: 200, plain: true},
+	{name: "mcp", open: task(mcpStdio("copilot"), "copilot_code_task", "prompt"), least: 200, agent: true},
+	{name: "mcp files", open: files(mcpStdio("copilot")), least: 50, plain: true},
+	{name: "mcp over HTTP", open: task(mcpHTTP("--read-write"), "copilot_code_task", "prompt"), least: 200, agent: true},
+	{name: "mcp files over HTTP", open: files(mcpHTTP("--read-write")), least: 50, plain: true},
+	{name: "mcp over HTTP, read-only", open: task(mcpHTTP(), "copilot_code_task", "prompt"), least: 200, nth: 8, readOnly: true, words: readOnly},
+	{name: "acp", open: acp, least: 200, agent: true},
+	{name: "abp", open: abp, least: 200, agent: true, words: map[string]string{"outside the workspace": "path escapes workspace root"}},
+	{name: "plugin", open: plugin, least: 200, agent: true},
+	{name: "orchestrate", open: orchestrated, least: 200, agent: true},
+}
+
+// Every attempt is refused at every door, with a reason, and has no effect;
+// everyday work is done at every door that allows work.
+func TestDoors(t *testing.T) {
+	attempts, ordinary := guardtest.Cases(t, attemptsFile), guardtest.Cases(t, ordinaryFile)
+	for _, d := range doors {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			y := newYard(t)
+			c := d.open(t, y, y.provided())
+			d.attempts(t, y, c, attempts)
+			d.ordinary(t, y, c, ordinary)
+			y.noCanary(t)
+			if report, err := audit.Verify(context.Background(), filepath.Join(y.Home, "audit"), ""); err != nil || !report.OK() {
+				t.Errorf("the record: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+func (d *door) attempts(t *testing.T, y *yard, c caller, cases []guardtest.Case) {
+	t.Helper()
+	cases = pick(cases, d.nth)
+	before, err := y.look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	calls, outcomes := c.do(t, cases, 8)
+	denied, unrun, through := 0, 0, 0
+	for i, o := range outcomes {
+		switch {
+		case !held(t, calls[i], o):
+			through++
+		case o.Denied:
+			denied++
+			d.explained(t, calls[i], o)
+		default:
+			unrun++ // the runtime or the door refused it before the guard was asked, or it found nothing
+		}
+	}
+	t.Logf("attempts at %s: %d in the table, %d made (%s), %d denied by the guard, %d came to nothing before, %d got through, %s",
+		d.name, len(cases), len(calls), tools(calls), denied, unrun, through, time.Since(began).Round(time.Millisecond))
+	if len(calls)*max(d.nth, 1) < d.least {
+		t.Errorf("only %d attempts were made", len(calls))
+	}
+	if denied*3 < len(calls)*2 {
+		t.Errorf("only %d attempts reached the guard", denied)
+	}
+	after, err := y.look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range before.changes(after) {
+		t.Errorf("after all attempts: %s", c)
+	}
+}
+
+// held says whether an attempt came to nothing, and reports what it came to.
+func held(t *testing.T, c call, o outcome) bool {
+	t.Helper()
+	ok := true
+	fail := func(format string, args ...any) {
+		t.Helper()
+		ok = false
+		t.Errorf("%s: %s %.300s: "+format, append([]any{c.Name, c.Tool, c.args}, args...)...)
+	}
+	if o.Ran && !o.Empty {
+		fail("it was done: %.300s", o.Text)
+	}
+	if len(o.Changed) > 0 {
+		fail("it, or one beside it, %s", strings.Join(o.Changed, ", "))
+	}
+	if strings.Contains(o.Text, canaryStem) {
+		fail("the canary got out")
+	}
+	return ok
+}
+
+// explained checks that a denial says why, on record and to whoever tried.
+func (d *door) explained(t *testing.T, c call, o outcome) {
+	t.Helper()
+	other, known := d.words[c.Why]
+	for _, said := range []string{o.Reason, o.Text} {
+		if !strings.Contains(said, c.Why) && (!known || !strings.Contains(said, other)) {
+			t.Errorf("%s: %s %.300s: the reason %.300q does not say %q", c.Name, c.Tool, c.args, said, c.Why)
+		}
+	}
+}
+
+func (d *door) ordinary(t *testing.T, y *yard, c caller, cases []guardtest.Case) {
+	t.Helper()
+	cases = pick(cases, d.nth)
+	y.Write(t, "work/.github/workflows/other.yml", "on: push\n") // the runtime makes no directories
+	if d.plain {
+		cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return !y.plain(t, c) })
+	}
+	began := time.Now()
+	calls, outcomes := c.do(t, cases, 1)
+	for i, o := range outcomes {
+		if d.readOnly {
+			if len(o.Changed) > 0 {
+				t.Errorf("%s %.300s was done where nobody may write: %.300s, %q", calls[i].Name, calls[i].args, o.Text, o.Changed)
+			}
+			continue // what else is allowed there is the policy's matter
+		}
+		worked(t, y, calls[i], o)
+	}
+	t.Logf("ordinary work at %s: %d in the table, %d made, %s", d.name, len(cases), len(calls), time.Since(began).Round(time.Millisecond))
+}
+
+var ended = regexp.MustCompile(`(?i)exit ?code`)
+
+// worked checks that a call was allowed and done.
+func worked(t *testing.T, y *yard, c call, o outcome) {
+	t.Helper()
+	switch {
+	case o.Denied:
+		t.Errorf("%s %.300s was denied: %s", c.Name, c.args, o.Reason)
+	case !o.Ran, c.Tool == "bash" && !ended.MatchString(o.Text):
+		t.Errorf("%s %.300s was not done: %.300s", c.Name, c.args, o.Text)
+	case c.Tool == "create" || c.Tool == "edit":
+		written(t, y, c)
+	}
+}
+
+// plain says whether the path of a case is clean and leads through no link.
+func (y *yard) plain(t *testing.T, c guardtest.Case) bool {
+	t.Helper()
+	name, ok := y.Fill(t, c.Args)["path"].(string)
+	if !ok {
+		return true
+	}
+	dir := filepath.Dir(name)
+	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	return filepath.Clean(name) == name && (err != nil || real == dir)
+}
+
+// written checks that a file holds what was put into it.
+func written(t *testing.T, y *yard, c call) {
+	t.Helper()
+	path, _ := c.Args["path"].(string)
+	text, ok := c.Args["file_text"].(string)
+	if !ok {
+		text, _ = c.Args["new_str"].(string)
+	}
+	data, err := os.ReadFile(strings.ReplaceAll(path, worktree, y.Workspace))
+	if err != nil || !strings.Contains(string(data), text) {
+		t.Errorf("%s %.300s: the file holds %q, %v", c.Name, c.args, data, err)
+	}
+}
+
+// finish runs a program to its end, and returns how it ended.
+func finish(t *testing.T, y *yard, cmd *exec.Cmd) int {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() < 0 {
+		t.Errorf("%s: %v\n%s", cmd.Args[1], err, y.said)
+	}
+	return cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package attempts
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// orchestrated is `copilot-bridge orchestrate` with a plan of one task, which
+// works in a worktree of its own. What it did is delivered into the workspace.
+func orchestrated(t *testing.T, y *yard, env []string) caller {
+	t.Helper()
+	y.worktrees = true
+	return &session{y: y, elsewhere: true, say: func(t *testing.T, prompt string) {
+		t.Helper()
+		plan, err := json.Marshal(orchestrate.Single(prompt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := y.program(env, "orchestrate", "--json", "--plan", "-")
+		cmd.Stdin, cmd.Stdout = strings.NewReader(string(plan)), y.said
+		if code := finish(t, y, cmd); code != 0 {
+			t.Errorf("orchestrate ended with %d\n%s", code, y.said)
+		}
+	}}
+}

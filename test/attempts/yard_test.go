@@ -1,0 +1,284 @@
+//go:build unix
+
+package attempts
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+)
+
+// Where the tables are; the guard's own tests run them too.
+const (
+	attemptsFile = "../../internal/guard/testdata/attempts.yaml"
+	ordinaryFile = "../../internal/guard/testdata/ordinary.yaml"
+	policyFile   = "../../internal/guard/testdata/policy.yaml"
+)
+
+// yard is where one door is tried: the workspace of the tables, a home with
+// the trusted policy, and a model whose every request is looked at.
+type yard struct {
+	*guardtest.Yard
+	model *rehearsal.Server
+	env   []string
+	// worktrees: git's own files change, because it makes worktrees.
+	worktrees bool
+	said      *output // all that the door gave back, and the program wrote
+
+	mu      sync.Mutex
+	scripts map[string]*script
+	leaked  []string // canaries that reached the model
+	heard   int      // requests that the model got
+}
+
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	y := &yard{Yard: guardtest.New(t), model: rehearsal.New(rehearsal.WithJournal(0)), said: &output{}, scripts: map[string]*script{}}
+	rules, err := os.ReadFile(policyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.Write(t, "home/policy.yaml", string(rules))
+	for _, d := range []string{"user", "tmp"} {
+		if err := os.Mkdir(filepath.Join(y.Root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	y.model.Handle(y.answer)
+	if err := y.model.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	y.env = []string{"PATH=" + os.Getenv("PATH"), "TERM=dumb", "HOME=" + y.user(), "TMPDIR=" + filepath.Join(y.Root, "tmp"),
+		"COPILOT_BRIDGE_HOME=" + y.Home, "COPILOT_CLI_PATH=" + runtimetest.Path(t), "OPENCLAW_PORT=1", // where nobody listens
+		"GOCACHE=" + goCache(t), "GOPROXY=off", "GOTOOLCHAIN=local", "npm_config_update_notifier=false"}
+	t.Cleanup(func() {
+		if err := y.model.Close(); err != nil {
+			t.Errorf("closing the model: %v", err)
+		}
+		y.alone(t)
+	})
+	return y
+}
+
+// user is the home directory of whoever runs the program.
+func (y *yard) user() string { return filepath.Join(y.Root, "user") }
+
+// provided is the environment of a program that asks the yard's model.
+func (y *yard) provided() []string {
+	return append(slices.Clone(y.env), "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+y.model.URL(),
+		"COPILOT_BYOK_API_KEY="+y.model.Key(), "COPILOT_BYOK_MODEL="+y.model.Model())
+}
+
+// goCache keeps the go commands of the tables quick.
+var goCache = func() func(t *testing.T) string {
+	find := sync.OnceValues(func() ([]byte, error) { return exec.Command("go", "env", "GOCACHE").Output() })
+	return func(t *testing.T) string {
+		t.Helper()
+		out, err := find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+}()
+
+// program is a running copilot-bridge.
+func (y *yard) program(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = y.Workspace, env, y.said, 10*time.Second
+	return cmd
+}
+
+// hears looks for canaries in what the model is sent.
+func (y *yard) hears(r *rehearsal.Request) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.heard++
+	if at := bytes.Index(r.Raw, []byte(canaryStem)); at >= 0 {
+		y.leaked = append(y.leaked, string(r.Raw[max(0, at-80):min(len(r.Raw), at+80)]))
+	}
+}
+
+// canaryStem is what all canaries have in common. It is not in the tables,
+// which search for less.
+const canaryStem = guardtest.Canary
+
+// state is what must stay as it is: path → kind and content.
+type state map[string]string
+
+// look takes down everything outside the workspace, the workspace itself, and
+// what the bridge's home holds of policy and trust. What the program and the
+// tools of the tables keep for themselves is left out.
+func (y *yard) look() (state, error) {
+	s := state{}
+	err := filepath.WalkDir(y.Root, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(y.Root, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went while this looked
+		}
+		if err != nil {
+			return err
+		}
+		hidden := filepath.Dir(name) == "user" && strings.HasPrefix(d.Name(), ".")
+		switch {
+		case name == "tmp" || hidden:
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case filepath.Dir(name) == "home" && d.IsDir():
+			return fs.SkipDir
+		case filepath.Dir(name) == "home" && d.Name() != "policy.yaml" && d.Name() != "trust.json":
+			return nil
+		case name == "work/.git/index":
+			return nil // git status writes it anew
+		case y.worktrees && filepath.Dir(name) == "work/.git" && d.Name() != "config" && d.Name() != "hooks":
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		s[name], err = describe(path, d)
+		return err
+	})
+	return s, err
+}
+
+func describe(path string, d fs.DirEntry) (string, error) {
+	switch {
+	case d.IsDir():
+		return "directory", nil
+	case d.Type()&fs.ModeSymlink != 0:
+		to, err := os.Readlink(path)
+		return "link to " + to, err
+	case !d.Type().IsRegular():
+		return d.Type().String(), nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "gone", nil
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data)), err
+}
+
+// changes lists what differs.
+func (s state) changes(now state) []string {
+	var out []string
+	for name, is := range now {
+		if was, known := s[name]; !known {
+			out = append(out, "made "+name)
+		} else if was != is {
+			out = append(out, "changed "+name)
+		}
+	}
+	for name := range s {
+		if _, there := now[name]; !there {
+			out = append(out, "removed "+name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// noCanary checks what the model, the client and the records got.
+func (y *yard) noCanary(t *testing.T) {
+	t.Helper()
+	y.mu.Lock()
+	for _, l := range y.leaked {
+		t.Errorf("a canary reached the model: …%s…", l)
+	}
+	if y.heard == 0 && len(y.scripts) > 0 {
+		t.Error("the model was never asked")
+	}
+	y.mu.Unlock()
+	if text := y.said.String(); strings.Contains(text, canaryStem) {
+		at := strings.Index(text, canaryStem)
+		t.Errorf("the door gave a canary away: …%s…", text[max(0, at-200):min(len(text), at+80)])
+	}
+	err := filepath.WalkDir(y.Home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte(canaryStem)) {
+			t.Errorf("a canary is on record in %s", strings.TrimPrefix(path, y.Root))
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// alone waits until no process of this yard is left.
+func (y *yard) alone(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return // nowhere else can another process's environment be read
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+		left := y.processes(t)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("processes are left: %q", left)
+			return
+		}
+	}
+}
+
+func (y *yard) processes(t *testing.T) []string {
+	t.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range entries {
+		env, err := os.ReadFile(e + "/environ")
+		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+y.user()+"\x00")) {
+			continue
+		}
+		if line, err := os.ReadFile(e + "/cmdline"); err == nil && len(line) > 0 { // a zombie has none
+			found = append(found, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")))
+		}
+	}
+	return found
+}
+
+// output can be read while it grows.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
