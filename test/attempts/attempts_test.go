@@ -21,7 +21,7 @@ import (
 // caller makes calls at a door and says what came of each. Calls that the door
 // has no way to make are left out of what it returns.
 type caller interface {
-	do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome)
+	do(t *testing.T, cases []guardtest.Case) ([]call, []outcome)
 }
 
 // door is one way into the program. env is the environment to start it with.
@@ -32,10 +32,12 @@ type door struct {
 	// through a sister door that runs them all.
 	nth int
 	// least is how many attempts must have a counterpart at this door.
-	least    int
-	readOnly bool // nobody may write
-	agent    bool // it opens sessions of Copilot's agent
-	plain    bool // it takes clean paths without links alone
+	least     int
+	readOnly  bool // nobody may write
+	agent     bool // it opens sessions of Copilot's agent
+	bus       bool // it is the tool bus
+	worktrees bool // it has git make worktrees
+	plain     bool // it takes clean paths without links alone
 	// words are what this door says, or may say, where the table has others.
 	words map[string]string
 }
@@ -49,8 +51,8 @@ var doors = []door{
 	{name: "chat completions, read-only", open: serve("/v1/chat/completions", chatBody), least: 200, readOnly: true, words: readOnly},
 	{name: "responses", open: serve("/v1/responses", responsesBody, "--read-write"), least: 200, nth: 8, agent: true},
 	{name: "messages", open: serve("/v1/messages", messagesBody, "--read-write"), least: 200, nth: 8, agent: true},
-	{name: "tool bus", open: bus, least: 200, plain: true},
-	{name: "tool bus in VS Code", open: window, least: 200, plain: true},
+	{name: "tool bus", open: bus, least: 200, bus: true, plain: true},
+	{name: "tool bus in VS Code", open: window, least: 200, bus: true, plain: true},
 	{name: "mcp", open: task(mcpStdio("copilot"), "copilot_code_task", "prompt"), least: 200, agent: true},
 	{name: "mcp files", open: files(mcpStdio("copilot")), least: 50, plain: true},
 	{name: "mcp over HTTP", open: task(mcpHTTP("--read-write"), "copilot_code_task", "prompt"), least: 200, agent: true},
@@ -59,7 +61,7 @@ var doors = []door{
 	{name: "acp", open: acp, least: 200, agent: true},
 	{name: "abp", open: abp, least: 200, agent: true, words: map[string]string{"outside the workspace": "path escapes workspace root"}},
 	{name: "plugin", open: plugin, least: 200, agent: true},
-	{name: "orchestrate", open: orchestrated, least: 200, agent: true},
+	{name: "orchestrate", open: orchestrated, least: 200, agent: true, worktrees: true},
 }
 
 // Every attempt is refused at every door, with a reason, and has no effect;
@@ -72,6 +74,7 @@ func TestDoors(t *testing.T) {
 			places <- struct{}{}
 			defer func() { <-places }()
 			y := newYard(t)
+			y.worktrees = d.worktrees
 			c := d.open(t, y, y.provided())
 			d.attempts(t, y, c, attempts)
 			d.ordinary(t, y, c, ordinary)
@@ -91,7 +94,7 @@ func (d *door) attempts(t *testing.T, y *yard, c caller, cases []guardtest.Case)
 		t.Fatal(err)
 	}
 	began := time.Now()
-	calls, outcomes := c.do(t, cases, 8)
+	calls, outcomes := c.do(t, cases)
 	denied, unrun, through := 0, 0, 0
 	for i, o := range outcomes {
 		switch {
@@ -161,7 +164,7 @@ func (d *door) ordinary(t *testing.T, y *yard, c caller, cases []guardtest.Case)
 		cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return !y.plain(t, c) })
 	}
 	began := time.Now()
-	calls, outcomes := c.do(t, cases, 1)
+	calls, outcomes := c.do(t, cases)
 	for i, o := range outcomes {
 		if d.readOnly {
 			if len(o.Changed) > 0 {

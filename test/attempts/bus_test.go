@@ -95,6 +95,9 @@ func rpc(t *testing.T, y *yard, ws *websocket.Conn, id int, method string, param
 // busCall is a tool call of the model's as a call of the bus.
 func busCall(t *testing.T, y *yard, c guardtest.Case) (method string, params map[string]any, ok bool) {
 	t.Helper()
+	if strings.HasPrefix(c.Tool, "mcp.") {
+		return c.Tool, c.Args, true
+	}
 	name, _ := c.Args["path"].(string)
 	switch c.Tool {
 	case "bash":

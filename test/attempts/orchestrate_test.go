@@ -14,7 +14,6 @@ import (
 // works in a worktree of its own. What it did is delivered into the workspace.
 func orchestrated(t *testing.T, y *yard, env []string) caller {
 	t.Helper()
-	y.worktrees = true
 	return &session{y: y, elsewhere: true, say: func(t *testing.T, prompt string) {
 		t.Helper()
 		plan, err := json.Marshal(orchestrate.Single(prompt))

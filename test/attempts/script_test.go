@@ -77,8 +77,11 @@ func (y *yard) filled(t *testing.T, cases []guardtest.Case, workspace string) []
 	return out
 }
 
-// write makes a script; together is how many calls the model makes at a time.
-func (y *yard) write(t *testing.T, calls []call, together int, elsewhere bool) *script {
+// together is how many calls the model makes at a time.
+const together = 8
+
+// write makes a script.
+func (y *yard) write(t *testing.T, calls []call, elsewhere bool) *script {
 	t.Helper()
 	before, err := y.look()
 	if err != nil {
@@ -175,6 +178,9 @@ func (s *script) outcomes(t *testing.T) []outcome {
 	if s.problem != nil {
 		t.Error(s.problem)
 	}
+	if len(s.results) == 0 {
+		t.Fatalf("the model was not asked, or its calls were not made:\n%s", s.y.said)
+	}
 	out := make([]outcome, len(s.calls))
 	for n, round := range s.rounds {
 		for _, i := range round {
@@ -227,13 +233,14 @@ type session struct {
 	elsewhere bool
 }
 
-func (s *session) do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome) {
+func (s *session) do(t *testing.T, cases []guardtest.Case) ([]call, []outcome) {
 	t.Helper()
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return strings.HasPrefix(c.Tool, "mcp.") }) // of the tool bus
 	where := s.y.Workspace
 	if s.elsewhere {
 		where = worktree
 	}
-	sc := s.y.write(t, s.y.filled(t, cases, where), together, s.elsewhere)
+	sc := s.y.write(t, s.y.filled(t, cases, where), s.elsewhere)
 	s.say(t, sc.prompt())
 	return sc.calls, sc.outcomes(t)
 }

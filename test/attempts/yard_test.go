@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -43,13 +44,13 @@ type yard struct {
 
 	mu      sync.Mutex
 	scripts map[string]*script
-	leaked  []string // canaries that reached the model
-	heard   int      // requests that the model got
+	leaked  map[string]string // canaries that reached the model, and what was around them
+	heard   int               // requests that the model got
 }
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{Yard: guardtest.New(t), model: rehearsal.New(rehearsal.WithJournal(0)), said: &output{}, scripts: map[string]*script{}}
+	y := &yard{Yard: guardtest.New(t), model: rehearsal.New(rehearsal.WithJournal(0)), said: &output{}, scripts: map[string]*script{}, leaked: map[string]string{}}
 	rules, err := os.ReadFile(policyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -110,14 +111,16 @@ func (y *yard) hears(r *rehearsal.Request) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.heard++
-	if at := bytes.Index(r.Raw, []byte(canaryStem)); at >= 0 {
-		y.leaked = append(y.leaked, string(r.Raw[max(0, at-80):min(len(r.Raw), at+80)]))
+	for _, at := range canaries.FindAllIndex(r.Raw, -1) {
+		y.leaked[string(r.Raw[at[0]:at[1]])] = string(r.Raw[max(0, at[0]-80):at[0]])
 	}
 }
 
 // canaryStem is what all canaries have in common. It is not in the tables,
 // which search for less.
 const canaryStem = guardtest.Canary
+
+var canaries = regexp.MustCompile(canaryStem + `[\w-]*|ghp_0123456789\w*`)
 
 // state is what must stay as it is: path → kind and content.
 type state map[string]string
@@ -200,8 +203,8 @@ func (s state) changes(now state) []string {
 func (y *yard) noCanary(t *testing.T) {
 	t.Helper()
 	y.mu.Lock()
-	for _, l := range y.leaked {
-		t.Errorf("a canary reached the model: …%s…", l)
+	for canary, after := range y.leaked {
+		t.Errorf("%s reached the model after %q", canary, after)
 	}
 	if y.heard == 0 && len(y.scripts) > 0 {
 		t.Error("the model was never asked")
