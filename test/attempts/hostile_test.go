@@ -43,10 +43,7 @@ func TestHostileRepository(t *testing.T) {
 			y := newYard(t)
 			y.worktrees = d.worktrees
 			cases, deny := y.stage(t)
-			before, err := y.look()
-			if err != nil {
-				t.Fatal(err)
-			}
+			y.starts(t)
 			c := d.open(t, y, y.provided())
 			calls, outcomes := c.do(t, cases)
 			for i, o := range outcomes {
@@ -54,11 +51,7 @@ func TestHostileRepository(t *testing.T) {
 					t.Errorf("%s %.200s was done: %.200s", calls[i].Name, calls[i].args, o.Text)
 				}
 			}
-			after, err := y.look()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, change := range before.changes(after) {
+			for _, change := range y.changed(t) {
 				if change != "changed work/README.md" { // which is work, for git to see
 					t.Errorf("the repository had %s", change)
 				}

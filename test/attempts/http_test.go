@@ -33,8 +33,8 @@ func served(t *testing.T, y *yard, env []string, args ...string) (url string) {
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var told struct{ URL string }
-	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, y.said)
+	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil || told.URL == "" {
+		t.Fatalf("%v: %v\n%s%s", args, err, line, y.said)
 	}
 	return told.URL
 }

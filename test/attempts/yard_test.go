@@ -36,8 +36,10 @@ const (
 // the trusted policy, and a model whose every request is looked at.
 type yard struct {
 	*guardtest.Yard
-	model *rehearsal.Server
-	env   []string
+	model    *rehearsal.Server
+	modelURL string
+	env      []string
+	start    state
 	// worktrees: git's own files change, because it makes worktrees.
 	worktrees bool
 	said      *output // all that the door gave back, and the program wrote
@@ -61,6 +63,7 @@ func newYard(t *testing.T) *yard {
 			t.Fatal(err)
 		}
 	}
+	y.starts(t)
 	y.model.Handle(y.answer)
 	if err := y.model.Start(context.Background()); err != nil {
 		t.Fatal(err)
@@ -68,6 +71,7 @@ func newYard(t *testing.T) *yard {
 	y.env = []string{"PATH=" + os.Getenv("PATH"), "TERM=dumb", "HOME=" + y.user(), "TMPDIR=" + filepath.Join(y.Root, "tmp"),
 		"COPILOT_BRIDGE_HOME=" + y.Home, "COPILOT_CLI_PATH=" + runtimetest.Path(t), "OPENCLAW_PORT=1", // where nobody listens
 		"GOCACHE=" + goCache(t), "GOPROXY=off", "GOTOOLCHAIN=local", "npm_config_update_notifier=false"}
+	y.modelURL = relay(t, y.model.URL())
 	t.Cleanup(func() {
 		if err := y.model.Close(); err != nil {
 			t.Errorf("closing the model: %v", err)
@@ -77,12 +81,31 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
+// starts takes down what everything is like before the attempts.
+func (y *yard) starts(t *testing.T) {
+	t.Helper()
+	var err error
+	if y.start, err = y.look(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changed lists what has changed since.
+func (y *yard) changed(t *testing.T) []string {
+	t.Helper()
+	now, err := y.look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y.start.changes(now)
+}
+
 // user is the home directory of whoever runs the program.
 func (y *yard) user() string { return filepath.Join(y.Root, "user") }
 
 // provided is the environment of a program that asks the yard's model.
 func (y *yard) provided() []string {
-	return append(slices.Clone(y.env), "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+y.model.URL(),
+	return append(slices.Clone(y.env), "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+y.modelURL,
 		"COPILOT_BYOK_API_KEY="+y.model.Key(), "COPILOT_BYOK_MODEL="+y.model.Model())
 }
 
@@ -205,9 +228,6 @@ func (y *yard) noCanary(t *testing.T) {
 	y.mu.Lock()
 	for canary, after := range y.leaked {
 		t.Errorf("%s reached the model after %q", canary, after)
-	}
-	if y.heard == 0 && len(y.scripts) > 0 {
-		t.Error("the model was never asked")
 	}
 	y.mu.Unlock()
 	if text := y.said.String(); strings.Contains(text, canaryStem) {
