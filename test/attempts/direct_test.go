@@ -32,7 +32,7 @@ func (d *direct) do(t *testing.T, cases []guardtest.Case) (calls []call, outcome
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Changed, before = before.changes(now), now
+		o.File, o.Changed, before = c.file(""), before.changes(now), now
 		calls, outcomes = append(calls, c), append(outcomes, o)
 	}
 	return calls, outcomes

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,6 +28,7 @@ type outcome struct {
 	Denied  bool     // by the guard, with a reason
 	Reason  string   // as it is on record, or as the door gave it
 	Text    string   // what the model, or a client without one, got to see
+	File    string   // what the file at its path holds then, if it writes one
 	Changed []string // on disk, by this call or one beside it
 }
 
@@ -47,6 +49,7 @@ type script struct {
 	recorded int // entries that were on record before
 	looked   int // rounds whose effects were looked at
 	changed  map[int][]string
+	files    map[int]string // by call
 	problem  error
 }
 
@@ -54,6 +57,22 @@ type script struct {
 type call struct {
 	guardtest.Case
 	args string
+}
+
+// writes says whether it is a call that writes a file.
+func (c *call) writes() bool { return c.Tool == "create" || c.Tool == "edit" }
+
+// file is what the file holds that it writes; dir is where the worktree is.
+func (c *call) file(dir string) string {
+	name, _ := c.Args["path"].(string)
+	if !c.writes() {
+		return ""
+	}
+	data, err := os.ReadFile(strings.ReplaceAll(name, worktree, dir))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
 }
 
 // worktree stands for a directory that is not known until the turn runs.
@@ -91,7 +110,7 @@ func (y *yard) write(t *testing.T, calls []call, elsewhere bool) *script {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	s := &script{recorded: recorded, id: fmt.Sprintf("script-%d-", len(y.scripts)+1), y: y, calls: calls, elsewhere: elsewhere,
-		before: before, results: map[string]string{}, changed: map[int][]string{}}
+		before: before, results: map[string]string{}, changed: map[int][]string{}, files: map[int]string{}}
 	indexes := make([]int, len(calls))
 	for i := range indexes {
 		indexes[i] = i
@@ -167,6 +186,9 @@ func (s *script) compare(round int) {
 		return
 	}
 	s.looked, s.changed[round], s.before = round+1, s.before.changes(now), now
+	for _, i := range s.rounds[round] {
+		s.files[i] = s.calls[i].file(s.workingDir())
+	}
 }
 
 // outcomes reads the record of the turn.
@@ -188,7 +210,15 @@ func (s *script) outcomes(t *testing.T) []outcome {
 				t.Errorf("%s: the model never heard what came of it", s.calls[i].Name)
 			}
 			out[i] = judged(entries, &s.calls[i], s.callID(i), s.args(i))
-			out[i].Text, out[i].Changed = s.results[s.callID(i)], s.changed[n]
+			out[i].Text, out[i].File = s.results[s.callID(i)], s.files[i]
+		}
+		// What has changed is the doing of a call that was not denied, if there
+		// is one.
+		all := !slices.ContainsFunc(round, func(i int) bool { return !out[i].Denied })
+		for _, i := range round {
+			if all || !out[i].Denied {
+				out[i].Changed = s.changed[n]
+			}
 		}
 	}
 	return out

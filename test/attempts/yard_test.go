@@ -40,6 +40,7 @@ type yard struct {
 	modelURL string
 	env      []string
 	start    state
+	targets  []string // of attempts, which may be anywhere
 	// worktrees: git's own files change, because it makes worktrees.
 	worktrees bool
 	said      *output // all that the door gave back, and the program wrote
@@ -61,6 +62,11 @@ func newYard(t *testing.T) *yard {
 	for _, d := range []string{"user", "tmp"} {
 		if err := os.Mkdir(filepath.Join(y.Root, d), 0o755); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for _, c := range guardtest.Cases(t, attemptsFile) {
+		if name, ok := y.Fill(t, c.Args)["path"].(string); ok && filepath.IsAbs(name) && !strings.HasPrefix(name, "/proc/") {
+			y.targets = append(y.targets, filepath.Clean(name))
 		}
 	}
 	y.starts(t)
@@ -183,6 +189,12 @@ func (y *yard) look() (state, error) {
 		s[name], err = describe(path, d)
 		return err
 	})
+	for _, name := range y.targets {
+		if info, missing := os.Lstat(name); missing == nil && !strings.HasPrefix(name, y.Root+"/") {
+			text, unread := describe(name, fs.FileInfoToDirEntry(info))
+			s[name], err = text, errors.Join(err, unread)
+		}
+	}
 	return s, err
 }
 
