@@ -21,7 +21,7 @@ import (
 // caller makes calls at a door and says what came of each. Calls that the door
 // has no way to make are left out of what it returns.
 type caller interface {
-	do(t *testing.T, cases []guardtest.Case) ([]call, []outcome)
+	do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome)
 }
 
 // door is one way into the program. env is the environment to start it with.
@@ -45,20 +45,37 @@ type door struct {
 var doors = []door{
 	{name: "run", open: cli, least: 200, agent: true},
 	{name: "chat completions", open: serve("/v1/chat/completions", chatBody, "--read-write"), least: 200, agent: true},
-	{name: "chat completions, read-only", open: serve("/v1/chat/completions", chatBody), least: 200, readOnly: true, reasons: []string{"readOnly"}},
-	{name: "responses", open: serve("/v1/responses", responsesBody, "--read-write"), least: 200, nth: 8, agent: true},
-	{name: "messages", open: serve("/v1/messages", messagesBody, "--read-write"), least: 200, nth: 8, agent: true},
+	{name: "chat completions, read-only", open: serve("/v1/chat/completions", chatBody), least: 200, nth: 4, readOnly: true, reasons: []string{"readOnly"}},
+	{name: "responses", open: serve("/v1/responses", responsesBody, "--read-write"), least: 200, nth: 8},
+	{name: "messages", open: serve("/v1/messages", messagesBody, "--read-write"), least: 200, nth: 8},
 	{name: "tool bus", open: bus, least: 200, bus: true, plain: true},
 	{name: "tool bus in VS Code", open: window, least: 200, bus: true, plain: true},
 	{name: "mcp", open: task(mcpStdio("copilot"), "copilot_code_task", "prompt"), least: 200, agent: true},
 	{name: "mcp files", open: files(mcpStdio("copilot")), least: 50, plain: true},
-	{name: "mcp over HTTP", open: task(mcpHTTP("--read-write"), "copilot_code_task", "prompt"), least: 200, agent: true},
+	{name: "mcp over HTTP", open: task(mcpHTTP("--read-write"), "copilot_code_task", "prompt"), least: 200, nth: 4, agent: true},
 	{name: "mcp files over HTTP", open: files(mcpHTTP("--read-write")), least: 50, plain: true},
 	{name: "mcp over HTTP, read-only", open: task(mcpHTTP(), "copilot_code_task", "prompt"), least: 200, nth: 8, readOnly: true, reasons: []string{"readOnly"}},
-	{name: "acp", open: acp, least: 200, agent: true},
+	{name: "acp", open: acp, least: 200, agent: true, reasons: []string{"the user said no"}},
 	{name: "abp", open: abp, least: 200, agent: true, reasons: []string{"path escapes workspace root"}},
 	{name: "plugin", open: plugin, least: 200, agent: true},
-	{name: "orchestrate", open: orchestrated, least: 200, agent: true, worktrees: true},
+	{name: "orchestrate", open: orchestrated, least: 200, nth: 2, agent: true, worktrees: true},
+}
+
+// pick keeps every nth case, at least one of each tool, and all that write
+// where nobody may.
+func (d *door) pick(cases []guardtest.Case) []guardtest.Case {
+	if d.nth <= 1 {
+		return cases
+	}
+	var out []guardtest.Case
+	seen := map[string]bool{}
+	for i, c := range cases {
+		if i%d.nth == 0 || !seen[c.Tool] || d.readOnly && writes(c.Tool) {
+			out = append(out, c)
+		}
+		seen[c.Tool] = true
+	}
+	return out
 }
 
 // Every attempt is refused at every door, with a reason, and has no effect;
@@ -86,9 +103,9 @@ func TestDoors(t *testing.T) {
 
 func (d *door) attempts(t *testing.T, y *yard, c caller, cases []guardtest.Case) {
 	t.Helper()
-	cases = pick(cases, d.nth)
+	cases = d.pick(cases)
 	began := time.Now()
-	calls, outcomes := c.do(t, cases)
+	calls, outcomes := c.do(t, cases, 24)
 	denied, unrun, through := 0, 0, 0
 	for i, o := range outcomes {
 		switch {
@@ -147,13 +164,13 @@ func (d *door) explained(t *testing.T, c call, o outcome) {
 
 func (d *door) ordinary(t *testing.T, y *yard, c caller, cases []guardtest.Case) {
 	t.Helper()
-	cases = pick(cases, d.nth)
+	cases = d.pick(cases)
 	y.Write(t, "work/.github/workflows/other.yml", "on: push\n") // the runtime makes no directories
 	if d.plain {
 		cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return !y.plain(t, c) })
 	}
 	began := time.Now()
-	calls, outcomes := c.do(t, cases)
+	calls, outcomes := c.do(t, cases, 6) // which start processes
 	for i, o := range outcomes {
 		if d.readOnly {
 			if len(o.Changed) > 0 {
@@ -176,7 +193,7 @@ func worked(t *testing.T, c call, o outcome) {
 		t.Errorf("%s %.300s was denied: %s", c.Name, c.args, o.Reason)
 	case !o.Ran, c.Tool == "bash" && !ended.MatchString(o.Text):
 		t.Errorf("%s %.300s was not done: %.300s", c.Name, c.args, o.Text)
-	case c.writes():
+	case writes(c.Tool):
 		text, ok := c.Args["file_text"].(string)
 		if !ok {
 			text, _ = c.Args["new_str"].(string)

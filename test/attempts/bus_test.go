@@ -108,7 +108,7 @@ func busCall(t *testing.T, y *yard, c guardtest.Case) (method string, params map
 		}
 		return "mcp.fs.read", map[string]any{"path": y.inside(name)}, true
 	case "grep":
-		return "mcp.search.code", map[string]any{"query": c.Args["pattern"], "glob": y.below(c.Args["paths"]), "hidden": true}, true
+		return "mcp.search.code", map[string]any{"query": c.Args["pattern"], "glob": y.within(c.Args["paths"]), "hidden": true}, true
 	case "glob":
 		return "mcp.fs.list", map[string]any{"glob": y.globs(c), "hidden": true}, true
 	case "create", "edit":
@@ -129,15 +129,15 @@ func (y *yard) inside(name string) string {
 	return strings.TrimPrefix(name, y.Workspace+"/")
 }
 
-// below are the patterns of all that is in some directories, or their names.
-func (y *yard) below(paths any) []string {
+// within are the patterns of all that is in some directories, or their names.
+func (y *yard) within(paths any) []string {
 	var out []string
 	switch paths := paths.(type) {
 	case string:
 		out = []string{y.inside(paths), path.Join(y.inside(paths), "**")}
 	case []any:
 		for _, p := range paths {
-			out = append(out, y.below(p)...)
+			out = append(out, y.within(p)...)
 		}
 	}
 	return out
@@ -149,7 +149,7 @@ func (y *yard) globs(c guardtest.Case) []string {
 		return []string{pattern}
 	}
 	var out []string
-	for _, p := range y.below(c.Args["paths"]) {
+	for _, p := range y.within(c.Args["paths"]) {
 		if dir, ok := strings.CutSuffix(p, "**"); ok {
 			out = append(out, dir+pattern)
 		}

@@ -17,7 +17,7 @@ type direct struct {
 	send func(t *testing.T, c call) (outcome, bool)
 }
 
-func (d *direct) do(t *testing.T, cases []guardtest.Case) (calls []call, outcomes []outcome) {
+func (d *direct) do(t *testing.T, cases []guardtest.Case, _ int) (calls []call, outcomes []outcome) {
 	t.Helper()
 	before, err := d.y.look()
 	if err != nil {

@@ -4,11 +4,28 @@ package attempts
 
 import (
 	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
+
+// below finds the cases that are about repositories below the workspace, which
+// its worktrees do not hold.
+func (y *yard) below(t *testing.T) func(guardtest.Case) bool {
+	t.Helper()
+	repositories, err := filepath.Glob(filepath.Join(y.Workspace, "*", ".git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c guardtest.Case) bool {
+		return slices.ContainsFunc(repositories, func(dir string) bool { return strings.Contains(fmt.Sprint(c.Args), filepath.Base(filepath.Dir(dir))) })
+	}
+}
 
 // orchestrated is `copilot-bridge orchestrate` with a plan of one task, which
 // works in a worktree of its own. What it did is delivered into the workspace.

@@ -66,7 +66,7 @@ func TestWorkingDirectory(t *testing.T) {
 		tried(t, d.name, map[string]bool{"made work/.git/new.txt": true}, func(t *testing.T, y *yard) {
 			c := d.connect(t, y, y.provided())
 			for _, dir := range []string{".git", "secrets", "link", "src/../secrets", ".git/hooks"} {
-				ask(t, y, c, d.tool, map[string]any{d.param: y.write(t, y.filled(t, cases, y.Workspace), false).prompt(), "workingDir": dir})
+				ask(t, y, c, d.tool, map[string]any{d.param: y.write(t, y.filled(t, cases, y.Workspace), 6, false).prompt(), "workingDir": dir})
 			}
 		})
 	}
@@ -93,8 +93,7 @@ func TestDelivery(t *testing.T) {
 		s := y.write(t, y.filled(t, []guardtest.Case{
 			{Name: "directories", Tool: "bash", Args: map[string]any{"command": "mkdir cache sub", "description": "x"}},
 			{Name: "files", Tool: "bash", Args: map[string]any{"command": "echo x > cache/x.txt && echo x > sub/y.txt && git add -f cache/x.txt sub/y.txt", "description": "x"}},
-		}, worktree), true)
-		s.rounds = [][]int{{0}, {1}}
+		}, worktree), 1, true)
 		orchestrated(t, y, y.provided()).(*session).say(t, s.prompt())
 		for i, o := range s.outcomes(t) {
 			if !o.Ran {
@@ -128,7 +127,7 @@ func TestOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			y.starts(t)
-			order(t, y, y.provided(), map[string]any{"id": "11111111-2222-4333-8444-555555555555", "task": y.write(t, y.filled(t, ls, y.Workspace), false).prompt(),
+			order(t, y, y.provided(), map[string]any{"id": "11111111-2222-4333-8444-555555555555", "task": y.write(t, y.filled(t, ls, y.Workspace), 6, false).prompt(),
 				"lane": "workspace_first", "workspace": map[string]any{"root": y.Workspace, "mode": "pass_through"}, "config": config(y)})
 		})
 	}

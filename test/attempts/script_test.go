@@ -59,13 +59,13 @@ type call struct {
 	args string
 }
 
-// writes says whether it is a call that writes a file.
-func (c *call) writes() bool { return c.Tool == "create" || c.Tool == "edit" }
+// writes says whether a tool writes a file.
+func writes(tool string) bool { return tool == "create" || tool == "edit" }
 
 // file is what the file holds that it writes; dir is where the worktree is.
 func (c *call) file(dir string) string {
 	name, _ := c.Args["path"].(string)
-	if !c.writes() {
+	if !writes(c.Tool) {
 		return ""
 	}
 	data, err := os.ReadFile(strings.ReplaceAll(name, worktree, dir))
@@ -96,11 +96,8 @@ func (y *yard) filled(t *testing.T, cases []guardtest.Case, workspace string) []
 	return out
 }
 
-// together is how many calls the model makes at a time.
-const together = 8
-
-// write makes a script.
-func (y *yard) write(t *testing.T, calls []call, elsewhere bool) *script {
+// write makes a script; together is how many calls the model makes at a time.
+func (y *yard) write(t *testing.T, calls []call, together int, elsewhere bool) *script {
 	t.Helper()
 	before, err := y.look()
 	if err != nil {
@@ -263,32 +260,17 @@ type session struct {
 	elsewhere bool
 }
 
-func (s *session) do(t *testing.T, cases []guardtest.Case) ([]call, []outcome) {
+func (s *session) do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome) {
 	t.Helper()
 	cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return strings.HasPrefix(c.Tool, "mcp.") }) // of the tool bus
 	where := s.y.Workspace
 	if s.elsewhere {
 		where = worktree
+		cases = slices.DeleteFunc(cases, s.y.below(t))
 	}
-	sc := s.y.write(t, s.y.filled(t, cases, where), s.elsewhere)
+	sc := s.y.write(t, s.y.filled(t, cases, where), together, s.elsewhere)
 	s.say(t, sc.prompt())
 	return sc.calls, sc.outcomes(t)
-}
-
-// pick keeps every nth case, and at least one of each tool.
-func pick(cases []guardtest.Case, nth int) []guardtest.Case {
-	if nth <= 1 {
-		return cases
-	}
-	var out []guardtest.Case
-	seen := map[string]bool{}
-	for i, c := range cases {
-		if i%nth == 0 || !seen[c.Tool] {
-			out = append(out, c)
-		}
-		seen[c.Tool] = true
-	}
-	return out
 }
 
 func tools(calls []call) string {

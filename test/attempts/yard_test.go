@@ -140,6 +140,9 @@ func (y *yard) hears(r *rehearsal.Request) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.heard++
+	if !bytes.Contains(r.Raw, []byte(canaryStem)) && !bytes.Contains(r.Raw, []byte("ghp_")) {
+		return
+	}
 	for _, at := range canaries.FindAllIndex(r.Raw, -1) {
 		y.leaked[string(r.Raw[at[0]:at[1]])] = string(r.Raw[max(0, at[0]-80):at[0]])
 	}
