@@ -49,7 +49,7 @@ var doors = []door{
 	{name: "responses", open: serve("/v1/responses", responsesBody, "--read-write"), least: 200, nth: 8},
 	{name: "messages", open: serve("/v1/messages", messagesBody, "--read-write"), least: 200, nth: 8},
 	{name: "tool bus", open: bus, least: 200, bus: true, plain: true},
-	{name: "tool bus in VS Code", open: window, least: 200, bus: true, plain: true},
+	{name: "tool bus in VS Code", open: window, least: 200, bus: true, plain: true, reasons: []string{"the user said no"}},
 	{name: "mcp", open: task(mcpStdio("copilot"), "copilot_code_task", "prompt"), least: 200, agent: true},
 	{name: "mcp files", open: files(mcpStdio("copilot")), least: 50, plain: true},
 	{name: "mcp over HTTP", open: task(mcpHTTP("--read-write"), "copilot_code_task", "prompt"), least: 200, nth: 4, agent: true},
@@ -58,7 +58,7 @@ var doors = []door{
 	{name: "acp", open: acp, least: 200, agent: true, reasons: []string{"the user said no"}},
 	{name: "abp", open: abp, least: 200, agent: true, reasons: []string{"path escapes workspace root"}},
 	{name: "plugin", open: plugin, least: 200, agent: true},
-	{name: "orchestrate", open: orchestrated, least: 200, nth: 2, agent: true, worktrees: true},
+	{name: "orchestrate", open: func(t *testing.T, y *yard, env []string) caller { t.Helper(); return orchestrated(t, y, env) }, least: 200, nth: 2, agent: true, worktrees: true},
 }
 
 // pick keeps every nth case, at least one of each tool, and all that write
@@ -215,8 +215,8 @@ func (y *yard) plain(t *testing.T, c guardtest.Case) bool {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return false
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	return filepath.Clean(name) == name && (err != nil || real == dir)
+	resolved, err := filepath.EvalSymlinks(dir)
+	return filepath.Clean(name) == name && (err != nil || resolved == dir)
 }
 
 // finish runs a program to its end, and returns how it ended.

@@ -71,7 +71,7 @@ func (y *Yard) Write(tb testing.TB, name, text string) {
 // Git runs git in the workspace.
 func (y *Yard) Git(tb testing.TB, args ...string) {
 	tb.Helper()
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(tb.Context(), "git", args...)
 	cmd.Dir = y.Workspace
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("git %v: %v\n%s", args, err, out)
