@@ -58,7 +58,7 @@ var doors = []door{
 	{name: "acp", open: acp, least: 200, agent: true, reasons: []string{"the user said no"}},
 	{name: "abp", open: abp, least: 200, agent: true, reasons: []string{"path escapes workspace root"}},
 	{name: "plugin", open: plugin, least: 200, agent: true},
-	{name: "orchestrate", open: func(t *testing.T, y *yard, env []string) caller { t.Helper(); return orchestrated(t, y, env) }, least: 200, nth: 2, agent: true, worktrees: true},
+	{name: "orchestrate", open: orchestrated, least: 200, nth: 2, agent: true, worktrees: true},
 }
 
 // pick keeps every nth case, at least one of each tool, and all that write

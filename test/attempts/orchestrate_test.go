@@ -29,7 +29,7 @@ func (y *yard) below(t *testing.T) func(guardtest.Case) bool {
 
 // orchestrated is `copilot-bridge orchestrate` with a plan of one task, which
 // works in a worktree of its own. What it did is delivered into the workspace.
-func orchestrated(t *testing.T, y *yard, env []string) *session {
+func orchestrated(t *testing.T, y *yard, env []string) caller {
 	t.Helper()
 	return &session{y: y, elsewhere: true, say: func(t *testing.T, prompt string) {
 		t.Helper()

@@ -94,7 +94,7 @@ func TestDelivery(t *testing.T) {
 			{Name: "directories", Tool: "bash", Args: map[string]any{"command": "mkdir cache sub", "description": "x"}},
 			{Name: "files", Tool: "bash", Args: map[string]any{"command": "echo x > cache/x.txt && echo x > sub/y.txt && git add -f cache/x.txt sub/y.txt", "description": "x"}},
 		}, worktree), 1, true)
-		orchestrated(t, y, y.provided()).say(t, s.prompt())
+		y.prompted(t, door{name: "orchestrate", open: orchestrated}, y.provided(), s.prompt())
 		for i, o := range s.outcomes(t) {
 			if !o.Ran {
 				t.Errorf("%s was not done: %s", s.calls[i].Name, o.Text)
