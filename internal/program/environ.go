@@ -109,8 +109,8 @@ func within(path, root string) bool {
 // resolved is a path with its links followed. Of one that does not exist the
 // part that does is taken.
 func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
 	}
 	if parent := filepath.Dir(path); parent != path {
 		return filepath.Join(resolved(parent), filepath.Base(path))

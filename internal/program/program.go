@@ -161,11 +161,11 @@ func (p Place) dir() (string, error) {
 	if !filepath.IsAbs(dir) {
 		return "", invalid(fmt.Sprintf("the directory %q is not absolute", dir), "Give an absolute directory.")
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	at, err := filepath.EvalSymlinks(dir)
 	if err == nil {
 		var info os.FileInfo
-		if info, err = os.Stat(real); err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is no directory", real)
+		if info, err = os.Stat(at); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", at)
 		}
 	}
 	if err != nil {
@@ -174,13 +174,13 @@ func (p Place) dir() (string, error) {
 			Remedy: "Correct the command's directory.", Cause: err,
 		}
 	}
-	if p.Root != "" && !within(real, p.Root) {
+	if p.Root != "" && !within(at, p.Root) {
 		return "", &bridge.Error{
 			Code: bridge.CodeDenied, Message: fmt.Sprintf("the directory %q leads out of the workspace", p.Dir),
 			Remedy: "Name a directory inside the workspace, without links that lead out of it.",
 		}
 	}
-	return real, nil
+	return at, nil
 }
 
 // moved is the beginning of a line for a directory that is not Root.

@@ -195,12 +195,12 @@ func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 	}
 	type environment struct{ name, path, rustup string }
 	places := []environment{{"a proxy", filepath.Join(tools, "bin") + ":" + filepath.Join(tools, "shims") + ":/usr/bin:/bin", ""}}
-	if real, err := exec.LookPath("rustup"); err == nil { // the very program, where there is one
+	if found, err := exec.LookPath("rustup"); err == nil { // the very program, where there is one
 		home, err := os.UserHomeDir()
 		if err != nil {
 			t.Fatal(err)
 		}
-		places = append(places, environment{"rustup", filepath.Dir(real) + ":" + filepath.Join(tools, "bin") + ":" + filepath.Join(tools, "shims") + ":/usr/bin:/bin", filepath.Join(home, ".rustup")})
+		places = append(places, environment{"rustup", filepath.Dir(found) + ":" + filepath.Join(tools, "bin") + ":" + filepath.Join(tools, "shims") + ":/usr/bin:/bin", filepath.Join(home, ".rustup")})
 	}
 	for _, place := range places {
 		s := serveFiles(t, files, []string{"PATH=" + place.path, "RUSTUP_HOME=" + place.rustup}, "--read-write")

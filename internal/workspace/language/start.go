@@ -131,11 +131,11 @@ func managed(c program.Command) bool {
 		}
 	}
 	return slices.ContainsFunc(found, func(path string) bool {
-		real, err := filepath.EvalSymlinks(path)
+		entry, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			return true
 		}
-		switch strings.TrimSuffix(filepath.Base(real), ".exe") {
+		switch strings.TrimSuffix(filepath.Base(entry), ".exe") {
 		case "mise", "rtx", "asdf", "volta-shim", "aqua-proxy", "proto-shim", "pyenv", "rbenv", "direnv":
 			return true
 		}
