@@ -52,7 +52,7 @@ func (keyed) match(sc *scan, start, end int) {
 	}
 	if at.kind = sc.kindOf(name); at.kind == kindNone {
 		// In prose a name may be of several words.
-		if at.kind = classify(sc.s[sc.wordsBefore(nameStart):nameEnd]); at.kind == kindNone {
+		if at.kind = sc.kindOf(sc.s[sc.wordsBefore(nameStart):nameEnd]); at.kind == kindNone {
 			return
 		}
 	}

@@ -159,8 +159,8 @@ func (k *keyLines) other(out *strings.Builder, line string) {
 	case strings.Contains(line, "-----BEGIN ") && !private:
 		k.release(out, false)
 		k.state = public
-	case k.state == public && (strings.TrimSpace(line) == "" || strings.Contains(line, ": ")):
-		k.release(out, false) // a blank line or a header
+	case k.state == public && (strings.TrimSpace(line) == "" || strings.Contains(line, ": ") || strings.Contains(line, Marker)):
+		k.release(out, false) // a blank line, a header, or one in which a token was found
 	default:
 		k.release(out, false)
 		k.state = outside

@@ -111,8 +111,12 @@ func checkPart(t *testing.T, r *Redactor, lines []string, from, to int, put func
 
 // TestKeyLinesLeaveTheRest holds that what is public, or no key, stays.
 func TestKeyLinesLeaveTheRest(t *testing.T) {
-	cert := strings.Join(keyFiles(t)["RSA"], "\n")
-	cert = strings.ReplaceAll(cert, "RSA PRIVATE KEY", "CERTIFICATE")
+	var body []byte // the same in every run: in other ones a token may be found
+	for i := range 40 {
+		sum := sha256.Sum256([]byte{1, byte(i)})
+		body = append(body, sum[:]...)
+	}
+	cert := strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: body})))
 	sums := ""
 	for i := range 20 {
 		sum := sha256.Sum256([]byte{byte(i)})

@@ -32,12 +32,21 @@ var vendors = strings.Fields(`adafruit adobe airtable algolia alibaba asana atla
 
 var vendorSet = setOf(strings.Join(vendors, " "))
 
-// kindOf is classify, remembering the last answer.
+type namedKind struct {
+	name string
+	kind kind
+}
+
+// kindOf is classify, remembering the last answers.
 func (sc *scan) kindOf(name string) kind {
-	if name != sc.lastName {
-		sc.lastName, sc.lastKind = name, classify(name)
+	for _, n := range sc.names {
+		if n.name == name {
+			return n.kind
+		}
 	}
-	return sc.lastKind
+	sc.names[1] = sc.names[0]
+	sc.names[0] = namedKind{name, classify(name)}
+	return sc.names[0].kind
 }
 
 // classify judges a name such as DB_PASSWORD, accessToken or "api key" by its

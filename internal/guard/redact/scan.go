@@ -127,8 +127,7 @@ type scan struct {
 	judged    []judgedValue
 	name      [2]int // the name that was asked about last
 	cookiesTo int
-	lastName  string
-	lastKind  kind
+	names     [2]namedKind
 }
 
 // checkEvery is how many bytes are scanned between two looks at the context.
@@ -187,6 +186,14 @@ func (sc *scan) try(m matcher, start, end int) {
 		sc.spans[before+i].origin = start
 	}
 	sc.grow(sc.spans[before:])
+	if before > 0 && len(sc.spans) == before+1 && sc.spans[before-1].covers(sc.spans[before]) {
+		sc.spans = sc.spans[:before]
+	}
+}
+
+// covers reports that t hides nothing that s does not, now and as they grow.
+func (s span) covers(t span) bool {
+	return s.from <= t.from && t.to <= s.to && (t.tail == nil || t.tail == s.tail)
 }
 
 // add records a secret. Text in JSON must stay JSON, so an escape that the
