@@ -39,7 +39,7 @@ func get(address string) int {
 		return 1
 	}
 	body, err := io.ReadAll(answer.Body)
-	fmt.Println(answer.StatusCode, string(body), err)
+	fmt.Println(answer.StatusCode, string(body), errors.Join(err, answer.Body.Close()))
 	return 0
 }
 

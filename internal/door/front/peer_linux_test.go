@@ -29,7 +29,7 @@ func TestPeerUser(t *testing.T) {
 				t.Skipf("this machine has no such address: %v", err)
 			}
 			defer func() { _ = l.Close() }()
-			port := uint16(l.Addr().(*net.TCPAddr).Port)
+			port := boundTo(l).Port()
 			client := dialRaw(t, netip.AddrPortFrom(netip.MustParseAddr(tt.dial), port))
 			defer func() { _ = client.Close() }()
 			server, err := l.Accept()
@@ -37,7 +37,7 @@ func TestPeerUser(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = server.Close() }()
-			local, remote := unmapped(server.LocalAddr().(*net.TCPAddr)), unmapped(server.RemoteAddr().(*net.TCPAddr))
+			local, remote := ends(t, server)
 			byDiag, err := diagUser(local, remote)
 			if err != nil || byDiag != os.Geteuid() {
 				t.Errorf("by netlink: %d, %v", byDiag, err)
@@ -57,6 +57,17 @@ func TestPeerUser(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ends are the addresses of a TCP connection.
+func ends(t testing.TB, c net.Conn) (local, remote netip.AddrPort) {
+	t.Helper()
+	from, ok := c.LocalAddr().(*net.TCPAddr)
+	to, ok2 := c.RemoteAddr().(*net.TCPAddr)
+	if !ok || !ok2 {
+		t.Fatal("not a TCP connection")
+	}
+	return unmapped(from), unmapped(to)
 }
 
 // dialRaw connects with a socket of the address's own family, also where an
@@ -126,7 +137,7 @@ func TestAnotherUser(t *testing.T) {
 	}
 	as := func(uid uint32, url string, env ...string) string {
 		cmd := exec.CommandContext(t.Context(), program)
-		cmd.Dir, cmd.Env = "/", append(env, "FRONT_TEST_GET="+url)
+		cmd.Dir, cmd.Env = "/", append([]string{"FRONT_TEST_GET=" + url}, env...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -170,9 +181,7 @@ func TestHalfClosedClient(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	closeWrite(t, conn)
 	if status, body := readAnswer(t, conn); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
@@ -211,7 +220,7 @@ func BenchmarkPeerUser(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = server.Close() })
-	local, remote := unmapped(server.LocalAddr().(*net.TCPAddr)), unmapped(server.RemoteAddr().(*net.TCPAddr))
+	local, remote := ends(b, server)
 	for name, find := range map[string]func() (int, error){
 		"netlink": func() (int, error) { return diagUser(local, remote) },
 		"list":    func() (int, error) { return listedUser("/proc/net", local, remote) },

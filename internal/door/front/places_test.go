@@ -11,6 +11,18 @@ import (
 	"time"
 )
 
+// closeWrite tells the server that no more is sent.
+func closeWrite(t *testing.T, c net.Conn) {
+	t.Helper()
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatalf("%T cannot be closed by half", c)
+	}
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // flood opens connections that each send some bytes and no more.
 func (r *running) flood(t *testing.T, n int, said string) []net.Conn {
 	t.Helper()
@@ -141,9 +153,7 @@ func TestHijackedConnectionsStay(t *testing.T) {
 	if _, err := io.WriteString(ws, "last"); err != nil {
 		t.Fatal(err)
 	}
-	if err := ws.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	closeWrite(t, ws)
 	if all, err := io.ReadAll(ws); err != nil || string(all) != "firstlast" {
 		t.Errorf("%q %v", all, err)
 	}
@@ -167,7 +177,10 @@ func TestCloseWakesAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := first.(*placed)
+	p, ok := first.(*placed)
+	if !ok {
+		t.Fatalf("%T has no place", first)
+	}
 	p.prove()
 	p.begin()
 	waiting := make(chan error, 1)
