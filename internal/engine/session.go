@@ -268,7 +268,10 @@ func (s *Session) masked(yield func(bridge.Event, error) bool) func(bridge.Event
 func (s *Session) hidden(text string) string {
 	out := text
 	s.masked(func(ev bridge.Event, _ error) bool {
-		out = ev.(bridge.UserSaid).Text
+		said, ok := ev.(bridge.UserSaid)
+		if out = said.Text; !ok {
+			out = "" // not what was asked for, so nothing is shown
+		}
 		return true
 	})(bridge.UserSaid{Text: text}, nil)
 	return out

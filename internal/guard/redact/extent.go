@@ -24,7 +24,8 @@ func (sc *scan) value(at *place, p int) {
 	mark, depth, from := sc.quote(p)
 	var to int
 	var tail *class
-	if mark != 0 {
+	switch {
+	case mark != 0:
 		// In JSON a mark after "password: may also be the end of the string.
 		if at.quoted = true; closingPart[sc.at(from)] {
 			return
@@ -36,10 +37,10 @@ func (sc *scan) value(at *place, p int) {
 		if to = end; !whole {
 			tail = quotedTail
 		}
-	} else if sc.nested(from) {
+	case sc.nested(from):
 		sc.hide(from)
 		return
-	} else {
+	default:
 		end, whole := sc.bareEnd(at, from)
 		to = end
 		if at.next = sc.at(to); !whole {

@@ -45,6 +45,9 @@ func (sc *scan) nested(p int) bool {
 // forget drops what was learnt about the undecided part of the text, which is
 // scanned again.
 func (sc *scan) forget() {
+	if sc.runs == nil {
+		sc.runs, sc.judged = sc.room.runs[:0], sc.room.judged[:0]
+	}
 	sc.runs, sc.name, sc.cookiesTo = sc.runs[:0], [2]int{}, 0
 	sc.judged = slices.DeleteFunc(sc.judged, func(v judgedValue) bool { return v.origin >= sc.done || v.to <= sc.done })
 }

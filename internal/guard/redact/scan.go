@@ -124,7 +124,11 @@ type scan struct {
 
 	// What matchers have looked at, so that they do not look at it again and
 	// again where keywords stand close together.
-	judged    []judgedValue
+	judged []judgedValue
+	room   struct { // for most texts enough
+		runs   [8]classRun
+		judged [24]judgedValue
+	}
 	name      [2]int // the name that was asked about last
 	cookiesTo int
 	names     [2]namedKind
