@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -32,8 +33,21 @@ func (b *Bridge) Orchestration(o Orchestrating, with orchestrate.Options) orches
 	c := b.opts.Config
 	with.Home, with.Dir = c.Home, o.Workspace
 	with.Environ, with.Logger, with.MaxRetries = slices.Clone(b.opts.Environ), b.opts.Logger, c.MaxRetries
-	with.Open, with.Admit, with.Mask = b.opener(o), b.admit(o), b.clean
+	with.Open, with.MayRead, with.Admit, with.Mask = b.opener(o), b.mayRead(o), b.admit(o), b.clean
 	return with
+}
+
+// mayRead asks the guard of the user's own workspace whether a file may be
+// read. Without a guard none may.
+func (b *Bridge) mayRead(o Orchestrating) func(path string) bool {
+	gate := sync.OnceValues(func() (bridge.Gate, error) {
+		return b.Gate(Guarding{Workspace: o.Workspace, Door: o.Door, Defaults: o.Defaults})
+	})
+	return func(path string) bool {
+		g, err := gate()
+		reader, ok := g.(interface{ MayRead(path string) bool })
+		return err == nil && ok && reader.MayRead(path)
+	}
 }
 
 // admit asks the guard of the user's own workspace about work that is about to

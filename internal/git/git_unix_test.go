@@ -120,7 +120,7 @@ func (b *bench) snapshot(r *Repository) (string, error) {
 		return "", err
 	}
 	defer func() { _ = RemoveIndex(index) }() // the directory is the test's
-	return r.WriteTree(b.t.Context(), "", index)
+	return r.WriteTree(b.t.Context(), "", index, nil)
 }
 
 // use does with a repository all that the bridge does. What fails is returned;
@@ -162,7 +162,7 @@ func (b *bench) use(r *Repository) (problems []error) {
 	_, _, err = r.Run(ctx, Call{Tree: dir, Index: index, Args: []string{"read-tree", "--reset", "-u", head}})
 	note(err)
 	note(os.WriteFile(filepath.Join(dir, "new.txt"), []byte("new\n"), 0o644))
-	_, err = r.WriteTree(ctx, dir, index)
+	_, err = r.WriteTree(ctx, dir, index, nil)
 	note(err)
 	note(r.DeleteRefs(ctx, "refs/heads/bridge/x"))
 	for _, path := range []string{dir, gitDir, index} {
@@ -657,7 +657,7 @@ func TestCanceled(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.WriteTree(ctx, "", index)
+		_, err := r.WriteTree(ctx, "", index, nil)
 		done <- err
 	}()
 	for deadline := time.Now().Add(time.Minute); !b.sprung(); {

@@ -2,13 +2,16 @@ package git
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
-// WriteTree brings an index up to date with a working tree, ignored files left
-// out, and writes it as a tree. It is `git add --all` without a look into
-// submodules: that would run git there, under a configuration of their own.
-func (r *Repository) WriteTree(ctx context.Context, tree, index string) (string, error) {
+// WriteTree brings an index up to date with a working tree and writes it as a
+// tree. Ignored files are left out, and those untracked ones that keep, if
+// there is one, does not want; it gets their names relative to the working
+// tree. It is `git add --all` without a look into submodules: that would run
+// git there, under a configuration of their own.
+func (r *Repository) WriteTree(ctx context.Context, tree, index string, keep func(name string) bool) (string, error) {
 	ask := func(args ...string) ([]string, error) {
 		out, _, err := r.Run(ctx, Call{Tree: tree, Index: index, Args: args})
 		if out = strings.TrimSuffix(out, "\x00"); err != nil || out == "" {
@@ -23,6 +26,9 @@ func (r *Repository) WriteTree(ctx context.Context, tree, index string) (string,
 	present, err := ask("ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
 		return "", err
+	}
+	if keep != nil {
+		present = slices.DeleteFunc(present, func(name string) bool { return !keep(name) })
 	}
 	var gone []string
 	for i := 0; i+1 < len(changed); i += 2 {

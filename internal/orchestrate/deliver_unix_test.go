@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 // Everything that a tree can hold arrives: programs, links, files in the place
@@ -99,4 +101,25 @@ func TestSavedWhileDelivering(t *testing.T) {
 		t.Fatalf("%v: %v %v, begun %d times", err, files, held, begun)
 	}
 	y.expect(map[string]string{"other.txt": "theirs\n", "big.txt": strings.Replace(strings.Replace(numbered(60), "line-50", "MINE", 1), "line-10", "THEIRS", 1)})
+}
+
+// An untracked file that may not be read is not copied to where tasks work,
+// and a task that makes one of the same name does not replace it.
+func TestUntrackedFilesThatMayNotBeRead(t *testing.T) {
+	y := newYard(t)
+	y.write(".env", "KEY=theirs\n")
+	o := y.options(TaskPlan{Tasks: []SubTask{task("other", "write other.txt x")}})
+	o.MayRead = func(path string) bool { return path != ".env" }
+	r, err := Run(t.Context(), o)
+	if err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	y.expect(map[string]string{"other.txt": "x\n", ".env": "KEY=theirs\n"})
+
+	o = y.options(TaskPlan{Tasks: []SubTask{task("same", "write .env mine")}})
+	o.MayRead = func(path string) bool { return path != ".env" }
+	if _, err = Run(t.Context(), o); bridge.CodeOf(err) != bridge.CodeConflict {
+		t.Fatalf("%v", err)
+	}
+	y.expect(map[string]string{".env": "KEY=theirs\n"})
 }

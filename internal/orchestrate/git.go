@@ -3,6 +3,7 @@ package orchestrate
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -15,6 +16,7 @@ type repository struct {
 	scratch string // a directory for our own files, outside of the repository
 	// lockFile is held while the list of worktrees is changed.
 	lockFile string
+	mayRead  func(path string) bool // see Options.MayRead
 }
 
 // openRepository finds the repository of a directory; see git.Open.
@@ -51,15 +53,25 @@ func (r *repository) contains(ctx context.Context, whole, part string) (bool, er
 }
 
 // snapshot returns the state of the user's working tree as a tree: tracked
-// files as they are, and untracked ones that are not ignored. Nothing of the
-// user's is touched, the index included.
+// files as they are, and untracked ones that are not ignored and may be read.
+// Nothing of the user's is touched, the index included.
 func (r *repository) snapshot(ctx context.Context) (tree string, err error) {
 	index, err := r.CopyIndex(r.scratch)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, git.RemoveIndex(index)) }()
-	return r.WriteTree(ctx, "", index)
+	return r.WriteTree(ctx, "", index, r.keep)
+}
+
+// keep says whether an untracked file belongs into a snapshot. What lies beside
+// the directory where the run works is out of its reach anyway.
+func (r *repository) keep(name string) bool {
+	if r.mayRead == nil {
+		return true
+	}
+	rel, err := filepath.Rel(filepath.FromSlash(r.Prefix), filepath.FromSlash(name))
+	return err != nil || !filepath.IsLocal(rel) || r.mayRead(rel)
 }
 
 // base is the commit on which a run builds: the user's present commit and, if

@@ -42,6 +42,9 @@ type Options struct {
 	TaskTimeout, Timeout time.Duration
 	MaxRetries           int
 	Environ              []string // for git
+	// MayRead says whether a file, relative to Dir, may be read. Untracked ones
+	// that may not are not copied to where tasks work. nil: all may.
+	MayRead func(path string) bool
 	// Admit is asked before the work is written to the user's files: their
 	// names, relative to Dir, and the difference.
 	// CodeDenied leaves the work on a branch. nil asks nobody.

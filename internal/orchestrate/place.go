@@ -152,7 +152,7 @@ func (d *delivery) survey(l landing, c change, deleted map[string]bool) error {
 		return nil
 	}
 	if b != nil {
-		what := "a file of your own that git ignores"
+		what := "a file of your own that is not part of the run"
 		if b.link {
 			what = "a link"
 		}
@@ -172,7 +172,7 @@ func (d *delivery) survey(l landing, c change, deleted map[string]bool) error {
 		if err != nil || same {
 			return err
 		}
-		return d.inTheWay(fmt.Sprintf("the work adds %s, where you have a file of your own that git ignores", c.path))
+		return d.inTheWay(fmt.Sprintf("the work adds %s, where you have a file of your own that is not part of the run", c.path))
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 		return err
 	}
 	m.Isolation, r.repo = IsolationWorktree, repo
-	repo.lockFile = filepath.Join(r.opts.Home, "worktrees.lock")
+	repo.lockFile, repo.mayRead = filepath.Join(r.opts.Home, "worktrees.lock"), r.opts.MayRead
 	if err := makePrivate(scratch); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (w *worktree) work() (string, error) {
 // committed there meanwhile, and puts it on the branch. Without changes it is
 // the base.
 func (w *worktree) commit(ctx context.Context, message string, parents ...string) (string, error) {
-	tree, err := w.repo.WriteTree(ctx, w.path, w.index)
+	tree, err := w.repo.WriteTree(ctx, w.path, w.index, nil)
 	if err != nil {
 		return "", err
 	}
