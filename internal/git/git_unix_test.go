@@ -612,6 +612,24 @@ func TestTreesAreGits(t *testing.T) {
 	}
 }
 
+// Repositories in the tree are recorded by their commit. One without a commit
+// is left out.
+func TestNestedRepositories(t *testing.T) {
+	b := newBench(t)
+	b.git("init", "-q", "with")
+	b.write("with/x.txt", "x\n")
+	b.git("-C", "with", "add", "-A")
+	b.git("-C", "with", "commit", "-q", "-m", "x")
+	b.git("init", "-q", "without")
+	tree, err := b.snapshot(b.mustOpen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.git("ls-tree", "--format=%(objecttype) %(objectname) %(path)", tree, "with", "without"), "commit "+b.git("-C", "with", "rev-parse", "HEAD")+" with"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A shell's git runs no monitor, and keeps the settings that it was given.
 func TestSafeEnviron(t *testing.T) {
 	b := newBench(t)

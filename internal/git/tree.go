@@ -38,9 +38,15 @@ func (r *Repository) WriteTree(ctx context.Context, tree, index string, keep fun
 			present = append(present, name)
 		}
 	}
-	for i, name := range present {
-		present[i] = strings.TrimSuffix(name, "/") // a repository in the tree
-	}
+	// A repository in the tree is listed with a slash.
+	var nested []string
+	present = slices.DeleteFunc(present, func(name string) bool {
+		name, repository := strings.CutSuffix(name, "/")
+		if repository {
+			nested = append(nested, name)
+		}
+		return repository
+	})
 	update := func(names []string, args ...string) error {
 		if len(names) == 0 {
 			return nil
@@ -54,6 +60,12 @@ func (r *Repository) WriteTree(ctx context.Context, tree, index string, keep fun
 	}
 	if err := update(present, "--add", "--remove", "--replace"); err != nil {
 		return "", err
+	}
+	for _, name := range nested {
+		// One without a commit cannot be recorded, and is left out.
+		if _, _, err := r.Run(ctx, Call{Tree: tree, Index: index, Args: []string{"update-index", "--add", "--replace", "--", name}, OK: []int{1, 128}}); err != nil {
+			return "", err
+		}
 	}
 	return r.Line(ctx, Call{Tree: tree, Index: index, Args: []string{"write-tree"}})
 }

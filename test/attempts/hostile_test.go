@@ -3,6 +3,7 @@
 package attempts
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,7 +90,7 @@ func (y *yard) stage(t *testing.T) (cases []guardtest.Case, deny map[string]bool
 			if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Symlink(fill(to), link); err != nil {
+			if err := errors.Join(os.RemoveAll(link), os.Symlink(fill(to), link)); err != nil {
 				t.Fatal(err)
 			}
 		}
