@@ -147,7 +147,7 @@ func TestHiddenCharactersAreToldOf(t *testing.T) {
 	for _, call := range []bridge.ToolCall{
 		tool("store_memory", map[string]any{"fact": "use\u200b \x1b[8mthis"}),
 		tool("create", map[string]any{"path": "x", "file_text": "a \u2066b\r\n"}),
-		bridge.ToolCall{Name: "files-fetch", Server: "files", Args: map[string]any{"a\u202e": "\u200d"}},
+		{Name: "files-fetch", Server: "files", Args: map[string]any{"a\u202e": "\u200d"}},
 	} {
 		a.Before(t.Context(), call)
 		if text := a.last(t); approval.Hides(text) || !strings.Contains(text, "written as escapes") {

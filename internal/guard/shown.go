@@ -61,6 +61,9 @@ func (g *Guard) shown(r bridge.PermissionRequest, content string, h *hiding) (su
 		take("path")
 		summary, detail = headline("read", h.text(strings.Join(r.Paths, " ")))
 		parts = append(parts, detail)
+		if content != "" { // what the files are compared with
+			parts = append(parts, quoted(h.text(content)))
+		}
 	case bridge.PermissionWrite:
 		verb := "write"
 		if r.Native == "delete" || r.Native == "move" {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestSearchAndReadSeeWhatIsNotSaved: what a person has typed and not saved
@@ -127,6 +130,62 @@ func TestApprovalDialog(t *testing.T) {
 	if text := fileText(t, filepath.Join(dir, "notes.txt")); text != "alpha\nBETA\ngamma\n" {
 		t.Errorf("the file is %q", text)
 	}
+}
+
+// TestLongApproval: what a dialog cannot show whole is shown in an editor, and
+// the choice stays while it is read. The first choice is the harmless one.
+func TestLongApproval(t *testing.T) {
+	w := sharedWindow(t)
+	b := w.ready(t).bus(t)
+	var diff strings.Builder
+	diff.WriteString("--- /dev/null\n+++ b/long.txt\n@@ -0,0 +1,30 @@\n")
+	for i := range 30 {
+		fmt.Fprintf(&diff, "+line %d\n", i)
+	}
+	apply := func() chan *busError {
+		got := make(chan *busError, 1)
+		go func() {
+			_, err := b.call(t, "mcp.edit.applyPatch", map[string]any{"unifiedDiff": diff.String()})
+			got <- err
+		}()
+		until(t, "the question", patience, func() (string, bool) {
+			list := w.eval(t, `(e => e && e.offsetParent ? e.innerText : '')(document.querySelector('.quick-input-widget'))`)
+			text := w.eval(t, `[...document.querySelectorAll('.editor-instance .view-lines')].map(e => e.innerText).join()`)
+			text = strings.ReplaceAll(text, "\u00a0", " ") // as the editor draws spaces
+			return fmt.Sprintf("%q over %q", list, text), strings.Contains(list, "Allow Once") && strings.Contains(text, "write: long.txt") && strings.Contains(text, "+line 0")
+		})
+		return got
+	}
+	// take presses Enter on a choice once that has the focus.
+	take := func(got chan *busError, want string, keys ...chromedp.Action[chromedp.Void]) (said *busError) {
+		t.Helper()
+		focused := `document.querySelector('.quick-input-list .monaco-list-row.focused')?.innerText ?? ''`
+		w.act(t, "move to "+want, keys...)
+		until(t, want, patience, func() (string, bool) { now := w.eval(t, focused); return now, strings.TrimSpace(now) == want })
+		until(t, "an answer to "+want, patience, func() (string, bool) {
+			w.act(t, "press Enter", enter)
+			select {
+			case said = <-got:
+				return "", true
+			case <-time.After(time.Second):
+				return w.eval(t, focused), false
+			}
+		})
+		return said
+	}
+	if take(apply(), "Deny") == nil {
+		t.Error("Enter was taken for consent")
+	}
+	if err := take(apply(), "Allow Once", chromedp.KeyEvent(kb.ArrowDown)); err != nil {
+		t.Error(err)
+	}
+	if text := fileText(t, filepath.Join(w.folder, "long.txt")); !strings.HasSuffix(text, "line 29\n") {
+		t.Errorf("the file is %q", text)
+	}
+	until(t, "the editor of the question goes", patience, func() (string, bool) {
+		tabs := w.eval(t, `[...document.querySelectorAll('.tabs-container .tab')].map(e => e.innerText).join()`)
+		return tabs, !strings.Contains(tabs, "Consent")
+	})
 }
 
 // TestLanguageFeatures: symbols, formatting and imports come from the editor's

@@ -36,6 +36,8 @@ export async function confirm(p: ConfirmParams, signal: AbortSignal): Promise<ob
 /** The scheme of documents that hold a question. Nobody can edit or save them. */
 const scheme = 'copilot-bridge-question';
 
+const closeMs = 5_000;
+
 let questions = 0;
 
 /** Shows a long question in an editor, and the choices in a list that stays. */
@@ -63,7 +65,9 @@ async function read(p: ConfirmParams, text: string, actions: ConfirmParams['acti
 		provider.dispose();
 		const open = vscode.window.tabGroups.all.flatMap((g) => g.tabs);
 		const ours = open.filter((t) => t.input instanceof vscode.TabInputText && t.input.uri.toString() === uri.toString());
-		void vscode.window.tabGroups.close(ours).then(undefined, () => undefined); // a tab that stays does no harm
+		// It has gone before the next question comes, whose list would otherwise
+		// lose the focus. A tab that stays does no harm.
+		await bounded('closing the question', closeMs, vscode.window.tabGroups.close(ours)).catch(() => false);
 	}
 }
 
