@@ -138,7 +138,7 @@ func (g *Guard) place(args map[string]any, take func(string) any) string {
 			return dir
 		}
 	}
-	return g.opts.Workspace.Root()
+	return g.here.Base()
 }
 
 // variables are those that a command is run with.

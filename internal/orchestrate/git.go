@@ -3,6 +3,8 @@ package orchestrate
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -64,10 +66,12 @@ func (r *repository) snapshot(ctx context.Context) (tree string, err error) {
 	return r.WriteTree(ctx, "", index, r.keep)
 }
 
-// keep says whether an untracked file belongs into a snapshot. What lies beside
-// the directory where the run works is out of its reach anyway.
+// keep says whether an untracked file belongs into a snapshot. A link holds no
+// more than a name, and what lies beside the directory where the run works is
+// out of its reach anyway.
 func (r *repository) keep(name string) bool {
-	if r.mayRead == nil {
+	info, err := os.Lstat(filepath.Join(r.Top, filepath.FromSlash(name)))
+	if r.mayRead == nil || err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return true
 	}
 	rel, err := filepath.Rel(filepath.FromSlash(r.Prefix), filepath.FromSlash(name))

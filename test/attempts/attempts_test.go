@@ -89,9 +89,17 @@ func TestDoors(t *testing.T) {
 			defer func() { <-places }()
 			y := newYard(t)
 			y.worktrees = d.worktrees
+			if d.worktrees {
+				// Worktrees hold a file that may not be read only if it is tracked.
+				y.Git(t, "", "add", "-f", ".env", "secrets", "private")
+				y.Git(t, "", "commit", "-q", "-m", "third")
+			}
 			y.starts(t)
 			c := d.open(t, y, y.provided())
 			d.attempts(t, y, c, attempts)
+			if d.worktrees {
+				y.Git(t, "", "reset", "-q", "HEAD~")
+			}
 			d.ordinary(t, y, c, ordinary)
 			y.noCanary(t)
 			if report, err := audit.Verify(context.Background(), filepath.Join(y.Home, "audit"), ""); err != nil || !report.OK() {
