@@ -145,9 +145,9 @@ func TestConsentWhileTheCallIsChanged(t *testing.T) {
 		agreed, other map[string]any
 		shown         string
 	}{
-		{"bash", map[string]any{"command": "mkdir a", "description": "x"}, map[string]any{"command": "mkdir evil", "description": "x"}, "run: mkdir evil"},
+		{"bash", map[string]any{"command": "mkdir a", "description": "x"}, map[string]any{"command": "mkdir a/evil", "description": "x"}, "run: mkdir a/evil"},
 		{"create", map[string]any{"path": made, "file_text": "good\n"}, map[string]any{"path": made, "file_text": "evil\n"}, "| +evil"},
-		{"create", map[string]any{"path": made, "file_text": "good\n"}, map[string]any{"path": filepath.Join(y.ws, "evil"), "file_text": "good\n"}, "work/evil"},
+		{"create", map[string]any{"path": made, "file_text": "good\n"}, map[string]any{"path": filepath.Join(y.ws, "other.txt"), "file_text": "good\n"}, "work/other.txt"},
 		{"edit", map[string]any{"path": y.ws + "/README.md", "old_str": "world", "new_str": "good"}, map[string]any{"path": y.ws + "/README.md", "old_str": "world", "new_str": "evil"}, "| +hello evil"},
 	} {
 		gate.args = c.other
@@ -160,7 +160,7 @@ func TestConsentWhileTheCallIsChanged(t *testing.T) {
 			t.Errorf("%s: asked %q", c.tool, asked.texts)
 		}
 	}
-	for _, name := range []string{"evil", "made.txt"} {
+	for _, name := range []string{"a", "other.txt", "made.txt"} {
 		if _, err := os.Lstat(filepath.Join(y.ws, name)); err == nil {
 			t.Errorf("%s was made", name)
 		}

@@ -65,7 +65,11 @@ type Streams struct{ In, Out, Err *os.File }
 
 // Start starts the program. Once it has ended, whatever is left of its group
 // is killed.
-func (c Command) Start(s Streams, trees Trees) (*Group, error) {
+func (c Command) Start(s Streams, trees Trees) (*Group, error) { return c.start(s, trees, false) }
+
+// start starts the program. If the bridge is killed, a polite one is asked to
+// end, so that it can remove its locks; any other is killed with it.
+func (c Command) start(s Streams, trees Trees, polite bool) (*Group, error) {
 	if !c.made {
 		return nil, errors.New("the command was not made by New or Shell")
 	}
@@ -82,7 +86,7 @@ func (c Command) Start(s Streams, trees Trees) (*Group, error) {
 		cmd.Env = append(cmd.Env, env...)
 		g.tree = tree
 	}
-	ownGroup(cmd, g.tree != nil)
+	ownGroup(cmd, g.tree != nil, polite)
 
 	started := make(chan error, 1)
 	go func() {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+func dieWithParent(attr *syscall.SysProcAttr, by syscall.Signal) { attr.Pdeathsig = by }
 
 // groupGone says whether nobody of the group is alive. Those that have ended
 // but that their new parent has not waited for yet still count for kill(2),

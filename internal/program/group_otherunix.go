@@ -10,6 +10,6 @@ import (
 // dieWithParent does nothing where there is no parent-death signal: language
 // servers end when their input does, and supervised programs are looked
 // after by the supervisor. Untried.
-func dieWithParent(*syscall.SysProcAttr) {}
+func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func groupGone(leader *os.Process) bool { return syscall.Kill(-leader.Pid, 0) != nil }

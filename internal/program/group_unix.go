@@ -11,10 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func ownGroup(cmd *exec.Cmd, supervised bool) {
+func ownGroup(cmd *exec.Cmd, supervised, polite bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if !supervised { // a supervisor must outlive us to do its work
-		dieWithParent(cmd.SysProcAttr)
+	switch {
+	case supervised: // a supervisor must outlive us to do its work
+	case polite:
+		dieWithParent(cmd.SysProcAttr, syscall.SIGTERM)
+	default:
+		dieWithParent(cmd.SysProcAttr, syscall.SIGKILL)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Untried: written for Windows, where it was never run.
 
-func ownGroup(cmd *exec.Cmd, _ bool) {
+func ownGroup(cmd *exec.Cmd, _, _ bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		HideWindow:    true,
 		CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP,

@@ -25,7 +25,8 @@ type RunOptions struct {
 	// and stays the caller's. nil: the output is thrown away.
 	Stdout, Stderr io.Writer
 	// Grace is how long the program may take to end by itself when ctx ends,
-	// after a polite signal. 0: it is killed at once.
+	// after a polite signal, which it also gets if the bridge is killed (on
+	// Linux). 0: it is killed at once, and with the bridge.
 	Grace time.Duration
 	// Trees, if set, runs it under a supervisor.
 	Trees Trees
@@ -59,7 +60,7 @@ func (c Command) Run(ctx context.Context, o RunOptions) (Exit, error) {
 	if err != nil {
 		return Exit{}, fmt.Errorf("run %s: %w", c.Path, err)
 	}
-	g, err := c.Start(p.streams, o.Trees)
+	g, err := c.start(p.streams, o.Trees, o.Grace > 0)
 	p.started(err == nil)
 	if err != nil {
 		return Exit{}, err
