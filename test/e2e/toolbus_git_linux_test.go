@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// `git status` needs nobody's consent, so the repository must not have it run
-// anything: no file system monitor, and none of a directory that only looks
-// like a repository.
+// `git status` needs nobody's consent in a plain repository. Where the
+// repository has it run a program, it is refused, and so it is in a directory
+// that only looks like a repository.
 func TestToolBusGitStatus(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, map[string]string{"a.txt": "a\n"}, nil)
@@ -25,9 +25,12 @@ func TestToolBusGitStatus(t *testing.T) {
 	}
 	git("init", "-q")
 	git("add", "-A")
-	git("config", "core.fsmonitor", "touch "+mark)
 	if out, errs, code := s.call(t, "mcp.shell.run", `["git status --short"]`); code != 0 || !strings.Contains(out, "A  a.txt") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	git("config", "core.fsmonitor", "touch "+mark)
+	if _, errs, code := s.call(t, "mcp.shell.run", `["git status --short"]`); code != 4 || !strings.Contains(errs, "core.fsmonitor") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the monitor was run")

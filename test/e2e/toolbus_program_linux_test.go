@@ -48,7 +48,7 @@ func (s *served) both(t *testing.T, method string, params any) []string {
 		t.Fatal(err)
 	}
 	w.send(string(body))
-	first := w.until(`"id":7`)
+	first := w.until(`"jsonrpc":"2.0","id":7`) // progress has the id further inside
 	return []string{first, s.post(t, method, params)}
 }
 

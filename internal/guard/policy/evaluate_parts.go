@@ -283,9 +283,12 @@ func (e *evaluation) command(cmd *Command) {
 		settle(Allow, StageShell, p.defaultRule(), " is allowed: it runs nothing of the workspace")
 		return
 	}
-	readOnly := isReadOnly(cmd)
+	readOnly, write := isReadOnly(cmd), ", which may write,"
+	if cmd.Unsafe != "" {
+		write = ", which may write (" + shorten(oneLine(cmd.Unsafe)) + "),"
+	}
 	if p.readOnly && !p.readOnlyAsks && !readOnly {
-		settle(Deny, StageShell, p.readOnlyRule(), ", which may write, is denied by "+p.readOnlyRule().String())
+		settle(Deny, StageShell, p.readOnlyRule(), write+" is denied by "+p.readOnlyRule().String())
 		return
 	}
 	var lifts *Rule
@@ -301,7 +304,7 @@ func (e *evaluation) command(cmd *Command) {
 		}
 	}
 	if p.readOnlyAsks && !readOnly {
-		settle(Ask, StageShell, p.readOnlyRule(), ", which may write, needs consent: "+p.readOnlyRule().String())
+		settle(Ask, StageShell, p.readOnlyRule(), write+" needs consent: "+p.readOnlyRule().String())
 		return
 	}
 	if readOnly && lifts == nil {

@@ -125,7 +125,7 @@ test("a prompt with tools and a permission", patience, async (t) => {
   const calls = c.of("tool_call");
   const bash = calls.find((u) => u.kind === "execute");
   assert.equal(asked.toolCallId, bash.toolCallId);
-  assert.match(asked.title, /Leave a trace/);
+  assert.match(asked.title, /^touch ran.txt/);
   const edit = calls.find((u) => u.title === "Edit new.txt");
   assert.deepEqual(edit.content[0], { type: "diff", path: file("new.txt"), oldText: "one", newText: "two" });
   const ends = c.of("tool_call_update").filter((u) => u.status === "completed");
