@@ -44,6 +44,7 @@ lint:
 ## bench: ratios to the bare SDK, measured in one run
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+	$(GO) test -run '^$$' -bench WorstPrefix -benchtime 1x -v ./internal/guard/redact
 
 ## fuzz: each fuzz target for FUZZTIME (default 30s)
 FUZZTIME ?= 30s

@@ -1,9 +1,12 @@
 package redact
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // ordinary is a tool result as they are: source code, listings, logs, prose.
@@ -77,5 +80,35 @@ func BenchmarkStream(b *testing.B) {
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		New(Options{})
+	}
+}
+
+// BenchmarkWorstPrefix finds the rules whose repeated prefixes cost most, and
+// tells how long 1 MB of the worst takes. The target is 200 ms.
+func BenchmarkWorstPrefix(b *testing.B) {
+	type cost struct {
+		name, unit string
+		took       time.Duration
+	}
+	r := New(Options{}).Results()
+	measure := func(c cost, size, times int) cost {
+		text := strings.Repeat(c.unit, size/len(c.unit)+1)[:size]
+		c.took = quickest(times, func() { r.String(text) })
+		return c
+	}
+	slowest := func(a, b cost) int { return cmp.Compare(b.took, a.took) }
+	for b.Loop() {
+		var all []cost
+		for name, unit := range hostile(1) {
+			all = append(all, measure(cost{name: name, unit: unit}, 32<<10, 1))
+		}
+		slices.SortFunc(all, slowest)
+		worst := all[:20]
+		for i, c := range worst {
+			worst[i] = measure(c, 1<<20, 3)
+		}
+		slices.SortFunc(worst, slowest)
+		b.ReportMetric(float64(worst[0].took.Microseconds())/1000, "ms/MB")
+		b.Logf("%d prefixes; the worst at 1 MB: %s %s, %s %s, %s %s", len(all), worst[0].name, worst[0].took, worst[1].name, worst[1].took, worst[2].name, worst[2].took)
 	}
 }
