@@ -47,9 +47,10 @@ func newLines(in io.Reader) *lines {
 	return &lines{in: in, demand: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 }
 
-// next returns the next line without its end. It is called by one goroutine
-// at a time.
-func (l *lines) next(ctx context.Context) (string, error) {
+// next returns the next line without its end. It calls ready once it waits, so
+// that an answer to what ready prints is not lost. It is called by one
+// goroutine at a time.
+func (l *lines) next(ctx context.Context, ready func()) (string, error) {
 	l.mu.Lock()
 	if err := l.unavailable(); err != nil {
 		l.mu.Unlock()
@@ -66,6 +67,7 @@ func (l *lines) next(ctx context.Context) (string, error) {
 		l.demand <- struct{}{}
 	}
 	l.mu.Unlock()
+	ready()
 
 	select {
 	case a := <-answer:

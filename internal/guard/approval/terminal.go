@@ -101,9 +101,12 @@ func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 
 // read prompts for one line. The caller has the person's attention.
 func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
-	t.print(prompt)
-	text, err := t.lines.next(ctx)
-	if err != nil {
+	asked := false
+	text, err := t.lines.next(ctx, func() {
+		t.print(prompt)
+		asked = true
+	})
+	if asked && err != nil {
 		t.print("\n") // the prompt's line is not ended by what was typed
 	}
 	return text, err
