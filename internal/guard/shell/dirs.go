@@ -12,7 +12,10 @@ type dirSet struct {
 	lost bool
 }
 
-const maxDirs = 16
+const (
+	maxDirs = 16
+	maxDir  = 1 << 10 // bytes of one; a longer one counts as unknown
+)
 
 func (d dirSet) or(e dirSet) dirSet {
 	if len(e.at) == 0 && !e.lost {
@@ -96,6 +99,9 @@ func (a *analyser) changeDir(c call, d dirSet) (ok, fail dirSet) {
 			a.path(Path{Text: p, Certain: true, Reach: ReachNames})
 		}
 		ok = dirSet{at: d.in(target.text), lost: d.lost && !isRooted(target.text)}
+		if slices.ContainsFunc(ok.at, func(dir string) bool { return len(dir) > maxDir }) {
+			ok = dirSet{at: d.at, lost: true}
+		}
 	}
 	a.seen = a.seen.or(ok)
 	return ok, d
