@@ -186,3 +186,48 @@ func TestNestedValues(t *testing.T) {
 		}
 	}
 }
+
+// TestManyKnown holds that the number of known values hardly matters, even if
+// all of them begin like the text.
+func TestManyKnown(t *testing.T) {
+	with := func(n int) *Redactor {
+		var values []string
+		for i := range n {
+			values = append(values, fmt.Sprintf("ghgh%08d", i))
+		}
+		return New(Options{}).With(values)
+	}
+	few, many := with(100), with(20_000)
+	text := strings.Repeat("gh", 20_000)
+	for tries := 0; ; tries++ {
+		a, b := quickest(3, func() { few.String(text) }), quickest(2, func() { many.String(text) })
+		if b < 8*a {
+			break
+		}
+		if tries == 4 {
+			t.Fatalf("100 values take %s, 20,000 take %s", a, b)
+		}
+	}
+	if out, _ := many.String("x ghgh00012345 y ghgh0001234 z"); out != "x "+Marker+" y ghgh0001234 z" {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestKnownWithinKnown holds that the longest value counts.
+func TestKnownWithinKnown(t *testing.T) {
+	r := New(Options{}).With([]string{"abcdef", "abcdefgh", "abcdefghij", "abcdefzz"})
+	for text, want := range map[string]string{
+		"abcdefghij.": Marker + ".", "abcdefghi.": Marker + "i.", "abcdefg.": Marker + "g.", "abcdefz.": Marker + "z.", "abcdefzz": Marker, "abcde": "abcde",
+	} {
+		if got, _ := r.String(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		st, got := r.NewStream(), ""
+		for _, c := range text {
+			got += st.Write(string(c))
+		}
+		if got += st.Flush(); got != want {
+			t.Errorf("%q in pieces: %q, want %q", text, got, want)
+		}
+	}
+}

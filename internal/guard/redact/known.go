@@ -77,12 +77,13 @@ func asciiJSON(v string) string {
 }
 
 // known finds literals. A table of their first two bytes passes over nearly
-// all of a text; the rest is compared.
+// all of a text; the rest is looked up among the literals in their order, so
+// that their number does not matter.
 type known struct {
-	literals []string
+	literals []string // sorted
+	shorter  []int    // for each, the longest literal that it begins with, or -1
 	first    [1 << 16 / 64]uint64 // a bit for each pair of bytes that a literal begins with
 	lead     [256]bool
-	pairs    map[uint16][]string
 	// windows has the first three runs of four bytes of each literal.
 	windows [1 << windowBits]bool
 }
@@ -109,12 +110,19 @@ func (k *known) absent(s string) bool {
 
 func newKnown(literals []string) *known {
 	slices.Sort(literals)
-	k := &known{literals: slices.Compact(literals), pairs: map[uint16][]string{}}
-	for _, lit := range k.literals {
+	k := &known{literals: slices.Compact(literals)}
+	k.shorter = make([]int, len(k.literals))
+	for n, lit := range k.literals {
 		pair := uint16(lit[0])<<8 | uint16(lit[1])
 		k.lead[lit[0]] = true
 		k.first[pair/64] |= 1 << (pair % 64)
-		k.pairs[pair] = append(k.pairs[pair], lit)
+		// What a literal begins with is the one before it, or what that one
+		// begins with.
+		at := n - 1
+		for at >= 0 && !strings.HasPrefix(lit, k.literals[at]) {
+			at = k.shorter[at]
+		}
+		k.shorter[n] = at
 		for i := range 3 {
 			k.windows[windowOf(lit[i:])] = true
 		}
@@ -139,13 +147,19 @@ func (k *known) find(sc *scan) {
 
 // match adds the longest literal at start.
 func (k *known) match(sc *scan, start, _ int) {
-	longest := 0
-	for _, lit := range k.pairs[uint16(sc.s[start])<<8|uint16(sc.s[start+1])] {
-		if len(lit) > longest && sc.hasPrefix(start, lit) {
-			longest = len(lit)
-		}
+	rest := sc.s[start:]
+	next, equal := slices.BinarySearch(k.literals, rest)
+	if equal {
+		next++
 	}
-	if longest > 0 {
-		sc.add(start, start+longest, nil)
+	if next < len(k.literals) {
+		sc.hasPrefix(start, k.literals[next]) // a stream may end within it
+	}
+	at := next - 1 // what rest begins with is this one, or what this one begins with
+	for at >= 0 && !strings.HasPrefix(rest, k.literals[at]) {
+		at = k.shorter[at]
+	}
+	if at >= 0 {
+		sc.add(start, start+len(k.literals[at]), nil)
 	}
 }
