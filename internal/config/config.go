@@ -9,9 +9,8 @@
 // unset in every one of them.
 //
 // A .env file often arrives with code that nobody has vetted. It counts only
-// if Options.Trusted says that the user trusts exactly these bytes, except for
-// the few settings that Keys calls harmless. What was not taken is told by
-// Show and DotEnvWarning. Values in the file are literal ($NAME is not
+// if Options.Trusted says that the user trusts exactly these bytes. What was
+// not taken is told by Show and DotEnvWarning. Values in the file are literal ($NAME is not
 // expanded), it never changes the process's environment, and a file that
 // mentions none of the bridge's variables is not even parsed.
 //

@@ -115,7 +115,7 @@ func (l *loader) readDotEnv() error {
 			continue
 		}
 		where := fmt.Sprintf("%s:%d", DotEnvName, v.line)
-		if !s.noFile && (trusted || s.harmless) {
+		if !s.noFile && trusted {
 			layer[s.key] = given{v.value, Origin{Source: SourceDotEnv, Where: where, Trusted: trusted}}
 		} else if l.wouldCount(s.key, v.value) {
 			report.notTaken[s.env] = where

@@ -13,10 +13,7 @@ type setting struct {
 	about    string
 	fallback string // default value, written as a user would; "" for none
 	derived  string // how the default comes about, where it is not a fixed text
-	// harmless: taken from a .env file that the user has not trusted. It must
-	// not decide what is started, reached, shown, paid for or allowed.
-	harmless bool
-	noFile   bool // in no file, because it says where the files are
+	noFile   bool   // in no file, because it says where the files are
 	binding
 }
 
@@ -181,7 +178,7 @@ func settings() []setting {
 		{
 			// The upper bound keeps an event inside the protocol's line of
 			// 16 MiB even if every byte needs a six-byte JSON escape.
-			key: "abp.max_inline_output_bytes", env: "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES", fallback: "8192", harmless: true,
+			key: "abp.max_inline_output_bytes", env: "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES", fallback: "8192",
 			about:   "Tool output longer than this goes to a file",
 			binding: whole(0, 2<<20).into(func(c *Config) *int { return &c.ABP.MaxInlineOutputBytes }),
 		},
@@ -307,19 +304,19 @@ func settings() []setting {
 		},
 
 		{
-			key: "infinite_sessions.enabled", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED", harmless: true,
+			key: "infinite_sessions.enabled", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED",
 			about:   "Whether the runtime compacts a long session's context",
 			derived: "the runtime's",
 			binding: optional(boolean()).into(func(c *Config) **bool { return &c.InfiniteSessions.Enabled }),
 		},
 		{
-			key: "infinite_sessions.background_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BACKGROUND_THRESHOLD", harmless: true,
+			key: "infinite_sessions.background_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BACKGROUND_THRESHOLD",
 			about:   "Part of the context in use at which compaction starts in the background",
 			derived: "the runtime's",
 			binding: fraction().into(func(c *Config) *float64 { return &c.InfiniteSessions.BackgroundThreshold }),
 		},
 		{
-			key: "infinite_sessions.buffer_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD", harmless: true,
+			key: "infinite_sessions.buffer_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD",
 			about:   "Part of the context in use at which the session waits for compaction",
 			derived: "the runtime's",
 			binding: fraction().into(func(c *Config) *float64 { return &c.InfiniteSessions.BufferThreshold }),
@@ -336,8 +333,7 @@ type Key struct {
 	Values      []string `json:"values,omitempty"`  // every value, where they can be listed
 	Default     string   `json:"default,omitempty"` // a value, or how it comes about
 	Secret      bool     `json:"secret,omitempty"`
-	InFile      bool     `json:"in_file"`            // config.yaml and a trusted .env file may give it
-	Harmless    bool     `json:"harmless,omitempty"` // a .env file that is not trusted may give it too
+	InFile      bool     `json:"in_file"` // config.yaml and a trusted .env file may give it
 }
 
 // Keys describes every setting.
@@ -347,7 +343,7 @@ func Keys() []Key {
 		all = append(all, Key{
 			Key: s.key, Env: s.env, Description: s.about, Allowed: s.allowed, Values: s.values,
 			Default: cmp.Or(s.fallback, s.derived), Secret: s.secret(),
-			InFile: !s.noFile, Harmless: s.harmless,
+			InFile: !s.noFile,
 		})
 	}
 	return all
