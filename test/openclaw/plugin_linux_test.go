@@ -88,8 +88,8 @@ func (b *bench) badInput(t *testing.T) {
 		{"copilot_code", map[string]any{"task": "x", "_depth": 3}, "denied", "that is a loop"},
 		{"copilot_orchestrate", map[string]any{"task": "x", "maxConcurrency": 0}, "invalid", "maxConcurrency"},
 		{"copilot_orchestrate", map[string]any{"task": "x", "_depth": 3}, "denied", "that is a loop"},
+		{"copilot_code", map[string]any{"task": "create no.txt saying no", "workingDir": "locked"}, "denied", "has a policy of its own"},
 		// The policy refuses all that it tries.
-		{"copilot_code", map[string]any{"task": "create no.txt saying no", "workingDir": "locked"}, "denied", "failed: "},
 		{"copilot_code", map[string]any{"task": "rehearsal: tool bash {\"command\":\"curl http://127.0.0.1:1/\",\"description\":\"fetch\"}\nrehearsal: next\nrehearsal: text So be it."}, "denied", "So be it."},
 		{"copilot_code", map[string]any{"task": "rehearsal: silence", "timeout": 1500}, "timeout", "took longer than 1.5s"},
 		{"copilot_code", map[string]any{"task": "rehearsal: status 400 broken"}, "failed", "broken"},
