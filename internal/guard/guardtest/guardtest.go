@@ -59,6 +59,7 @@ func (y *Yard) files() map[string]string {
 		"work/posing/config":   "[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = touch " + y.Pwned + "\n",
 		"work/redirected/.git": "gitdir: ../evil/.git\n", "outside/patch.diff": "", "work/AGENTS.md": "# how to work here\n",
 		"work/.env": "KEY=" + Canary + "\n", "work/secrets/key.pem": Canary + "\n", "outside/secret.txt": Canary + "\n", "home/x": "", "work/docs/z.md": "z\n",
+		"work/arith/a[$(echo hi >pwned)]": "",
 	}
 }
 

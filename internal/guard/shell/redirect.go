@@ -17,6 +17,12 @@ func (s *scriptReader) redirects(list []*syntax.Redirect, d dirSet) {
 		if r.N != nil {
 			fd = r.N.Value
 		}
+		if strings.HasPrefix(fd, "{") {
+			s.assigned(strings.Trim(fd, "{}"))
+		}
+		if at := r.Pos().Offset(); r.N == nil && at > 0 && s.between(at-1, at) == "}" {
+			s.opaque("a redirection that may set a variable") // {a[1]}<file
+		}
 		write := false
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
