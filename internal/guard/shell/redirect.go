@@ -62,7 +62,12 @@ func (s *scriptReader) redirect(r *syntax.Redirect, fd string, write bool, d dir
 	for _, p := range d.in(w.text) {
 		s.out.Redirects = append(s.out.Redirects, Redirect{Path: p, Op: op, FD: fd, Write: write})
 	}
+	outer := s.manner
+	if s.manner = fileManner; w.pattern != "" {
+		s.manner = manner{} // what it matches is opened, not only named
+	}
 	s.wordPath(w, d, write, true)
+	s.manner = outer
 }
 
 // readsFile reports a statement whose standard input is redirected.
