@@ -189,16 +189,22 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		name = u.whole(name)
 		if glued && strings.HasPrefix(name, "--") {
 			a.optionPath(u, name, word{text: value}, d)
-			pattern = pattern && !givesPattern(name)
+			pattern = pattern && !givesPattern(u, name)
 			continue
 		}
 		if has(u.stops, w.text) {
 			return rest
 		}
-		pattern = pattern && !givesPattern(w.text)
+		pattern = pattern && !givesPattern(u, w.text)
 		option := u.whole(w.text)
-		if len(option) > 2 && option[1] != '-' && isLetters(option[1:]) && !known(u, option) {
-			option = "-" + option[len(option)-1:] // the last of several letters takes the value
+		if last, sure := u.cluster(option); last != "" {
+			if !sure && i+1 < len(c.args) && !known(usage{values: u.values}, last) {
+				a.optionPath(u, last, c.args[i+1], d) // it may be the value, or an operand
+				last = ""
+			}
+			if option = last; !sure {
+				option = ""
+			}
 		}
 		switch {
 		case has(u.dirs, option) && (c.name != "git" || len(rest) == 0):
@@ -244,10 +250,36 @@ func takesMessage(operands []word) bool {
 	return len(operands) > 0 && has("commit tag merge stash notes", operands[0].text)
 }
 
-func givesPattern(option string) bool {
-	switch option {
-	case "-e", "-f", "--regexp", "--file", "--expression", "--source", "--from-file", "-E":
-		return true
+// cluster returns the last of several letters if that takes the next word as
+// its value. A letter in front of it that takes a value itself ends the
+// cluster. It is not sure of letters that the table does not have.
+func (u usage) cluster(text string) (last string, sure bool) {
+	if len(text) < 3 || text[1] == '-' || known(u, text) {
+		return "", false
+	}
+	sure = true
+	for i := 1; i < len(text)-1; i++ {
+		if known(u, "-"+text[i:i+1]) {
+			return "", false
+		}
+		sure = sure && strings.IndexByte(u.flags, text[i]) >= 0
+	}
+	if last = "-" + text[len(text)-1:]; !known(u, last) {
+		return "", false
+	}
+	return last, sure
+}
+
+// givesPattern reports an option that gives the pattern or the program, so
+// that no operand does: alone, among other letters, or shortened.
+func givesPattern(u usage, option string) bool {
+	if !strings.HasPrefix(option, "--") {
+		return strings.ContainsAny(strings.TrimLeft(option, u.flags+"-"), "efE")
+	}
+	for _, o := range []string{"--regexp", "--file", "--expression", "--source", "--from-file", "--files"} {
+		if strings.HasPrefix(o, option) {
+			return true
+		}
 	}
 	return false
 }
