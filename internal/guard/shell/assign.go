@@ -84,11 +84,7 @@ func (a *analyser) note(list []Assign, command string) {
 
 // assigned records a variable that something other than an assignment sets.
 func (a *analyser) assigned(name string) {
-	if i := strings.IndexByte(name, '['); i >= 0 {
-		a.subscript(name)
-		name = name[:i]
-	}
-	a.note([]Assign{{Name: name, Dynamic: true}}, "")
+	a.note([]Assign{{Name: a.element(name), Dynamic: true}}, "")
 }
 
 // declare lists export, declare and the like where the parser knows them.

@@ -1,8 +1,12 @@
 package shell
 
 import (
+	"regexp"
 	"strings"
 )
+
+// printfAssigns finds %n in a format of printf.
+var printfAssigns = regexp.MustCompile(`%[^%a-zA-Z\\]*[hjlLqtz]*n`)
 
 // builtin flags the shell's own commands that change what others mean, and
 // records the variables that they set.
@@ -39,6 +43,9 @@ func (a *analyser) builtin(c *call) {
 			if v, ok := optionValue(c.args, i, "-v"); ok && i == 0 {
 				a.setsVariable(v)
 			}
+			if printfAssigns.MatchString(c.args[i].text) {
+				a.dangerous("printf %n sets a variable")
+			}
 		}
 	case "test", "[":
 		a.testCommand(c)
@@ -47,7 +54,9 @@ func (a *analyser) builtin(c *call) {
 			return
 		}
 		for _, w := range c.args {
-			a.subscript(w.text)
+			if !number.MatchString(w.text) {
+				a.opaque("an arithmetic expression with a variable in it")
+			}
 			if name, _, ok := strings.Cut(w.text, "="); ok {
 				a.assigned(strings.TrimRight(name, "+-*/%&|^<> "))
 			}
@@ -81,17 +90,17 @@ func (a *analyser) declared(c *call) {
 			if strings.ContainsAny(w.text, "i") && c.name != "export" {
 				a.dangerous("a variable that is evaluated as arithmetic")
 			}
+		case ok && strings.HasPrefix(value, "(") && !w.dynamic:
+			a.opaque(c.name + " expands the text of a list")
 		case c.parsed && ok:
 		case w.dynamic && !isName(strings.TrimSuffix(name, "+")):
 			a.dangerous(c.name + " sets a variable that is not known")
 		case ok && w.dynamic:
 			assigns = append(assigns, Assign{Name: strings.TrimSuffix(name, "+"), Value: value, Dynamic: true})
 		case ok:
-			if i := strings.IndexByte(name, '['); i >= 0 {
-				a.subscript(name)
-				name = name[:i]
-			}
-			assigns = append(assigns, Assign{Name: strings.TrimSuffix(name, "+"), Value: value})
+			assigns = append(assigns, Assign{Name: strings.TrimSuffix(a.element(name), "+"), Value: value})
+		case strings.Contains(name, "["):
+			a.element(name)
 		case hides:
 			assigns = append(assigns, Assign{Name: name, Dynamic: true})
 		}
@@ -118,22 +127,25 @@ func (a *analyser) setOptions(c *call) {
 // setsVariables records the names that a builtin assigns to.
 func (a *analyser) setsVariables(c *call) {
 	values := map[string]string{"read": "adinNptu", "mapfile": "dnOsuCc", "readarray": "dnOsuCc", "wait": "p"}[c.name]
-	skip := false
-	for i, w := range c.args {
-		if skip {
-			skip = false
-			continue
-		}
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
 		if len(w.text) > 1 && w.text[0] == '-' {
-			if c.name == "mapfile" || c.name == "readarray" {
-				if strings.HasPrefix(w.text, "-C") {
-					a.opaque(c.name + " -C runs a command for what it reads")
-				}
+			if (c.name == "mapfile" || c.name == "readarray") && strings.Contains(w.text, "C") {
+				a.opaque(c.name + " -C runs a command for what it reads")
 			}
-			last := w.text[len(w.text)-1]
-			skip = strings.IndexByte(values, last) >= 0
-			if skip && i+1 < len(c.args) && (last == 'a' || c.name == "wait") {
-				a.setsVariable(c.args[i+1])
+			at := strings.IndexAny(w.text, values)
+			if at < 0 {
+				continue
+			}
+			value := word{text: w.text[at+1:], dynamic: w.dynamic}
+			if value.text == "" {
+				if i++; i == len(c.args) {
+					break
+				}
+				value = c.args[i]
+			}
+			if w.text[at] == 'a' || c.name == "wait" {
+				a.setsVariable(value)
 			}
 			continue
 		}
@@ -155,7 +167,9 @@ func (a *analyser) setsVariable(w word) {
 func (a *analyser) testCommand(c *call) {
 	for i, w := range c.args {
 		if (w.text == "-v" || w.text == "-R") && i+1 < len(c.args) {
-			a.subscript(c.args[i+1].text)
+			if name := c.args[i+1]; !name.dynamic && !isName(name.text) {
+				a.opaque("a test of a variable whose name is evaluated")
+			}
 		}
 	}
 }

@@ -53,11 +53,11 @@ func (a *analyser) files(c *call, d dirSet) {
 	last := u.writes == writesLast && len(args) > 1 && !hasOption(c.args, "-t", "--target-directory")
 	all := u.writes == writesAll || editsInPlace(c)
 	for i, w := range args {
-		if i < u.skip || w.text == "-" || isAddress(w.text) || takesRemotePaths(c.name) && isRemotePath(w.text) {
+		if i < u.skip || w.text == "-" || takesRemotePaths(c.name) && isRemotePath(w.text) {
 			continue
 		}
 		write := all || last && i == len(args)-1
-		certain := known && !u.commands
+		certain := known && !u.commands && !isAddress(w.text)
 		if key, value, ok := strings.Cut(w.text, "="); ok && !w.dynamic {
 			// if=file, of=file, DESTDIR=/usr
 			if c.name == "dd" && (key == "of" || key == "if") || c.name != "dd" && looksLikePath(value) {
@@ -92,7 +92,7 @@ func (a *analyser) globs(c *call, d dirSet, listed []Path) {
 	}
 	for _, w := range c.args {
 		known := func(p Path) bool { return p.Pattern == w.pattern }
-		if w.pattern != "" && !isAddress(w.text) && (!slices.ContainsFunc(listed, known) || c.name == "git") {
+		if w.pattern != "" && (!slices.ContainsFunc(listed, known) || c.name == "git") {
 			a.wordPath(w, d, false, true)
 		}
 	}
@@ -189,16 +189,22 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		name = u.whole(name)
 		if glued && strings.HasPrefix(name, "--") {
 			a.optionPath(u, name, word{text: value}, d)
-			pattern = pattern && !givesPattern(name)
+			pattern = pattern && !givesPattern(u, name)
 			continue
 		}
 		if has(u.stops, w.text) {
 			return rest
 		}
-		pattern = pattern && !givesPattern(w.text)
+		pattern = pattern && !givesPattern(u, w.text)
 		option := u.whole(w.text)
-		if len(option) > 2 && option[1] != '-' && isLetters(option[1:]) && !known(u, option) {
-			option = "-" + option[len(option)-1:] // the last of several letters takes the value
+		if last, sure := u.cluster(option); last != "" {
+			if !sure && i+1 < len(c.args) && !known(usage{values: u.values}, last) {
+				a.optionPath(u, last, c.args[i+1], d) // it may be the value, or an operand
+				last = ""
+			}
+			if option = last; !sure {
+				option = ""
+			}
 		}
 		switch {
 		case has(u.dirs, option) && (c.name != "git" || len(rest) == 0):
@@ -244,10 +250,36 @@ func takesMessage(operands []word) bool {
 	return len(operands) > 0 && has("commit tag merge stash notes", operands[0].text)
 }
 
-func givesPattern(option string) bool {
-	switch option {
-	case "-e", "-f", "--regexp", "--file", "--expression", "--source", "--from-file", "-E":
-		return true
+// cluster returns the last of several letters if that takes the next word as
+// its value. A letter in front of it that takes a value itself ends the
+// cluster. It is not sure of letters that the table does not have.
+func (u usage) cluster(text string) (last string, sure bool) {
+	if len(text) < 3 || text[1] == '-' || known(u, text) {
+		return "", false
+	}
+	sure = true
+	for i := 1; i < len(text)-1; i++ {
+		if known(u, "-"+text[i:i+1]) {
+			return "", false
+		}
+		sure = sure && strings.IndexByte(u.flags, text[i]) >= 0
+	}
+	if last = "-" + text[len(text)-1:]; !known(u, last) {
+		return "", false
+	}
+	return last, sure
+}
+
+// givesPattern reports an option that gives the pattern or the program, so
+// that no operand does: alone, among other letters, or shortened.
+func givesPattern(u usage, option string) bool {
+	if !strings.HasPrefix(option, "--") {
+		return strings.ContainsAny(strings.TrimLeft(option, u.flags+"-"), "efE")
+	}
+	for _, o := range []string{"--regexp", "--file", "--expression", "--source", "--from-file", "--files"} {
+		if strings.HasPrefix(o, option) {
+			return true
+		}
 	}
 	return false
 }
@@ -255,7 +287,7 @@ func givesPattern(option string) bool {
 // optionPath lists the value of an option if it is a path.
 func (a *analyser) optionPath(u usage, name string, value word, d dirSet) {
 	switch {
-	case value.dynamic || isAddress(value.text) || has(u.values, name):
+	case value.dynamic || has(u.values, name):
 	case has(u.outputs, name):
 		a.wordPath(value, d, true, true)
 	case has(u.inputs, name):
@@ -324,17 +356,31 @@ func editsInPlace(c *call) bool {
 
 // wordPath lists a word as a path, once for each directory it may be meant in.
 func (a *analyser) wordPath(w word, d dirSet, write, certain bool) {
-	text := strings.TrimPrefix(w.text, "@") // curl and compilers: read it from this file
-	if w.dynamic || text == "" || text == "{}" || isHarmlessDevice(text) {
+	if w.dynamic || w.found || w.text == "" || isHarmlessDevice(w.text) {
 		return
 	}
+	if name, ok := strings.CutPrefix(w.text, "@"); ok && name != "" { // curl and compilers: read it from this file
+		a.wordPath(word{text: name, pattern: strings.TrimPrefix(w.pattern, "@")}, d, write, certain)
+	}
+	if isFile := isRooted(w.text); strings.Contains(w.text, "://") && !strings.HasPrefix(w.text, "./") || isFile && w.text[0]|0x20 == 'f' {
+		// To a program that opens files this is one, below a directory "http:".
+		named := word{text: "./" + w.text}
+		if w.pattern != "" {
+			named.pattern = "./" + w.pattern
+		}
+		a.wordPath(named, d, write, false)
+		if !isFile {
+			return
+		}
+	}
+	text := w.text
 	if d.lost && !isRooted(text) {
 		a.opaque("the script may be in so many directories that what its paths mean is not known")
 	}
 	texts := d.in(text)
 	patterns := make([]string, len(texts))
 	if w.pattern != "" {
-		copy(patterns, d.in(strings.TrimPrefix(w.pattern, "@")))
+		copy(patterns, d.in(w.pattern))
 	}
 	for i, t := range texts {
 		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain, Reach: a.manner.reach, Moves: write && a.manner.moves})

@@ -39,6 +39,7 @@ func (a *analyser) runFor(c *call, words []word, d dirSet) {
 		if i == 0 && strings.Contains(w.text, "{}") || w.text != "{}" && strings.Contains(w.text, "{}") {
 			w.dynamic = true
 		}
+		w.found = w.text == "{}"
 		list[i] = w
 	}
 	a.flag(c, FlagWrapper)
@@ -76,13 +77,17 @@ func (a *analyser) findPaths(c *call, u usage, d dirSet) {
 		w := c.args[i]
 		switch text := w.text; {
 		case start && (text == "-L" || text == "-H" || text == "-P" || strings.HasPrefix(text, "-O") || text == "-D"):
+		case start && text == "--":
 		case strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok"):
 			start = false
 			for i++; i < len(c.args) && c.args[i].text != ";" && c.args[i].text != "+"; i++ {
 			}
 		case strings.HasPrefix(text, "-") || text == "(" || text == "!":
 			start = false
-			if has(u.outputs, text) || has(u.inputs, text) {
+			if isNewer := strings.HasPrefix(text, "-newer") && !strings.HasSuffix(text, "t"); has(u.outputs, text) || has(u.inputs, text) || isNewer {
+				if isNewer {
+					text = "-newer"
+				}
 				if i++; i < len(c.args) {
 					a.optionPath(u, text, c.args[i], d)
 				}

@@ -17,6 +17,12 @@ func (s *scriptReader) redirects(list []*syntax.Redirect, d dirSet) {
 		if r.N != nil {
 			fd = r.N.Value
 		}
+		if strings.HasPrefix(fd, "{") {
+			s.assigned(strings.Trim(fd, "{}"))
+		}
+		if at := r.Pos().Offset(); r.N == nil && at > 0 && s.between(at-1, at) == "}" {
+			s.opaque("a redirection that may set a variable") // {a[1]}<file
+		}
 		write := false
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
@@ -56,7 +62,12 @@ func (s *scriptReader) redirect(r *syntax.Redirect, fd string, write bool, d dir
 	for _, p := range d.in(w.text) {
 		s.out.Redirects = append(s.out.Redirects, Redirect{Path: p, Op: op, FD: fd, Write: write})
 	}
+	outer := s.manner
+	if s.manner = fileManner; w.pattern != "" {
+		s.manner = manner{} // what it matches is opened, not only named
+	}
 	s.wordPath(w, d, write, true)
+	s.manner = outer
 }
 
 // readsFile reports a statement whose standard input is redirected.

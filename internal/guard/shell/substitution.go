@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -95,8 +96,11 @@ func (s *scriptReader) parameter(n *syntax.ParamExp) {
 		default:
 		}
 	}
+	if n.Excl && n.Names == 0 {
+		s.opaque("${!" + paramName(n) + "} evaluates what the variable holds")
+	}
 	// A subscript and an offset are arithmetic.
-	if n.Index != nil {
+	if w, ok := n.Index.(*syntax.Word); n.Index != nil && (!ok || w.Lit() != "@" && w.Lit() != "*") {
 		s.evaluates(n.Index)
 	}
 	if n.Slice != nil {
@@ -136,30 +140,60 @@ func (s *scriptReader) arithmetic(n syntax.Node, d dirSet) {
 	}
 }
 
-// evaluates looks for quoted text inside an arithmetic expression: bash
-// expands the subscripts in it once more, so '$(…)' there is run.
+// evaluates looks at an arithmetic expression. Bash evaluates the value of
+// every name in it as an expression again, where a subscript runs commands and
+// an assignment may set any variable. So only numbers are known to be safe.
 func (s *scriptReader) evaluates(x syntax.ArithmExpr) {
 	if x == nil {
 		return
 	}
 	syntax.Walk(x, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.CmdSubst, *syntax.ProcSubst:
-			return false
-		case *syntax.SglQuoted:
-			s.subscript(n.Value)
-		case *syntax.Lit:
-			s.subscript(n.Value)
+		w, ok := n.(*syntax.Word)
+		if ok && !isInteger(w) {
+			s.opaque("an arithmetic expression with a variable in it")
 		}
-		return true
+		return !ok
 	})
 }
+
+// isInteger reports a word that is a number, or that expands to one whatever
+// the script did before.
+func isInteger(w *syntax.Word) bool {
+	parts := w.Parts
+	if len(parts) == 1 {
+		if q, ok := parts[0].(*syntax.DblQuoted); ok && !q.Dollar {
+			parts = q.Parts
+		}
+	}
+	if len(parts) != 1 {
+		return false
+	}
+	switch p := parts[0].(type) {
+	case *syntax.Lit:
+		return number.MatchString(p.Value)
+	case *syntax.ParamExp:
+		return p.Length && !p.Excl || p.Param != nil && strings.Contains("#?$", p.Param.Value) && p.Short
+	}
+	return false
+}
+
+var number = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F]+|[0-9]+)$`)
 
 // subscript flags text that runs a command if bash takes it for arithmetic.
 func (s *analyser) subscript(text string) {
 	if strings.Contains(text, "$(") || strings.Contains(text, "`") || strings.Contains(text, "${") {
 		s.opaque("an arithmetic expression with a command in its text")
 	}
+}
+
+// element returns the variable that a name with or without a subscript means,
+// and flags a subscript that is more than a number.
+func (s *analyser) element(name string) string {
+	name, index, found := strings.Cut(name, "[")
+	if index = strings.TrimSuffix(strings.TrimSuffix(index, "+"), "]"); found && index != "@" && index != "*" && !number.MatchString(index) {
+		s.opaque("a subscript that is evaluated")
+	}
+	return name
 }
 
 func (s *scriptReader) arithmeticAssign(n *syntax.BinaryArithm) {
@@ -181,18 +215,22 @@ func (s *scriptReader) test(cmd *syntax.TestClause, d dirSet) {
 		case *syntax.CmdSubst, *syntax.ProcSubst:
 			return false
 		case *syntax.UnaryTest:
-			if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-				s.testOperand(n.X)
-			} else if w, ok := n.X.(*syntax.Word); ok && isFileTest(n.Op) {
-				for _, e := range s.words([]*syntax.Word{w}) {
-					s.wordPath(e, d, false, true)
+			switch w, ok := n.X.(*syntax.Word); {
+			case n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar:
+				if !ok || !isName(w.Lit()) {
+					s.opaque("a test of a variable whose name is evaluated")
 				}
+			case isFileTest(n.Op):
+				s.testFile(n.X, d)
 			}
 		case *syntax.BinaryTest:
 			switch n.Op {
 			case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
-				s.testOperand(n.X)
-				s.testOperand(n.Y)
+				s.testNumber(n.X)
+				s.testNumber(n.Y)
+			case syntax.TsNewer, syntax.TsOlder, syntax.TsDevIno:
+				s.testFile(n.X, d)
+				s.testFile(n.Y, d)
 			default:
 			}
 		}
@@ -200,15 +238,26 @@ func (s *scriptReader) test(cmd *syntax.TestClause, d dirSet) {
 	})
 }
 
-func (s *scriptReader) testOperand(x syntax.TestExpr) {
+func (s *scriptReader) testNumber(x syntax.TestExpr) {
+	if w, ok := x.(*syntax.Word); !ok || !isInteger(w) {
+		s.opaque("a comparison of numbers with a variable in it")
+	}
+}
+
+// testFile lists a file that [[ … ]] asks about. Neither braces nor wildcards
+// are expanded there.
+func (s *scriptReader) testFile(x syntax.TestExpr, d dirSet) {
 	w, ok := x.(*syntax.Word)
 	if !ok {
+		s.opaque("a test of a file that is not known")
 		return
 	}
-	for _, e := range s.words([]*syntax.Word{w}) {
-		if !e.dynamic {
-			s.subscript(e.text)
+	for _, e := range s.append(nil, w, w) {
+		if e.dynamic {
+			s.opaque("a test of a file that is not known")
 		}
+		e.pattern = ""
+		s.wordPath(e, d, false, true)
 	}
 }
 

@@ -15,6 +15,7 @@ type usage struct {
 	inputs   string // options with a value that is read
 	dirs     string // options that name the directory which paths are relative to
 	stops    string // options behind which a command begins
+	flags    string // letters of options that are known to take no value
 }
 
 type writes int
@@ -57,13 +58,13 @@ var usages = func() map[string]usage {
 		"rg":       rgUsage,
 		"ag":       {pattern: true},
 		"ack":      {pattern: true},
-		"sed":      {pattern: true, values: "-e --expression -l", inputs: "-f --file"},
-		"gsed":     {pattern: true, values: "-e --expression -l", inputs: "-f --file"},
+		"sed":      {pattern: true, values: "-e --expression", inputs: "-f --file", flags: "nrsuzE"},
+		"gsed":     {pattern: true, values: "-e --expression", inputs: "-f --file", flags: "nrsuzE"},
 		"awk":      awkUsage,
 		"gawk":     awkUsage,
 		"mawk":     awkUsage,
 		"nawk":     awkUsage,
-		"jq":       {pattern: true, values: "--arg --argjson --indent --tab", inputs: "-f --from-file --slurpfile --rawfile -L"},
+		"jq":       {pattern: true, values: "--arg --argjson --indent", inputs: "-f --from-file --slurpfile --rawfile -L"},
 		"yq":       {pattern: true},
 		"perl":     {values: "-e -E"},
 		"python":   {values: "-c -m -W -X"},
@@ -80,10 +81,10 @@ var usages = func() map[string]usage {
 		"flock":    {writes: writesAll, most: 1, values: "-w -E -c --command"},
 		"test":     {values: "-eq -ne -lt -le -gt -ge = != == -n -z"},
 		"[":        {values: "-eq -ne -lt -le -gt -ge = != == -n -z"},
-		"cut":      {values: "-d -f -c -b --delimiter --fields --output-delimiter"},
+		"cut":      {flags: "sz", values: "-d -f -c -b --delimiter --fields --output-delimiter"},
 		"head":     {values: "-n -c --lines --bytes"},
 		"tail":     {values: "-n -c --lines --bytes --pid"},
-		"sort":     {values: "-t -k -S --key --field-separator", outputs: "-o --output", inputs: "-T --files0-from"},
+		"sort":     {flags: "bdfghiMnRrVcCmsuz", values: "-t -k -S --key --field-separator", outputs: "-o --output", inputs: "-T --files0-from"},
 		"uniq":     {values: "-f -s -w"},
 		"diff":     {values: "-U -C -I -x --label -L", outputs: "--output"},
 		"tree":     {values: "-L -I -P", outputs: "-o"},
@@ -92,7 +93,7 @@ var usages = func() map[string]usage {
 		"stat":     {values: "-c --format"},
 		"paste":    {values: "-d"},
 		"xxd":      {values: "-l -s -c -g"},
-		"od":       {values: "-A -t -N -j -w"},
+		"od":       {values: "-A -t -N -j"},
 		"column":   {values: "-s -o -N"},
 		"wc":       {inputs: "--files0-from"},
 		"touch":    {writes: writesAll, values: "-d -t --date", inputs: "-r --reference"},
@@ -118,8 +119,8 @@ var usages = func() map[string]usage {
 		"csplit":   {outputs: "-f"},
 		"patch":    {writes: writesAll, values: "-p -F", outputs: "-o -r -d --output --directory", inputs: "-i --input"},
 		"unzip":    {outputs: "-d", values: "-x"},
-		"git": {skip: 1, commands: true,
-			values:  "-m --message --author --date --since --until --grep --format --pretty --depth --branch",
+		"git": {skip: 1, commands: true, flags: "aqsv",
+			values:  "-m --message --author --date --since --until --grep --depth --branch",
 			outputs: "--output -o --output-directory",
 			inputs:  "-C --git-dir --work-tree -F --file --pathspec-from-file", dirs: "-C"},
 		"npm":  {skip: 1, commands: true, inputs: "--prefix -C"},
@@ -178,8 +179,8 @@ const (
 )
 
 var (
-	grepUsage = usage{pattern: true, values: "-e --regexp -m --max-count -A -B -C --include --exclude --exclude-dir -d -D", inputs: "-f --file --exclude-from"}
-	rgUsage   = usage{pattern: true, values: "-e --regexp -m --max-count -A -B -C -g --glob --iglob -t --type -T --type-not -j --threads -r --replace --sort --pre",
+	grepUsage = usage{pattern: true, flags: "EFGPivwxcLloqshHnrR", values: "-e --regexp -m --max-count -A -B -C --include --exclude --exclude-dir -d -D", inputs: "-f --file --exclude-from"}
+	rgUsage   = usage{pattern: true, flags: "isSvwxFPUnNHlcoqu", values: "-e --regexp -m --max-count -A -B -C -g --glob --iglob -t --type -T --type-not -j --threads -r --replace --sort --pre",
 		inputs: "-f --file --ignore-file"}
 	fdUsage  = usage{pattern: true, values: "-e --extension -t --type -E --exclude -d --max-depth", stops: "-x --exec -X --exec-batch"}
 	awkUsage = usage{pattern: true, values: "-v -F --assign --field-separator -e --source", inputs: "-f --file"}

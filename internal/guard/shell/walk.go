@@ -211,6 +211,9 @@ func (s *scriptReader) compound(cmd syntax.Command, d dirSet) (ok, fail dirSet) 
 // words, and its first word for a name if only redirections follow.
 func (s *scriptReader) coprocess(cmd *syntax.CoprocClause, d dirSet) {
 	s.substitutions(cmd.Name, d)
+	if cmd.Name != nil {
+		s.setsVariable(word{text: cmd.Name.Lit(), dynamic: cmd.Name.Lit() == ""})
+	}
 	s.stmt(cmd.Stmt, d)
 	plain := len(cmd.Stmt.Redirs) == 0
 	switch inner := cmd.Stmt.Cmd.(type) {

@@ -15,6 +15,7 @@ type word struct {
 	dynamic bool
 	splits  bool // dynamic, and may become several words or none
 	tilde   bool // begins with an unquoted tilde
+	found   bool // find and fd put the names of files here that are judged as their own paths
 }
 
 // words expands ws in order. One word may become several, or none.
