@@ -65,6 +65,9 @@ type place struct {
 	repo  *repo.Repository // nil for none, or one that is not understood
 	top   string           // of the work tree, relative to the workspace
 	above bool             // the work tree begins above the workspace
+	// unknown: there is a repository that is not understood, so its contents
+	// may come from anywhere.
+	unknown bool
 }
 
 // addGit adds what a git command reads and writes, and says in out whether it
@@ -104,6 +107,7 @@ func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) pla
 	case err != nil:
 		out.Unsafe = cmp.Or(out.Unsafe, "the repository is not understood: "+err.Error())
 		out.Opaque = out.Opaque || dir.Rel != "."
+		at.unknown = true
 		return at
 	case r == nil:
 		if call.sub == "diff" {
@@ -156,6 +160,9 @@ func (g *Guard) addGitReads(a *policy.Action, at place, call gitCall, out *polic
 			out.Unsafe = cmp.Or(out.Unsafe, "its repository begins above the workspace")
 		}
 		return
+	}
+	if at.unknown {
+		a.Paths = append(a.Paths, policy.Path{Name: "the repository at " + at.dir.Abs, Outside: true})
 	}
 	for _, o := range c.objects {
 		a.Paths = append(a.Paths, g.objectPath(at, o))
