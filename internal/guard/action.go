@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -90,17 +91,46 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 		if dry, _ := args["dryRun"].(bool); patch && dry {
 			a.Kind = policy.KindRead // it only compares
 		}
+		if patch {
+			g.addVerified(&a, args["verify"])
+			call.Args = without(args, "verify")
+		}
+		verified := len(a.Paths)
 		g.addPaths(&a, call)
 		if patch && a.Kind == policy.KindWrite {
 			// Whether a diff fits, and what was found instead, tells what is in
 			// the file.
-			for _, p := range slices.Clone(a.Paths) {
+			for _, p := range slices.Clone(a.Paths[verified:]) {
 				p.Write = false
 				a.Paths = append(a.Paths, p)
 			}
 		}
 	}
 	return a
+}
+
+// addVerified adds the files whose sums a patch compares: an answer has the sum
+// that was found, so they are read.
+func (g *Guard) addVerified(a *policy.Action, given any) {
+	names, ok := given.([]any)
+	if !ok && given != nil {
+		a.Unparsable = "the files to verify are not a list"
+	}
+	for _, n := range names {
+		name, ok := n.(string)
+		if !ok {
+			a.Unparsable = "a file to verify is not named by a text"
+			return
+		}
+		res, err := g.here.Resolve(name)
+		a.Paths = append(a.Paths, pathOf(res, err, name, false))
+	}
+}
+
+func without(args map[string]any, key string) map[string]any {
+	out := maps.Clone(args)
+	delete(out, key)
+	return out
 }
 
 // addPaths adds the files that a tool's arguments name.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -65,6 +66,9 @@ type place struct {
 	repo  *repo.Repository // nil for none, or one that is not understood
 	top   string           // of the work tree, relative to the workspace
 	above bool             // the work tree begins above the workspace
+	// unknown: there is a repository that is not understood, so its contents
+	// may come from anywhere.
+	unknown bool
 }
 
 // addGit adds what a git command reads and writes, and says in out whether it
@@ -104,6 +108,7 @@ func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) pla
 	case err != nil:
 		out.Unsafe = cmp.Or(out.Unsafe, "the repository is not understood: "+err.Error())
 		out.Opaque = out.Opaque || dir.Rel != "."
+		at.unknown = true
 		return at
 	case r == nil:
 		if call.sub == "diff" {
@@ -156,6 +161,9 @@ func (g *Guard) addGitReads(a *policy.Action, at place, call gitCall, out *polic
 			out.Unsafe = cmp.Or(out.Unsafe, "its repository begins above the workspace")
 		}
 		return
+	}
+	if at.unknown {
+		a.Paths = append(a.Paths, policy.Path{Name: "the repository at " + at.dir.Abs, Outside: true})
 	}
 	for _, o := range c.objects {
 		a.Paths = append(a.Paths, g.objectPath(at, o))
@@ -261,17 +269,20 @@ func (g *Guard) contents(at place, call gitCall) contents {
 	if !has("status log show diff whatchanged", call.sub) && (call.sub != "cat-file" || len(c.objects) == 0 || hasBatch(call.args)) {
 		c.whole = true // a word may be a pattern or a subcommand, and a file have its name
 	}
+	if has("log show diff whatchanged", call.sub) && slices.ContainsFunc(call.args, leavesPaths) {
+		c.whole, c.history = true, true
+	}
 	switch call.sub {
 	case "status":
-		c.shown = hasShort(call.args, 'v') || slices.Contains(call.args, "--verbose")
-		c.history = true
+		c.shown = hasShort(call.args, 'v') || hasLong(call.args, "--verbose")
+		c.whole, c.history = c.whole || c.shown, true // its diff is of all files
 	case "log", "reflog", "whatchanged":
 		c.shown, c.history = call.sub == "whatchanged" || showsPatch(call.args), true
 		if !c.shown {
 			c.whole = c.whole && namesFiles(call.args)
 		}
 	case "show":
-		c.shown, c.history = !onlyNames(call.args) || len(c.objects) > 0 || slices.ContainsFunc(call.args, isObjectID), true
+		c.shown, c.history = !onlyNames(call.args) || len(c.objects) > 0 || slices.ContainsFunc(operands(call.args), mayBeAnyObject), true
 	case "diff":
 		c.shown = !onlyNames(call.args)
 	case "blame", "annotate":
@@ -312,15 +323,20 @@ func (g *Guard) scope(at place, call gitCall) contents {
 		case strings.HasPrefix(w, "-"):
 			c.history = c.history || w == "--cached" || w == "--staged" || w == "--merge-base"
 		case strings.HasPrefix(before, "-") && !has(valueless, before):
-			sure = false // it may be a value
+			sure, revisions = false, true // it may be a value, or not
 		case strings.HasPrefix(w, ":/") || strings.HasPrefix(w, ":(") || strings.HasPrefix(w, ":!") || strings.HasPrefix(w, ":^"):
-			c.whole = true
+			c.whole, revisions = true, true // or a commit, by its message
+		case colon(w) >= 0 && (!isOneFile(w) || has("log whatchanged", call.sub) || call.sub == "diff" && !g.isRegular(at, w)):
+			c.whole, revisions = true, true
+			c.objects = append(c.objects, w)
 		case colon(w) >= 0:
 			c.objects = append(c.objects, w)
 		case g.isFile(at, w):
 			c.addSpec(w)
 		default:
 			revisions = true
+			// A file or a tree is shown whatever paths follow.
+			c.whole = c.whole || has("show diff", call.sub) && mayBeAnyObject(w)
 		}
 	}
 	c.history = c.history || revisions
@@ -352,7 +368,10 @@ func (g *Guard) isFile(at place, name string) bool {
 
 func operands(args []string) []string {
 	var out []string
-	for _, w := range args {
+	for i, w := range args {
+		if w == "--" {
+			return append(out, args[i+1:]...)
+		}
 		if !strings.HasPrefix(w, "-") {
 			out = append(out, w)
 		}
@@ -385,36 +404,114 @@ func asksAboutParts(args []string) bool {
 	return hasShort(args, 'p') || hasShort(args, 'i') || hasShort(args, 'e') || hasLong(args, "--patch") || hasLong(args, "--interactive") || hasLong(args, "--edit")
 }
 
-// patchOptions make git show changes. Long ones may be shortened.
-var patchOptions = []string{"--patch", "--patch-with-stat", "--patch-with-raw", "--unified", "--cc", "--word-diff", "--word-diff-regex", "--color-words", "--function-context",
-	"--binary", "--check", "--pickaxe-all", "--remerge-diff", "--diff-merges", "--full-diff", "--inter-hunk-context", "--output-indicator-new", "--output-indicator-old", "--output-indicator-context"}
+// quietOptions of log, show and diff show nothing of what is in files. Only
+// these are known to: any other counts as showing changes, a shortened one too.
+const quietOptions = `--stat --numstat --shortstat --dirstat --summary --compact-summary --name-only --name-status --raw --no-patch --quiet --exit-code
+	--oneline --graph --all --decorate --no-decorate --source --pretty --format --abbrev --no-abbrev --abbrev-commit --no-abbrev-commit --follow --merges --no-merges
+	--first-parent --reverse --topo-order --date-order --author-date-order --branches --tags --remotes --max-count --skip --since --until --after --before
+	--author --committer --grep --date --invert-grep --left-right --boundary --no-walk --relative-date --walk-reflogs --no-notes --color --no-color
+	--no-renames --no-ext-diff --no-textconv --diff-filter --cached --staged --merge-base --relative --full-history --simplify-by-decoration`
+
+// quietLetters are short options of that kind, which may stand together.
+const quietLetters = "swbazrqgiEFPR"
 
 func showsPatch(args []string) bool {
-	return slices.ContainsFunc(args, func(w string) bool {
-		if strings.HasPrefix(w, "--") {
-			return slices.ContainsFunc(patchOptions, func(o string) bool { return hasLong([]string{w}, o) })
+	return slices.ContainsFunc(beforePaths(args), func(w string) bool {
+		name, _, _ := strings.Cut(w, "=")
+		switch {
+		case len(w) < 2 || w[0] != '-' || w == "--":
+			return false
+		case strings.HasPrefix(w, "--"):
+			return !has(quietOptions, name)
 		}
-		// Whether a text is found (-S, -G) tells what is in files as well.
-		return len(w) > 1 && w[0] == '-' && strings.ContainsRune("pucmULWtdSG", rune(w[1]))
+		number := strings.TrimPrefix(w[1:], "n")
+		return strings.Trim(number, "0123456789") != "" && strings.Trim(w[1:], quietLetters) != ""
 	})
+}
+
+// beforePaths are the words before --, behind which there are no options.
+func beforePaths(args []string) []string {
+	for i, w := range args {
+		if w == "--" || w == "--end-of-options" {
+			return args[:i]
+		}
+	}
+	return args
+}
+
+// leavesPaths reports options of log, show and diff that show other files than
+// those named: under earlier names, as copies, or named by the option.
+func leavesPaths(w string) bool {
+	if strings.HasPrefix(w, "--") {
+		return slices.ContainsFunc([]string{"--follow", "--find-renames", "--find-copies", "--find-copies-harder", "--break-rewrites", "--stdin", "--find-object"},
+			func(o string) bool { return hasLong([]string{w}, o) })
+	}
+	return len(w) > 1 && w[0] == '-' && strings.ContainsAny(w, "MCBL")
 }
 
 // onlyNames reports a diff that is left at names and numbers.
 func onlyNames(args []string) bool {
-	names := slices.ContainsFunc(args, isNameOption) || slices.ContainsFunc(args, func(w string) bool { return w == "-s" || w == "--no-patch" || w == "--quiet" })
-	return names && !showsPatch(args)
+	return (namesFiles(args) || hasOption(args, func(w string) bool { return w == "-s" || w == "--no-patch" || w == "--quiet" })) && !showsPatch(args)
 }
 
-func namesFiles(args []string) bool { return slices.ContainsFunc(args, isNameOption) }
+func namesFiles(args []string) bool { return hasOption(args, isNameOption) }
+
+// hasOption reports an option that is surely one, not the value of another.
+func hasOption(args []string, is func(string) bool) bool {
+	args = beforePaths(args)
+	for i, w := range args {
+		if is(w) && (i == 0 || !strings.HasPrefix(args[i-1], "-") || has(valueless, args[i-1]) || strings.Contains(args[i-1], "=")) {
+			return true
+		}
+	}
+	return false
+}
 
 func isNameOption(w string) bool {
 	name, _, _ := strings.Cut(w, "=")
 	return has("--stat --numstat --shortstat --dirstat --summary --compact-summary --name-only --name-status --raw", name)
 }
 
-// isObjectID reports what may be the name of an object of any kind.
-func isObjectID(w string) bool {
-	return len(w) >= 4 && len(w) <= 64 && strings.Trim(w, "0123456789abcdefABCDEF") == ""
+var (
+	// plainName is the name of a branch or tag, and steps from there to other
+	// commits.
+	plainName = regexp.MustCompile(`^[A-Za-z0-9_@][A-Za-z0-9_./@+-]*([~^][0-9]*)*$`)
+	// stepped names a commit, whatever the steps begin at.
+	stepped = regexp.MustCompile(`([~^][0-9]*|\^\{commit\})$`)
+	// described ends in the id of an object, as git describe writes it.
+	described = regexp.MustCompile(`-g[0-9a-fA-F]{4,}$`)
+	objectID  = regexp.MustCompile(`^[0-9a-fA-F]{4,64}$`)
+)
+
+// mayBeAnyObject reports a revision, or a range of them, that may name a file
+// or a directory of the history and not a commit.
+func mayBeAnyObject(w string) bool {
+	for _, end := range strings.Split(strings.ReplaceAll(w, "...", ".."), "..") {
+		name := strings.TrimSuffix(end, "^{commit}")
+		if end == "" || plainName.MatchString(name) && (stepped.MatchString(end) || !objectID.MatchString(name) && !described.MatchString(name)) {
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+// isOneFile reports revision:path that names one path, and no range.
+func isOneFile(object string) bool {
+	i := colon(object)
+	rest := object[i+1:]
+	for strings.HasPrefix(rest, "./") || strings.HasPrefix(rest, "../") {
+		rest = rest[strings.IndexByte(rest, '/')+1:]
+	}
+	return !strings.Contains(object[:i], "..") && !strings.Contains(rest, "..") && strings.Trim(rest, "./") != "" && !strings.HasSuffix(rest, "/")
+}
+
+// isRegular reports whether revision:path names what is a file in the work
+// tree. Else it may be a directory, which a diff goes into.
+func (g *Guard) isRegular(at place, object string) bool {
+	p := g.objectPath(at, object)
+	info, err := os.Lstat(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(p.Rel)))
+	return !p.Outside && err == nil && info.Mode().IsRegular()
 }
 
 // gitCommands are git's own and the best known of others. What else there is

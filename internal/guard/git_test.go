@@ -107,6 +107,31 @@ func TestRepositoryAboveTheWorkspace(t *testing.T) {
 	}
 }
 
+// What a git command may show of the history is judged, however it is written.
+func TestGitHistoryIsNotShown(t *testing.T) {
+	y := layYard(t)
+	g := gateAt(t, y.ws, "", "reads: {deny: ['**/.env', 'private/**']}", nil)
+	for _, c := range hiddenHistory {
+		if d := g.Before(t.Context(), callWith("bash", "command", c)); d.Verdict == bridge.Allow {
+			t.Errorf("%s: allowed", c)
+		}
+	}
+	for _, c := range []string{"git log --oneline -5", "git log -n 3 --stat", "git log -n3", "git show -s HEAD~1", "git show --stat main", "git diff --stat HEAD~1", "git log --follow --oneline -- README.md",
+		"git show HEAD~1 -- README.md", "git diff HEAD~1..HEAD -- README.md", "git diff HEAD:README.md HEAD~1:README.md", "git show HEAD:./README.md", "git log -p -- README.md", "git diff -w -- README.md"} {
+		if d := g.Before(t.Context(), callWith("bash", "command", c)); d.Verdict != bridge.Allow {
+			t.Errorf("%s: %s", c, d.Reason)
+		}
+	}
+}
+
+var hiddenHistory = []string{
+	"git log -wp", "git log -zwp -1", "git log -bu", "git diff --stat -wp HEAD~1", "git show --stat -ap HEAD~1", "git diff HEAD~1 --stat --patc",
+	"git show --grep --stat HEAD~1", "git diff HEAD~1 -- --stat private", "git diff HEAD~1: HEAD:", "git diff HEAD:src HEAD~1:private", "git diff HEAD:README.md..HEAD~1:.env",
+	"git diff HEAD:README.md...HEAD~1:.env", "git diff :/first", "git diff :/first README.md", "git show -s :/first", "git show -s 'abcd1234^{blob}'", "git show -s x-0-gabcd1234", "git show -s abcd1234",
+	"git show -s 'HEAD^{tree}'", "git show abcd1234 -- README.md", "git diff abcd1234 README.md", "git diff x-0-gabcd -- README.md", "git show abcd..abcd -- README.md",
+	"git log --follow -p -- README.md", "git log --foll -p -- README.md", "git log -p -M -- README.md", "git show -C HEAD -- README.md", "git diff --find-copies HEAD~1 -- README.md", "git status -v README.md",
+}
+
 // Where a session works is where its relative paths start, and moves nothing
 // else: rules are about the workspace.
 func TestWorkingDirMovesNoBorder(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -44,7 +45,7 @@ func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions)
 		return Patched{}, err
 	}
 	names := parsed.Names()
-	call := patchCall(names, o)
+	call := patchCall(names, o.Verify, o)
 	if d := w.opts.Guard.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
 		return Patched{}, denied(ToolPatch, d.Reason)
 	}
@@ -80,8 +81,12 @@ func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions)
 }
 
 // patchCall is a patch as the guard judges it, with what is done afterwards.
-func patchCall(names []string, o PatchOptions) bridge.ToolCall {
+// The files in verify are read: a conflict tells what they are.
+func patchCall(names []string, verify map[string]string, o PatchOptions) bridge.ToolCall {
 	args := map[string]any{"paths": list(names), "dryRun": o.DryRun}
+	if len(verify) > 0 {
+		args["verify"] = list(slices.Sorted(maps.Keys(verify)))
+	}
 	if o.Format {
 		args["format"] = true
 	}

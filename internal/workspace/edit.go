@@ -203,7 +203,7 @@ func allowParts(ctx context.Context, parts []*part, diff string, o PatchOptions)
 	names := parsed.Names()
 	for _, p := range parts {
 		p.names = below(names, p.under)
-		p.call = patchCall(p.names, o)
+		p.call = patchCall(p.names, verifyBelow(o.Verify, p.under), o)
 		if d := p.ws.opts.Guard.Before(bridge.WithDetail(ctx, diff), p.call); d.Verdict != bridge.Allow {
 			return denied(ToolPatch, d.Reason)
 		}

@@ -166,6 +166,19 @@ func TestPatching(t *testing.T) {
 			t.Errorf("guessing: %+v, %v", r, err)
 		}
 	}
+	// Nor does the sum of a file tell what is in it.
+	for _, name := range []string{".env", "./.env", "src/../.env", "../outside.txt", "link"} {
+		for _, dry := range []bool{true, false} {
+			o := workspace.PatchOptions{DryRun: dry, Verify: map[string]string{name: strings.Repeat("0", 64)}}
+			if r, err := newBench(t, rules, policy.DefaultsRun()).ApplyPatch(t.Context(), diff, o); err == nil {
+				t.Errorf("verifying %s: %+v", name, r)
+			}
+		}
+	}
+	other := workspace.PatchOptions{Verify: map[string]string{"src/x.go": strings.Repeat("0", 64)}}
+	if r, err := newBench(t, rules, policy.DefaultsRun()).ApplyPatch(t.Context(), diff, other); err != nil || len(r.Conflicts) != 1 {
+		t.Errorf("verifying a file that may be read but not written: %+v, %v", r, err)
+	}
 	if _, err := readOnly.ApplyPatch(t.Context(), diff, workspace.PatchOptions{}); bridge.CodeOf(err) != bridge.CodeDenied {
 		t.Errorf("read-only: %v", err)
 	}

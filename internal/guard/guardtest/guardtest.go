@@ -87,12 +87,39 @@ func (y *Yard) repositories(tb testing.TB) {
 	}
 	y.Write(tb, "work/evil/.gitattributes", "* diff=x filter=x\n")
 
+	y.borrowed(tb)
 	y.Git(tb, "", "init", "-q", "hooked")
 	hook := filepath.Join("work", "hooked", ".git", "hooks", "pre-commit")
 	y.Write(tb, hook, "#!/bin/sh\ntouch "+y.Pwned+"\n")
 	if err := os.Chmod(filepath.Join(y.Root, hook), 0o755); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// borrowed makes repositories in the workspace that take their history from
+// one outside.
+func (y *Yard) borrowed(tb testing.TB) {
+	tb.Helper()
+	y.Write(tb, "store/s.txt", Canary+"\n")
+	y.Git(tb, "../store", "init", "-q")
+	y.Git(tb, "../store", "add", ".")
+	y.Git(tb, "../store", "commit", "-q", "-m", "first")
+	store := filepath.Join(y.Root, "store", ".git")
+	for _, name := range []string{"common", "linked", "alternate"} {
+		y.Git(tb, "", "init", "-q", "borrowed/"+name)
+	}
+	y.Write(tb, "work/borrowed/common/.git/commondir", store+"\n")
+	y.Write(tb, "work/borrowed/alternate/.git/objects/info/alternates", filepath.Join(store, "objects")+"\n")
+	for _, name := range []string{"objects", "refs"} {
+		link := filepath.Join(y.Workspace, "borrowed", "linked", ".git", name)
+		if err := os.RemoveAll(link); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(store, name), link); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	y.Git(tb, "borrowed/alternate", "fetch", "-q", "../../../store", "HEAD")
 }
 
 // Write writes a file below the yard's root.

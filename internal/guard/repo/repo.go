@@ -106,10 +106,11 @@ func absolute(base, path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// open checks that dir is a repository whose work tree is at top.
+// open checks that dir is a repository whose work tree is at top, and that all
+// of it is there: nothing in it leads to another repository.
 func open(top, dir string, redirected bool) (*Repository, error) {
 	r := &Repository{Top: top, dir: dir, common: dir}
-	if info, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a complete repository", dir)
 	}
 	text, err := read(filepath.Join(dir, "commondir"), 8<<10)
@@ -118,13 +119,65 @@ func open(top, dir string, redirected bool) (*Repository, error) {
 		if r.common, err = absolute(dir, strings.TrimRight(string(text), "\r\n")); err != nil {
 			return nil, err
 		}
+		// So git lays out a work tree that was added.
+		if !redirected || filepath.Dir(dir) != filepath.Join(r.common, "worktrees") {
+			return nil, fmt.Errorf("%s uses the repository %s, to which it does not belong", dir, r.common)
+		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	}
+	for _, d := range slices.Compact([]string{r.dir, r.common}) {
+		if err := complete(d); err != nil {
+			return nil, err
+		}
 	}
 	if redirected {
 		return r, r.belongs()
 	}
 	return r, nil
+}
+
+// maxEntries bounds how much of a repository is looked through.
+const maxEntries = 500_000
+
+// complete makes sure that a .git directory has its history itself: no link and
+// no list of other stores leads out of it. Hooks are looked at elsewhere.
+func complete(dir string) error {
+	for _, name := range []string{"alternates", "http-alternates"} {
+		if _, err := os.Lstat(filepath.Join(dir, "objects", "info", name)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s takes objects from other repositories", dir)
+		}
+	}
+	entries := 0
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			// Files come and go while git works.
+			if errors.Is(err, fs.ErrNotExist) && path != dir {
+				return nil
+			}
+			return err
+		}
+		if entries++; entries > maxEntries {
+			return fmt.Errorf("%s has too many files to look through", dir)
+		}
+		inner := filepath.Dir(path) == dir
+		switch {
+		case inner && e.Name() == "hooks":
+			return skip(e)
+		case e.IsDir() && inner && !has("objects refs info reftable", e.Name()):
+			return fs.SkipDir // other repositories, and what git only writes down
+		case e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0:
+			return fmt.Errorf("%s is a link", path)
+		}
+		return nil
+	})
+}
+
+func skip(e fs.DirEntry) error {
+	if e.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
 }
 
 // belongs makes sure that a repository which a .git file leads to says itself

@@ -127,6 +127,8 @@ func TestRepositoriesThatRunPrograms(t *testing.T) {
 		"no section":      "fsmonitor = evil\n",
 		"control":         "[user]\n\tname = a\x0b\n",
 		"not closed":      "[core\n",
+		"earlier names":   "[log]\n\tfollow = true\n",
+		"refs elsewhere":  "[extensions]\n\trefStorage = files:///tmp/x\n",
 		"something new":   "[quux]\n\tfrobnicate = 1\n",
 		"too large":       "[user]\n" + strings.Repeat("\tname = x\n", 200_000),
 	} {
@@ -200,6 +202,79 @@ func TestDeceivingRepositories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if why := runs(t, lay(t, newRepository(t))); why == "" {
+				t.Error("it passes for plain")
+			}
+		})
+	}
+}
+
+// Each of these makes git show the history of a repository that is elsewhere,
+// which is shown with the real git, and is found.
+func TestHistoryFromElsewhere(t *testing.T) {
+	link := func(t *testing.T, to, from string) {
+		t.Helper()
+		if err := os.RemoveAll(from); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, lay := range map[string]func(t *testing.T, own, other string){
+		"a common directory": func(t *testing.T, own, other string) { put(t, filepath.Join(own, "commondir"), other+"\n") },
+		"a relative one":     func(t *testing.T, own, _ string) { put(t, filepath.Join(own, "commondir"), "../../other/.git") },
+		"objects": func(t *testing.T, own, other string) {
+			link(t, filepath.Join(other, "objects"), filepath.Join(own, "objects"))
+		},
+		"refs": func(t *testing.T, own, other string) {
+			link(t, filepath.Join(other, "refs"), filepath.Join(own, "refs"))
+		},
+		"a directory of objects": func(t *testing.T, own, other string) {
+			entries, err := os.ReadDir(filepath.Join(other, "objects"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				link(t, filepath.Join(other, "objects", e.Name()), filepath.Join(own, "objects", e.Name()))
+			}
+		},
+		"HEAD": func(t *testing.T, own, other string) {
+			link(t, filepath.Join(other, "HEAD"), filepath.Join(own, "HEAD"))
+		},
+		"alternates": func(t *testing.T, own, other string) {
+			put(t, filepath.Join(own, "objects", "info", "alternates"), filepath.Join(other, "objects")+"\n")
+		},
+		"relative alternates": func(t *testing.T, own, _ string) {
+			put(t, filepath.Join(own, "objects", "info", "alternates"), "../../../other/.git/objects\n")
+		},
+		"a work tree that it made up": func(t *testing.T, own, other string) {
+			store := filepath.Join(filepath.Dir(filepath.Dir(own)), "worktrees", "x")
+			put(t, filepath.Join(store, "HEAD"), "ref: refs/heads/main\n")
+			put(t, filepath.Join(store, "commondir"), other+"\n")
+			put(t, filepath.Join(store, "gitdir"), own+"\n")
+			if err := os.RemoveAll(own); err != nil {
+				t.Fatal(err)
+			}
+			put(t, own, "gitdir: "+store+"\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newRepository(t)
+			other := filepath.Join(filepath.Dir(dir), "other")
+			put(t, filepath.Join(other, "s.txt"), "elsewhere\n")
+			git(t, other, "init", "-q", "-b", "main")
+			git(t, other, "add", ".")
+			git(t, other, "commit", "-q", "-m", "first")
+			at := strings.TrimSpace(git(t, other, "rev-parse", "HEAD"))
+			own := filepath.Join(dir, ".git")
+			lay(t, own, filepath.Join(other, ".git"))
+			// Links to refs and to HEAD alone bring no objects.
+			if name != "refs" && name != "HEAD" {
+				if got := git(t, dir, "show", at+":s.txt"); got != "elsewhere\n" {
+					t.Fatalf("git shows %q, so this shows nothing", got)
+				}
+			}
+			if why := runs(t, dir); why == "" {
 				t.Error("it passes for plain")
 			}
 		})

@@ -171,14 +171,20 @@ func (s setting) harmless() bool {
 	case "remote":
 		return has("url pushurl fetch push tagopt prune prunetags mirror skipdefaultupdate skipfetchall gh-resolved pushdefault followremotehead", last)
 	case "extensions":
-		return plain && has("worktreeconfig objectformat compatobjectformat refstorage relativeworktrees preciousobjects noop", last)
+		if last == "refstorage" { // newer versions take a place as well
+			return plain && has("files reftable", s.value)
+		}
+		return plain && has("worktreeconfig objectformat compatobjectformat relativeworktrees preciousobjects noop", last)
 	case "diff":
 		return plain && has("renames renamelimit algorithm mnemonicprefix noprefix context interhunkcontext colormoved colormovedws indentheuristic"+
 			" ignoresubmodules suppressblankempty wserrorhighlight statgraphwidth statnamewidth relative dirstat tool guitool", last)
 	case "merge":
 		return plain && has("conflictstyle ff renames renamelimit directoryrenames stat log tool autostash", last)
 	case "log":
-		return plain && has("date decorate abbrevcommit follow initialdecorationset", last)
+		if last == "follow" { // shows files under their earlier names
+			return plain && s.value == "false"
+		}
+		return plain && has("date decorate abbrevcommit initialdecorationset", last)
 	case "lfs":
 		return last == "repositoryformatversion" || last == "access" || last == "locksverify"
 	}
