@@ -18,9 +18,13 @@ import (
 // its worktrees do not hold.
 func (y *yard) below(t *testing.T) func(guardtest.Case) bool {
 	t.Helper()
-	repositories, err := filepath.Glob(filepath.Join(y.Workspace, "*", ".git"))
-	if err != nil {
-		t.Fatal(err)
+	var repositories []string
+	for _, depth := range []string{"*", "*/*"} {
+		found, err := filepath.Glob(filepath.Join(y.Workspace, depth, ".git"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		repositories = append(repositories, found...)
 	}
 	return func(c guardtest.Case) bool {
 		return slices.ContainsFunc(repositories, func(dir string) bool { return strings.Contains(fmt.Sprint(c.Args), filepath.Base(filepath.Dir(dir))) })

@@ -80,8 +80,8 @@ func asciiJSON(v string) string {
 // all of a text; the rest is looked up among the literals in their order, so
 // that their number does not matter.
 type known struct {
-	literals []string // sorted
-	shorter  []int    // for each, the longest literal that it begins with, or -1
+	literals []string             // sorted
+	shorter  []int                // for each, the longest literal that it begins with, or -1
 	first    [1 << 16 / 64]uint64 // a bit for each pair of bytes that a literal begins with
 	lead     [256]bool
 	// windows has the first three runs of four bytes of each literal.

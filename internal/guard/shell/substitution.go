@@ -2,6 +2,7 @@ package shell
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -172,7 +173,7 @@ func isInteger(w *syntax.Word) bool {
 	case *syntax.Lit:
 		return number.MatchString(p.Value)
 	case *syntax.ParamExp:
-		return p.Length && !p.Excl || p.Param != nil && strings.Contains("#?$", p.Param.Value) && p.Short
+		return p.Length && !p.Excl || p.Param != nil && slices.Contains([]string{"#", "?", "$"}, p.Param.Value) && p.Short
 	}
 	return false
 }
