@@ -8,7 +8,7 @@
 // COPILOT_BRIDGE_HOME says otherwise), defaults. An empty value counts as
 // unset in every one of them.
 //
-// A .env file often arrives with code that nobody has vetted. It counts only
+// A .env file often comes with code that was not reviewed. It counts only
 // if Options.Trusted says that the user trusts exactly these bytes. What was
 // not taken is told by Show and DotEnvWarning. Values in the file are literal ($NAME is not
 // expanded), it never changes the process's environment, and a file that

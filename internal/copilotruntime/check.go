@@ -60,7 +60,7 @@ func check(ctx context.Context, path string, bound time.Duration) (Status, error
 	return status, nil
 }
 
-// command makes the command that is checked, with arguments of its own.
+// command returns the command to check, with the given arguments.
 type command func(args ...string) (program.Command, error)
 
 // ask starts the runtime, shakes hands and waits until it is gone.

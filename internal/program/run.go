@@ -180,7 +180,7 @@ func (p *pipes) finish() {
 // directory, for this user's eyes only.
 func (p *pipes) removeInput() {
 	if p.input != "" {
-		_ = os.Remove(p.input)
+		_ = os.Remove(p.input) // in the temporary directory, and readable by the user alone
 	}
 }
 

@@ -174,7 +174,7 @@ func (s *session) requestOf(c *call, u *acpwire.ToolCall) bridge.PermissionReque
 		r.Kind = bridge.PermissionMCP
 	}
 	if r.Kind != bridge.PermissionShell && r.Diff == "" && (diffs != nil || now != nil && !reflect.DeepEqual(now, before)) {
-		// Whoever consents sees what is asked for, not only what was announced.
+		// The question shows the arguments of the request as well as those announced before.
 		r.Args = map[string]any{"announced": c.tool.Args, "asked": now, "changes": diffs}
 	}
 	return r

@@ -105,7 +105,7 @@ func (r *rig) loads(ctx context.Context, how setting, resume bool, usual *loaded
 	return first, err
 }
 
-// differ takes down what was loaded, or how it differs from what usually is.
+// differ records what was loaded, or how it differs from the usual result.
 func (r *rig) differ(when string, usual, now *loaded) {
 	if usual == nil {
 		r.saw(when+": started", "%s", listed(now.started))
