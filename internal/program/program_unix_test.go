@@ -176,25 +176,25 @@ func TestRunIsBoundedAndEnds(t *testing.T) {
 		t.Errorf("%+v, %v, %q, %q", exit, err, out, last)
 	}
 	// Asked to end it tidies up, and is killed if it does not listen.
-	dir := t.TempDir()
-	lock := filepath.Join(dir, "lock")
 	for name, script := range map[string]string{
-		"polite":   ": > " + lock + "; trap 'rm " + lock + "; exit 9' TERM; sleep 300 & wait",
-		"stubborn": ": > " + lock + "; trap '' TERM; rm " + lock + "; sleep 300",
+		"polite":   "trap 'rm ready; exit 9' TERM; : > ready; sleep 300 & wait",
+		"stubborn": "trap '' TERM; : > ready; sleep 300",
 	} {
+		ready := filepath.Join(t.TempDir(), "ready")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New(name)
 		go func() {
 			for t.Context().Err() == nil {
-				if _, err := os.Stat(lock); (err == nil) == (name == "polite") {
+				if _, err := os.Stat(ready); err == nil {
 					break
 				}
 				<-time.After(2 * time.Millisecond)
 			}
 			cancel(why)
 		}()
-		exit, err := made(script).Run(ctx, RunOptions{Grace: 2 * time.Second})
-		if _, there := os.Stat(lock); !errors.Is(err, why) || there == nil || exit.Code == 0 {
+		exit, err := made("cd "+filepath.Dir(ready)+"; "+script).Run(ctx, RunOptions{Grace: 2 * time.Second})
+		_, there := os.Stat(ready)
+		if !errors.Is(err, why) || exit.Code == 0 || (there == nil) != (name == "stubborn") {
 			t.Errorf("%s: %+v, %v, %v", name, exit, err, there)
 		}
 	}
