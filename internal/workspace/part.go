@@ -1,10 +1,13 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"path/filepath"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -105,13 +108,32 @@ func (w *Workspace) keyFile(view bridge.View, name string, live map[string]strin
 		if err != nil {
 			return nil
 		}
-		text = string(data)
+		text = decoded(data)
 	}
 	if !strings.Contains(text, "PRIVATE KEY-----") && !strings.Contains(text, "Private-Lines:") {
 		return nil
 	}
 	view.HideLines(&text)
 	return strings.Split(text, "\n")
+}
+
+// decoded is a text as ripgrep reads it: UTF-16 where a byte order mark says
+// so.
+func decoded(data []byte) string {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(data, []byte{0xFE, 0xFF}):
+		order = binary.BigEndian
+	case bytes.HasPrefix(data, []byte{0xFF, 0xFE}):
+		order = binary.LittleEndian
+	default:
+		return string(data)
+	}
+	units := make([]uint16, len(data)/2)
+	for i := range units {
+		units[i] = order.Uint16(data[2*i:])
+	}
+	return string(utf16.Decode(units))
 }
 
 // hide puts the masked line in the place of one of a key's.

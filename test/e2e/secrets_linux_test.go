@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
@@ -61,7 +62,11 @@ func TestPartsOfFilesOnTheBus(t *testing.T) {
 	key, cert := keyText(t, "RSA PRIVATE KEY"), keyText(t, "CERTIFICATE")
 	lines, shown := strings.Split(strings.TrimSpace(key), "\n"), strings.Split(cert, "\n")
 	mixed := "package x\n\nconst key = `" + key + "`\n\nvar after = 1\n"
-	s := serveFiles(t, map[string]string{"server.key": key, "server.crt": cert, "key.go": mixed, "old.key": strings.ReplaceAll(key, "\n", "\r\n"),
+	wide := []byte{0xFF, 0xFE}
+	for _, unit := range utf16.Encode([]rune(key)) {
+		wide = append(wide, byte(unit), byte(unit>>8))
+	}
+	s := serveFiles(t, map[string]string{"server.key": key, "server.crt": cert, "wide.key": string(wide), "notes.py": "# " + strings.ReplaceAll(key, "\n", "\n# "), "key.go": mixed, "old.key": strings.ReplaceAll(key, "\n", "\r\n"),
 		"deploy.yaml": "env:\n  - name: DB_PASSWORD\n    value: " + passwordSecret + "\n"}, nil)
 	w, _ := s.dial(t, nil)
 	id := 0
@@ -79,7 +84,7 @@ func TestPartsOfFilesOnTheBus(t *testing.T) {
 	var answers []string
 	for _, part := range []m{{"path": "server.key", "offset": 2}, {"path": "server.key", "offset": 2, "limit": 3}, {"path": "server.key", "offset": 9, "limit": 1}, {"path": "server.key", "limit": 4},
 		{"path": "old.key", "offset": 5, "limit": 1}, {"path": "key.go", "offset": 7, "limit": 2}, {"path": "deploy.yaml", "offset": 3, "limit": 1},
-		{"path": "server.key", "offset": len(lines) - 1, "limit": 1}} {
+		{"path": "server.key", "offset": len(lines) - 1, "limit": 1}, {"path": "notes.py", "offset": 7, "limit": 1}} {
 		answers = append(answers, call("mcp.fs.read", part))
 	}
 	for _, found := range []m{{"query": lines[6][:24]}, {"query": lines[6][:24], "context": 2}} {

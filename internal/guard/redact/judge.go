@@ -115,7 +115,9 @@ func hostOrPath(v string) bool {
 	if v[0] == '/' || strings.HasPrefix(v, "./") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~/") || strings.HasPrefix(v, "#/") {
 		return !generated(strings.ReplaceAll(v, "/", ""))
 	}
-	return strings.Contains(v, "://") || strings.HasPrefix(v, "arn:") || strings.Contains(v, `:\\`)
+	// A number before :// is that of a line whose base64 begins with slashes.
+	scheme, _, found := strings.Cut(v, "://")
+	return found && strings.Trim(scheme, "0123456789") != "" || strings.HasPrefix(v, "arn:") || strings.Contains(v, `:\\`)
 }
 
 // code reports whether a bare value is an expression of a program rather

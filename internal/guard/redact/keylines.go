@@ -180,9 +180,9 @@ func (k *keyLines) release(out *strings.Builder, hide bool) {
 	k.held = k.held[:0]
 }
 
-// beforeBody is what tools put before a line: marks of a diff or a quotation,
-// the name of a file, the number of the line.
-var beforeBody = regexp.MustCompile("^[\\s\"'`|>+-]*(?:[^\\s:]{1,200}[:-])?(?:\\d{1,7}[-:.|)→\\t ]+)?[\\s\"'`|>]*$")
+// beforeBody is what stands before a line: marks of a diff, a quotation or a
+// comment, the name of a file, the number of the line.
+var beforeBody = regexp.MustCompile("^[\\s\"'`|>+#*;%/-]*(?:[^\\s:]{1,200}[:-])?(?:\\d{1,7}[-:.|)→\\t ]+)?[\\s\"'`|>#*;%/-]*$")
 
 // body finds the run of base64 that ends a line.
 func (k *keyLines) body(line string) (heldLine, bool) {

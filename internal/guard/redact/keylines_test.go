@@ -58,6 +58,9 @@ var dressings = map[string]func(file string, n int, line string) string{
 	"rg":           func(_ string, n int, l string) string { return fmt.Sprintf("%d:%s", n, l) },
 	"diff":         func(_ string, _ int, l string) string { return "+" + l },
 	"quoted":       func(_ string, _ int, l string) string { return `  "` + l + `",` },
+	"comment":      func(_ string, _ int, l string) string { return "// " + l },
+	"hash":         func(_ string, _ int, l string) string { return "# " + l },
+	"block":        func(_ string, _ int, l string) string { return " * " + l },
 	"CRLF":         func(_ string, _ int, l string) string { return l + "\r" },
 }
 

@@ -114,12 +114,53 @@ func (b *block) line(sc *scan) (from, to int, joined, ok bool) {
 		q, _ := gap(sc, p+n)
 		ok = sc.hasPrefix(q, "-----END") || sc.hasPrefix(q, "---- END") || sc.final && q == len(sc.s)
 	}
+	if !ok {
+		return b.dressed(sc)
+	}
 	joined = b.started && !quoted
 	from = p
 	if joined {
 		from = b.at
 	}
 	return from, p + n, joined, ok
+}
+
+// dressed finds the next line of a key behind anything else, such as the mark
+// of a comment, a command or an entity: a long run that looks generated, or
+// the longest one before a footer close by.
+func (b *block) dressed(sc *scan) (from, to int, joined, ok bool) {
+	run := 0
+	for p := b.at; p-b.at < maxGap+plainLine; p++ {
+		c := sc.at(p)
+		if base64Set[c] {
+			if run++; run >= 4 && run > to-from {
+				from, to = p+1-run, p+1
+			}
+			if run == plainLine && looksEncoded(sc.s[from:to]) {
+				return from, to, false, true
+			}
+			continue
+		}
+		run = 0
+		switch c {
+		case '\\': // an escape must stay whole
+			for sc.at(p+1) == '\\' {
+				p++
+			}
+			if p++; sc.at(p) == 'u' {
+				p += 4
+			}
+		case '[':
+			if sc.hasPrefix(p, Marker) { // from here on it has been looked at before
+				return 0, 0, false, false
+			}
+		case '-':
+			if b.started && to > 0 && (sc.hasPrefix(p, "-----END") || sc.hasPrefix(p, "---- END")) {
+				return from, to, false, true
+			}
+		}
+	}
+	return 0, 0, false, false
 }
 
 // gap skips what may stand between two lines of a key.

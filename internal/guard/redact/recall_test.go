@@ -136,6 +136,8 @@ func placedSecrets() []kindOfSecret {
 				}
 				return sample{"numbered", b.String(), secret}
 			},
+			dressedKey("hash", "# "), dressedKey("bare hash", "#"), dressedKey("block comment", " * "), dressedKey("slashes", "// "),
+			dressedKey("command", "echo '"), dressedKey("entity", "&#10;"), dressedKey("assignment", "KEY_LINES += "), dressedKey("Lisp", ";; "),
 			func(secret string) sample {
 				return sample{"diff", "+-----BEGIN PRIVATE KEY-----\n+" + strings.ReplaceAll(secret, "\n", "\n+") + "\n+-----END PRIVATE KEY-----\n", secret}
 			},
@@ -228,4 +230,12 @@ func TestRecall(t *testing.T) {
 		})
 	}
 	t.Logf("all: %.3f %% of %d samples in %d families", 100*float64(found)/float64(total), total, len(all))
+}
+
+// dressedKey puts the same in front of every line of a key.
+func dressedKey(name, front string) func(string) sample {
+	return func(secret string) sample {
+		lines := strings.Split("-----BEGIN RSA PRIVATE KEY-----\n"+secret+"\n-----END RSA PRIVATE KEY-----", "\n")
+		return sample{name, front + strings.Join(lines, "\n"+front) + "\n", secret}
+	}
 }
