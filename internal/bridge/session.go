@@ -53,6 +53,10 @@ type SessionSpec struct {
 	// Gate decides about tools. A session without one is refused every
 	// permission it asks for: nothing is allowed by omission.
 	Gate Gate
+	// Confinement bounds the programs that the session runs, its sub-agents'
+	// and MCP servers' included; nil where there is no sandbox. An agent that
+	// cannot hold it refuses the session.
+	Confinement *Confinement
 	// WorkOrder is the Agent Backplane's order behind the session, as it came,
 	// for an agent that hands it on; nil elsewhere.
 	WorkOrder json.RawMessage
