@@ -103,7 +103,7 @@ func (g *Guard) addGit(a *policy.Action, c *shell.Command, out *policy.Command) 
 // found looks for the repository and says what speaks against it.
 func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) place {
 	at := place{dir: dir, top: "."}
-	r, err := repo.Find(dir.Abs)
+	r, err := g.repos.Find(dir.Abs)
 	switch {
 	case err != nil:
 		out.Unsafe = cmp.Or(out.Unsafe, "the repository is not understood: "+err.Error())
