@@ -9,6 +9,7 @@
 package repo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -345,6 +346,33 @@ func (r *Repository) Runs(deep bool) string {
 }
 
 const maxSubmodules = 256
+
+// maxRefs bounds the list of packed references: some million.
+const maxRefs = 64 << 20
+
+// MayBeAnyObject reports a name that git finds, and not as HEAD or a branch: a
+// tag may point at a file.
+func (r *Repository) MayBeAnyObject(name string) bool {
+	if has("@ HEAD ORIG_HEAD MERGE_HEAD", name) {
+		return false
+	}
+	packed, err := read(filepath.Join(r.common, "packed-refs"), maxRefs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	isFile := func(dir, ref string) bool {
+		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(ref)))
+		return err == nil && info.Mode().IsRegular()
+	}
+	// In the order in which git looks.
+	for _, ref := range []string{name, "refs/" + name, "refs/tags/" + name, "refs/heads/" + name, "refs/remotes/" + name, "refs/remotes/" + name + "/HEAD"} {
+		if isFile(r.common, ref) || isFile(r.dir, ref) || bytes.Contains(packed, []byte(" "+ref+"\n")) {
+			return !strings.HasPrefix(ref, "refs/heads/") && !strings.HasPrefix(ref, "refs/remotes/")
+		}
+	}
+	_, err = os.Lstat(filepath.Join(r.common, "reftable"))
+	return err == nil // they are not in files
+}
 
 // HasHooks reports whether there are hooks, or may be.
 func (r *Repository) HasHooks() bool {
