@@ -114,7 +114,14 @@ func projectContext(c *config.Config) string {
 }
 
 // Store is the list of sessions of a configuration.
-func Store(c *config.Config) *sessionstore.Store { return sessionstore.Open(c.Path("sessions.json")) }
+func Store(c *config.Config) *sessionstore.Store {
+	s, mask := sessionstore.Open(c.Path("sessions.json")), redact.New(redact.Options{Secrets: c.Secrets()})
+	s.Hide = func(text string) string {
+		clean, _ := mask.String(text)
+		return clean
+	}
+	return s
+}
 
 // Records is where the process records of a configuration are, see supervise.
 func Records(c *config.Config) string { return c.Path("run") }

@@ -52,11 +52,11 @@ type verdict struct {
 func (p *program) runABPVerify(files []string, asJSON bool) error {
 	code, bad := exitDone, 0
 	for _, name := range files {
-		v := verdict{File: name}
+		v := verdict{File: withoutTokens(name)}
 		r, err := p.readReceipt(name)
 		switch {
 		case err != nil:
-			v.Error = err.Error()
+			v.Error = withoutTokens(err.Error())
 			code = exitUsage
 		default:
 			v.SHA256, v.Stored = r.Hash(), r.SHA256

@@ -51,8 +51,8 @@ func (p *program) auditCommand() *cobra.Command {
 		Long: `Prove that no entry of the audit log was changed, removed or moved. Each entry holds
 the hash of the one before it. The last hash is printed: keep it elsewhere and give it
 with --expect later to prove that the end was not cut off and everything rewritten.
-How far the log has come is also kept outside its directory, so that a log that is
-gone is missed. To begin a new one on purpose, remove both.
+How far the log has come is also kept outside its directory, in its witness, so that a
+log that is gone is missed; and entries say so, so that a witness that is gone is too. To begin a new one on purpose, remove both.
 
 Exit code 1 if something is wrong, with the place.`,
 		Example: `  copilot-bridge audit verify
@@ -141,6 +141,9 @@ func (p *program) runAuditVerify(ctx context.Context, expect string, asJSON bool
 		case r.OK():
 			writeln(&b, fmt.Sprintf("✓ %d entries are whole and in order", r.Entries))
 		}
+		if r.Unwitnessed {
+			writeln(&b, "  nothing outside the log witnesses where it ends, since it was begun without a witness; the next entry makes one")
+		}
 		if r.Head != "" {
 			writeln(&b, "  last hash: "+r.Head)
 		}
@@ -150,7 +153,7 @@ func (p *program) runAuditVerify(ctx context.Context, expect string, asJSON bool
 	}
 	if !r.OK() {
 		return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("the audit log in %s is not what was written: %d problems", cfg.AuditLogDir, len(r.Problems)),
-			Remedy: "look at the places named, and at who can write there; if you removed the log yourself, remove " + witness + " and the rest of the log too, and a new one begins"}
+			Remedy: "look at the places named, and at who can write there; if you removed the log or its witness yourself, remove " + witness + " and the rest of the log too, and a new one begins"}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
@@ -115,7 +116,7 @@ func Main(e Env) int {
 func newProgram(e Env, cancel context.CancelCauseFunc) (p *program, stop func()) {
 	p = &program{env: e, scrub: &scrubber{}, log: slog.New(slog.DiscardHandler), exit: e.exit}
 	p.out = &stream{name: "standard output", w: e.Stdout, scrub: p.scrub, fail: cancel}
-	p.err = &stream{name: "standard error", w: e.Stderr, scrub: p.scrub, fail: cancel}
+	p.err = &stream{name: "standard error", w: e.Stderr, scrub: p.scrub, forms: redact.New(redact.Options{}), fail: cancel}
 	p.console = newConsole(p)
 	if p.exit == nil {
 		p.exit = os.Exit

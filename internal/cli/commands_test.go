@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -250,5 +252,20 @@ func TestLogLevels(t *testing.T) {
 		if got := w.err.String(); strings.Contains(got, "chatter") != tt.info || strings.Contains(got, "trouble") != tt.err {
 			t.Errorf("%+v: %q", tt, got)
 		}
+	}
+}
+
+// A log from before there were witnesses is whole, and that is said of it.
+func TestAuditVerifyWithoutWitness(t *testing.T) {
+	w := newWorld(t)
+	log, err := audit.Open(filepath.Join(w.home, ".copilot-bridge", "audit"), audit.Options{Redact: func(v any) any { return v }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(log.Append(t.Context(), audit.Entry{Hook: audit.HookStart}), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.run("audit", "verify"); code != 0 || !strings.Contains(w.out.String(), "✓ 1 entries are whole") || !strings.Contains(w.out.String(), "nothing outside the log witnesses where it ends") {
+		t.Errorf("exit %d\n%s%s", code, w.out, w.err)
 	}
 }

@@ -46,11 +46,9 @@ type resultLine struct {
 func (m *machine) result(r engine.Result, err error, code int) error {
 	out := resultLine{Type: "result", Result: r, ExitCode: code}
 	if err != nil && err.Error() != "" {
-		e := *bridge.AsError(err)
-		e.Message, e.Cause = err.Error(), nil
-		out.Error = &e
+		out.Error = shown(err)
 		if !m.failed {
-			m.event(bridge.Failed{Error: &e})
+			m.event(bridge.Failed{Error: out.Error})
 		}
 	}
 	line, err := json.Marshal(out)

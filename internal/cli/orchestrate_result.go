@@ -37,9 +37,7 @@ type orchestratedLine struct {
 func (p *program) orchestrated(r orchestrate.Result, err error) error {
 	out := orchestratedLine{Type: "result", Result: r, ExitCode: exitCode(err)}
 	if err != nil {
-		e := *bridge.AsError(err)
-		e.Message, e.Cause = err.Error(), nil
-		out.Error = &e
+		out.Error = shown(err)
 	}
 	if werr := p.printJSON(out); werr != nil || err == nil {
 		return werr

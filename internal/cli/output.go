@@ -11,15 +11,17 @@ import (
 	"syscall"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
-// stream is one of the program's outputs. What passes is scrubbed of secrets,
-// and the first failure to write ends the command, so that whoever writes
+// stream is one of the program's outputs. What passes is scrubbed of secrets
+// that the program was given and, if forms is set, of what looks like one; and the first failure to write ends the command, so that whoever writes
 // need not look at each result.
 type stream struct {
 	name  string
 	w     io.Writer
 	scrub *scrubber
+	forms *redact.Redactor
 	fail  func(error)
 
 	mu  sync.Mutex
@@ -32,7 +34,11 @@ func (s *stream) Write(b []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	if _, err := s.w.Write(s.scrub.bytes(b)); err != nil {
+	clean := s.scrub.bytes(b)
+	if s.forms != nil {
+		clean, _ = s.forms.Bytes(clean)
+	}
+	if _, err := s.w.Write(clean); err != nil {
 		s.err = err
 		s.fail(&bridge.Error{Code: bridge.CodeCanceled, Message: s.name + " cannot be written", Cause: err})
 		return 0, err
@@ -71,9 +77,8 @@ func (p *program) finish(err error) int {
 
 // report prints an error for people and, if asked for, for machines.
 func (p *program) report(err error, asJSON bool) {
-	e := bridge.AsError(err)
-	message := strings.TrimSpace(err.Error())
-	text := "copilot-bridge: " + strings.ReplaceAll(harmless(message), "\n", "\n  ") + "\n"
+	e := shown(err)
+	text := "copilot-bridge: " + strings.ReplaceAll(harmless(e.Message), "\n", "\n  ") + "\n"
 	if e.Remedy != "" {
 		text += "  → " + harmless(e.Remedy) + "\n"
 	}
@@ -81,11 +86,23 @@ func (p *program) report(err error, asJSON bool) {
 	if !asJSON {
 		return
 	}
-	out := *e
-	out.Message, out.Cause = message, nil
-	if line, err := bridge.EncodeEvent(bridge.Failed{Error: &out}); err == nil {
+	if line, err := bridge.EncodeEvent(bridge.Failed{Error: e}); err == nil {
 		_, _ = p.out.Write(append(line, '\n')) // a failure is noticed by the stream
 	}
+}
+
+// shown is an error as it is printed: the causes are in its message, and what
+// looks like a secret is not. An error may quote an argument or a prompt.
+func shown(err error) *bridge.Error {
+	e := *bridge.AsError(err)
+	e.Message, e.Remedy, e.Cause = withoutTokens(strings.TrimSpace(err.Error())), withoutTokens(e.Remedy), nil
+	return &e
+}
+
+// withoutTokens hides what looks like a secret.
+func withoutTokens(text string) string {
+	clean, _ := redact.New(redact.Options{}).String(text)
+	return clean
 }
 
 // printJSON writes v to standard output as one line.

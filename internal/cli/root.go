@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
 // root builds the tree of commands.
@@ -217,25 +215,9 @@ func (p *program) loadQuietly(flags map[string]string) (*config.Config, error) {
 		level = max(level, slog.LevelWarn) // people did not ask for more
 	}
 	if enabled {
-		p.log = slog.New(slog.NewTextHandler(maskedLog{p.console, redact.New(redact.Options{})}, &slog.HandlerOptions{Level: level}))
+		p.log = slog.New(slog.NewTextHandler(p.console, &slog.HandlerOptions{Level: level}))
 	}
 	return cfg, nil
-}
-
-// maskedLog hides secrets that can be told by their form: an error may quote a
-// prompt or what a tool returned.
-type maskedLog struct {
-	to   io.Writer
-	mask *redact.Redactor
-}
-
-// Write takes one whole entry, as handlers of slog do.
-func (l maskedLog) Write(entry []byte) (int, error) {
-	clean, _ := l.mask.Bytes(entry)
-	if _, err := l.to.Write(clean); err != nil {
-		return 0, err
-	}
-	return len(entry), nil
 }
 
 // nameFlags calls settings by their flags where the flag was wrong.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,6 +71,45 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 	if !strings.Contains(all, "use [REDACTED]") {
 		t.Errorf("nothing was scrubbed:\n%s", all)
+	}
+}
+
+// A token that stands where something else belongs is not shown again, though
+// nobody has said that it is one.
+func TestTokensInArgumentsAreNotPrinted(t *testing.T) {
+	token := "ghp_" + strings.Repeat("a1B2c3", 6)
+	for _, args := range [][]string{
+		{token}, {"run", "--" + token, "x"}, {"run", "--resume", token, "x"}, {"run", "--attach", token, "x"}, {"run", "--attach", "dir/" + token + ".txt", "x"},
+		{"run", "--cwd", token, "x"}, {"run", "--log-level", token, "x"}, {"sessions", "show", token}, {"serve", "--port", token}, {"orchestrate", "--resume", token},
+		{"orchestrate", "--plan", token, "x"}, {"abp", "verify", token}, {"validate", "--log-level", token},
+	} {
+		for _, more := range [][]string{nil, {"--json"}} {
+			w := newWorld(t)
+			w.Environ = append(w.Environ, "COPILOT_CLI_PATH="+filepath.Join(w.home, "none")) // no runtime is started or installed
+			if code := w.run(append(slices.Clone(args), more...)...); code == 0 {
+				t.Errorf("%v %v: exit 0", args, more)
+			}
+			all := w.out.String() + w.err.String()
+			if strings.Contains(all, token) || !strings.Contains(all, redacted) && args[0] != "serve" {
+				t.Errorf("%v %v:\n%s", args, more, all)
+			}
+		}
+	}
+}
+
+// Whatever goes to standard error: logs of serve and of others, and notices.
+func TestNoTokenIsLogged(t *testing.T) {
+	token := "ghp_" + strings.Repeat("a1B2c3", 6)
+	w := newWorld(t)
+	p, stop := newProgram(w.Env, func(error) {})
+	defer stop()
+	if _, err := p.load(map[string]string{"log_level": "info"}); err != nil {
+		t.Fatal(err)
+	}
+	p.log.Info("request", "path", "/v1/"+token)
+	p.console.line("! " + token)
+	if text := w.err.String(); strings.Contains(text, token) || strings.Count(text, redacted) != 2 {
+		t.Errorf("%s", text)
 	}
 }
 

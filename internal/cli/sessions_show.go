@@ -81,9 +81,7 @@ func (p *program) runSessionsShow(ctx context.Context, id string, asJSON bool) e
 func (p *program) showJSON(entry sessionstore.Entry, events []bridge.Event, problem error) error {
 	out := shownSession{Session: entry}
 	if problem != nil {
-		e := *bridge.AsError(problem)
-		e.Message, e.Cause = problem.Error(), nil
-		out.Problem = &e
+		out.Problem = shown(problem)
 		return p.printJSON(out)
 	}
 	out.Conversation = []json.RawMessage{}

@@ -69,6 +69,7 @@ type validation struct {
 }
 
 func (v *validation) add(c check) {
+	c.Detail = withoutTokens(c.Detail)
 	v.Checks = append(v.Checks, c)
 	if !v.json {
 		v.p.showCheck(c)

@@ -173,6 +173,9 @@ func mentionsAny(data []byte, table []setting) bool {
 // line of the first statement that is wrong, or 0. What came before it is
 // returned too.
 //
+// A quote that is still open where one of our variables is set was forgotten: a
+// later quote would close it, and the variable would be lost without a word.
+//
 // The text goes through the parser statement by statement, which is what tells
 // the lines. Dollar signs are hidden from it: it would expand $NAME, which
 // mangles keys that hold a dollar and can make a small file enormous.
@@ -183,13 +186,17 @@ func parseDotEnv(data []byte) (values map[string]located, badLine int) {
 		return values, strings.Count(before, "\n") + 1
 	}
 	text = strings.ReplaceAll(text, "$", "\x00")
+	ours := map[string]bool{}
+	for _, s := range settings() {
+		ours[s.env] = true
+	}
 	start, statement := 1, ""
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		if statement == "" {
 			start = number
-		} else if number-start >= maxStatement {
+		} else if number-start >= maxStatement || ours[nameOn(line)] {
 			return values, start
 		}
 		// A last line without an end would be parsed differently.
@@ -214,6 +221,12 @@ func parseDotEnv(data []byte) (values map[string]located, badLine int) {
 		return values, start
 	}
 	return values, 0
+}
+
+// nameOn is the variable that a line would set by itself.
+func nameOn(line string) string {
+	name := line[:max(strings.IndexAny(line, "=:"), 0)]
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), "export "))
 }
 
 func withoutBOM(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) }

@@ -177,6 +177,12 @@ func TestDotEnvFile(t *testing.T) {
 		write(t, filepath.Join(w.dir, ".env", "bin", "python"), "COPILOT_BRIDGE_MODEL=m")
 		w.mustLoad(t)
 	})
+	t.Run("open quote", func(t *testing.T) {
+		w := world{dotenv: "A=1\nB=\"x\nCOPILOT_BRIDGE_MODEL=m\nC=\"y\"\nD=\"\n"}
+		if got := w.fail(t).Message; !strings.HasSuffix(got, ".env:2: "+badStatement) {
+			t.Error(got)
+		}
+	})
 	t.Run("wrong line", func(t *testing.T) {
 		w := world{dotenv: "COPILOT_LOG_LEVEL=loud\nsecret words\nCOPILOT_MAX_RETRIES=x\n", env: []string{"COPILOT_BYOK_MODEL=m"}}
 		want := filepath.Join(w.dir, ".env") + ":2: is not of the form NAME=value, or has a quote that is not closed\n" +
@@ -205,6 +211,9 @@ func TestParseDotEnv(t *testing.T) {
 		{"no sign", "A=1\nB\nC=3\n", map[string]located{"A": {"1", 1}}, 2},
 		{"no sign at the end", "A=1\nB", map[string]located{"A": {"1", 1}}, 2},
 		{"open quote", "A=1\n\nB=\"x\nC=3\n", map[string]located{"A": {"1", 1}}, 3},
+		{"open quote that a later one closes", "A=1\nB=\"x\nexport COPILOT_BRIDGE_MODEL = m\nC=\"\n", map[string]located{"A": {"1", 1}}, 2},
+		{"a setting in a comment after a quote", "B='x' # COPILOT_BRIDGE_MODEL=m\nC=3\n", map[string]located{"B": {"x", 1}, "C": {"3", 2}}, 0},
+		{"a name within lines", "B=\"set\nthe COPILOT_BRIDGE_MODEL=m\nnow=\"\n", map[string]located{"B": {"set\nthe COPILOT_BRIDGE_MODEL=m\nnow=", 1}}, 0},
 		{"wrong name", "A=1\nB-C=\"x\"\nD=\"4\"\n", map[string]located{"A": {"1", 1}}, 2},
 		{"NUL", "A=1\nB=\x00\n", nil, 2},
 		{"endless quote", "A=1\nB=\"\n" + strings.Repeat("\\\"\n", maxStatement+5), map[string]located{"A": {"1", 1}}, 2},

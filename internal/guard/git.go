@@ -103,7 +103,7 @@ func (g *Guard) addGit(a *policy.Action, c *shell.Command, out *policy.Command) 
 // found looks for the repository and says what speaks against it.
 func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) place {
 	at := place{dir: dir, top: "."}
-	r, err := repo.Find(dir.Abs)
+	r, err := g.repos.Find(dir.Abs)
 	switch {
 	case err != nil:
 		out.Unsafe = cmp.Or(out.Unsafe, "the repository is not understood: "+err.Error())
@@ -242,7 +242,11 @@ func (g *Guard) treePath(at place, name string, history bool) policy.Path {
 	p := g.lexical(abs)
 	p.Name = name
 	info, err := os.Lstat(abs)
-	if file := err == nil && info.Mode().IsRegular(); !file && !p.Outside {
+	switch file := err == nil && info.Mode().IsRegular(); {
+	case p.Outside:
+	case file:
+		p.Tree = history && g.opts.Policy.NamesBelow(p.Rel)
+	default:
 		p.Tree = history && g.opts.Policy.LimitsReads() || !history && g.deniedBelow(paths.Resolved{Rel: p.Rel})
 	}
 	return p
@@ -282,7 +286,9 @@ func (g *Guard) contents(at place, call gitCall) contents {
 			c.whole = c.whole && namesFiles(call.args)
 		}
 	case "show":
-		c.shown, c.history = !onlyNames(call.args) || len(c.objects) > 0 || slices.ContainsFunc(operands(call.args), mayBeAnyObject), true
+		c.shown, c.history = !onlyNames(call.args) || len(c.objects) > 0 || slices.ContainsFunc(operands(beforePaths(call.args)), func(w string) bool {
+			return !g.isFile(at, w) && at.mayBeAnyObject(w)
+		}), true
 	case "diff":
 		c.shown = !onlyNames(call.args)
 	case "blame", "annotate":
@@ -336,7 +342,7 @@ func (g *Guard) scope(at place, call gitCall) contents {
 		default:
 			revisions = true
 			// A file or a tree is shown whatever paths follow.
-			c.whole = c.whole || has("show diff", call.sub) && mayBeAnyObject(w)
+			c.whole = c.whole || has("show diff", call.sub) && at.mayBeAnyObject(w)
 		}
 	}
 	c.history = c.history || revisions
@@ -484,11 +490,12 @@ var (
 )
 
 // mayBeAnyObject reports a revision, or a range of them, that may name a file
-// or a directory of the history and not a commit.
-func mayBeAnyObject(w string) bool {
+// or a directory of the history and not a commit. A tag may; a branch does not.
+func (at place) mayBeAnyObject(w string) bool {
 	for _, end := range strings.Split(strings.ReplaceAll(w, "...", ".."), "..") {
 		name := strings.TrimSuffix(end, "^{commit}")
-		if end == "" || plainName.MatchString(name) && (stepped.MatchString(end) || !objectID.MatchString(name) && !described.MatchString(name)) {
+		if end == "" || plainName.MatchString(name) &&
+			(stepped.MatchString(end) || !objectID.MatchString(name) && !described.MatchString(name) && (at.repo == nil || !at.repo.MayBeAnyObject(name))) {
 			continue
 		}
 		return true
@@ -507,11 +514,12 @@ func isOneFile(object string) bool {
 }
 
 // isRegular reports whether revision:path names what is a file in the work
-// tree. Else it may be a directory, which a diff goes into.
+// tree, and no rule knows it as a directory. Else it may be one, which a diff
+// goes into.
 func (g *Guard) isRegular(at place, object string) bool {
 	p := g.objectPath(at, object)
 	info, err := os.Lstat(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(p.Rel)))
-	return !p.Outside && err == nil && info.Mode().IsRegular()
+	return !p.Outside && err == nil && info.Mode().IsRegular() && !g.opts.Policy.NamesBelow(p.Rel)
 }
 
 // gitCommands are git's own and the best known of others. What else there is

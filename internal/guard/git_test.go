@@ -132,6 +132,41 @@ var hiddenHistory = []string{
 	"git log --follow -p -- README.md", "git log --foll -p -- README.md", "git log -p -M -- README.md", "git show -C HEAD -- README.md", "git diff --find-copies HEAD~1 -- README.md", "git status -v README.md",
 }
 
+// A tag may point at a file, and what is a file today may have been a directory
+// of files that nobody may read. That git shows them is shown with the real git.
+func TestGitHistoryInDisguise(t *testing.T) {
+	y := layYard(t)
+	git := func(line string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir = y.ws
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		return string(out)
+	}
+	git("mkdir was && echo canary > was/secret.txt && git add -f was && git commit -qm dir && echo canary > was/b.key && git add -f was && git commit -qm more")
+	git("git tag blob HEAD:was/secret.txt && git tag packed HEAD:was/secret.txt && git pack-refs --all && git tag -d blob && git tag blob HEAD:was/secret.txt && git tag good && git branch side")
+	git("git rm -rq was && echo x > was && git add -f was && git commit -qm file && git branch blob")
+	g := gateAt(t, y.ws, "", "reads: {deny: ['was/secret.txt', 'was/*.key']}", nil)
+	for _, c := range []string{"git show blob -- README.md", "git show packed -- README.md", "git show --stat tags/blob", "git show -s refs/tags/packed", "git diff packed README.md",
+		"git log -p -- was", "git diff HEAD~1 -- was", "git show HEAD~1 -- was", "git diff HEAD~2:was HEAD~1:was"} {
+		if out := git(c); !strings.Contains(out, "canary") {
+			t.Errorf("%s shows %q, so this shows nothing", c, out)
+		}
+		if d := g.Before(t.Context(), callWith("bash", "command", c)); d.Verdict == bridge.Allow {
+			t.Errorf("%s: allowed", c)
+		}
+	}
+	for _, c := range []string{"git show side -- README.md", "git show HEAD -- README.md", "git show good~0 -- README.md", "git show --stat side -- was", "git log -p -- README.md", "git log --oneline blob", "git diff side -- README.md"} {
+		if d := g.Before(t.Context(), callWith("bash", "command", c)); d.Verdict != bridge.Allow {
+			t.Errorf("%s: %s", c, d.Reason)
+		}
+	}
+}
+
 // Where a session works is where its relative paths start, and moves nothing
 // else: rules are about the workspace.
 func TestWorkingDirMovesNoBorder(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 )
 
 // Recorder takes down what happened. *audit.Log is one.
@@ -76,6 +77,7 @@ type Guard struct {
 	opts    Options
 	here    *paths.Workspace // as seen from where the session works
 	results *redact.Redactor // for what tools return
+	repos   repo.Finder
 
 	mu       sync.Mutex
 	session  string

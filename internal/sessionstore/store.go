@@ -37,6 +37,10 @@ const (
 // sees what other processes wrote, and it may be used concurrently. Reading
 // takes no lock and never waits.
 type Store struct {
+	// Hide takes secrets out of what is stored of a session in words: its
+	// title, model and directory. nil leaves them as they are.
+	Hide func(string) string
+
 	path string
 	now  func() time.Time
 }
@@ -103,6 +107,9 @@ func (s *Store) set(r *record, old, e Entry) error {
 	e.Created, e.Updated = normal(e.Created), normal(e.Updated)
 	if err := check(old, e); err != nil {
 		return err
+	}
+	if s.Hide != nil {
+		e.Title, e.Model, e.WorkingDirectory = s.Hide(e.Title), s.Hide(e.Model), s.Hide(e.WorkingDirectory)
 	}
 	r.entry = e
 	return nil

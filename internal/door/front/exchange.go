@@ -73,9 +73,6 @@ func (s *Server) greet(h http.Header, id string) {
 	h.Set("Request-Id", id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if s.notice != "" {
-		h.Set(noticeHeader, s.notice)
-	}
 }
 
 // guarded handles the request and survives its handler. It reports whether an
@@ -107,6 +104,9 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 		return
 	}
 	admitted := s.admits(r)
+	if admitted && s.notice != "" {
+		x.Header().Set(noticeHeader, s.notice)
+	}
 	// The doors have no use for these, and cannot leak what they do not have.
 	for _, name := range []string{"Authorization", "X-Api-Key", "Cookie"} {
 		r.Header.Del(name)

@@ -134,6 +134,11 @@ func TestNotice(t *testing.T) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
+	for _, path := range []string{"/healthz", "/readyz", "/"} {
+		if got := start(t, Options{Notice: "x", Token: "t"}).get(t, path).header; got.Values("X-Copilot-Bridge-Notice") != nil {
+			t.Errorf("without the token %s has %v", path, got)
+		}
+	}
 	if got := start(t, Options{}).get(t, "/healthz").header; got.Values("X-Copilot-Bridge-Notice") != nil {
 		t.Errorf("headers %v", got)
 	}

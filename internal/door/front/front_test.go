@@ -362,11 +362,11 @@ func TestHealth(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"/healthz", nil, 200, `{"copilot":"unavailable","ok":true}`},
+		{"/healthz", nil, 200, `{"ok":true}`},
 		{"/healthz", key, 200, `{"copilot":"unavailable","ok":true,"reason":"not logged in","version":"v9"}`},
 		{"/readyz", nil, 503, `{"ready":false}`},
 		{"/readyz", key, 503, `{"ready":false,"reason":"not logged in"}`},
-		{"/healthz", map[string]string{"X-Api-Key": "wrong"}, 200, `{"copilot":"unavailable","ok":true}`},
+		{"/healthz", map[string]string{"X-Api-Key": "wrong"}, 200, `{"ok":true}`},
 	}
 	for _, tt := range tests {
 		if got := r.do(t, http.MethodGet, tt.path, tt.header, ""); got.status != tt.status || got.body != tt.want {

@@ -21,11 +21,12 @@ const (
 
 // Health is what /healthz and /readyz say.
 type Health struct {
-	OK      bool   // the process itself is well
+	OK    bool // the process itself is well
+	Ready bool // requests would be answered now
+	// The rest is only for those who may use the doors.
 	Copilot string // one of the states above
-	Ready   bool   // requests would be answered now
 	// Reason says why Copilot is unavailable or the bridge not ready, and
-	// Details say more; both only to those who may use the doors.
+	// Details say more.
 	Reason  string
 	Details map[string]any
 }
@@ -67,9 +68,9 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 		if h.Reason != "" {
 			body["reason"] = h.Reason
 		}
+		body["copilot"] = h.Copilot
 	}
 	body["ok"] = h.OK
-	body["copilot"] = h.Copilot
 	status := http.StatusOK
 	if !h.OK {
 		status = http.StatusServiceUnavailable

@@ -37,7 +37,8 @@ type Options struct {
 	Gauges map[string]func() float64    // further metrics, without the prefix copilot_bridge_
 	Usage  func() []UsageRow            // what has been used since the start
 
-	// Notice, if set, is told with every answer in X-Copilot-Bridge-Notice.
+	// Notice, if set, is told in X-Copilot-Bridge-Notice with every answer to
+	// those who may use the doors.
 	Notice string
 	Logger *slog.Logger
 

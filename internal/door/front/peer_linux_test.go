@@ -153,8 +153,10 @@ func TestAnotherUser(t *testing.T) {
 				t.Errorf("%s%s: %s", addr, path, got)
 			}
 		}
-		if got := as(65534, r.URL()+"/healthz"); !strings.HasPrefix(got, "200 ") {
-			t.Errorf("healthz: %s", got)
+		for path, want := range map[string]string{"/healthz": `200 {"ok":true}`, "/readyz": `200 {"ready":true}`} {
+			if got := as(65534, r.URL()+path); !strings.HasPrefix(got, want+" ") {
+				t.Errorf("%s: %s", path, got)
+			}
 		}
 		if got := as(0, r.URL()+"/v1/models"); !strings.HasPrefix(got, "200 inside") {
 			t.Errorf("the same user: %s", got)

@@ -74,7 +74,7 @@ func (l *Log) prepare(e *Entry) error {
 		*field = cut(*field, maxText)
 	}
 	e.PID = os.Getpid()
-	e.Repair = nil
+	e.Repair = nil // writeOne sets the rest
 	return nil
 }
 
@@ -94,6 +94,13 @@ func (l *Log) write(e Entry) error {
 		}
 		at.behind, at.headless = false, false
 	}
+	if l.open.witness.f == nil && (at.repair == nil || at.repair.Cause == CauseUnfinished) {
+		// It is there before an entry says so. What it has to tell, or that it
+		// is missing, is on record first.
+		if err := l.testify(at); err != nil {
+			return err
+		}
+	}
 	if at.repair != nil {
 		r := Entry{Time: now, PID: e.PID, Hook: HookRepair, Reason: string(at.repair.Cause), Repair: at.repair}
 		if err := l.writeOne(at, r); err != nil {
@@ -112,7 +119,7 @@ func (l *Log) write(e Entry) error {
 // current returns where the log ends. It is known from the last time if
 // neither the file nor head.json has changed since.
 func (l *Log) current(today string) (*end, error) {
-	if at := l.last; at != nil && at.info != nil && today <= at.file {
+	if at := l.last; at != nil && at.info != nil && today <= at.file && l.witnessed() {
 		info, err := os.Stat(filepath.Join(l.dir, at.file))
 		if err == nil && os.SameFile(info, at.info) && info.Size() == at.size && l.sameHead(at) {
 			return at, nil
@@ -137,6 +144,7 @@ func (l *Log) sameHead(at *end) bool {
 // unfinished line, moves at on and then brings head.json up to date.
 func (l *Log) writeOne(at *end, e Entry) error {
 	e.Seq, e.Prev = at.seq+1, at.hash
+	e.Witness = witnessID(l.opts.Witness)
 	if e.PrevFile = ""; at.lastFile != at.file {
 		e.PrevFile = at.lastFile
 	}

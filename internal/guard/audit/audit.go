@@ -9,7 +9,8 @@
 // names the last entry; removing or replacing that file is found too, now or
 // by the next entry that is written. A log that is gone altogether, or that was
 // replaced by another, is found with the witness, a file in another directory
-// that knows the last entry too. What a crash leaves half-written is kept,
+// that knows the last entry too. Entries say that it was there, so that it is
+// missed as well. What a crash leaves half-written is kept,
 // and the next entry records what it was.
 //
 // # What cannot
@@ -79,8 +80,10 @@ type Entry struct {
 	// the entry before it is in.
 	PrevFile string  `json:"prev_file,omitempty"`
 	Repair   *Repair `json:"repair,omitempty"`
-	Prev     string  `json:"prev"`           // the hash of the entry before
-	Hash     string  `json:"hash,omitempty"` // of this one; see seal
+	// Witness stands for the witness that was there when the entry was written.
+	Witness string `json:"witness,omitempty"`
+	Prev    string `json:"prev"`           // the hash of the entry before
+	Hash    string `json:"hash,omitempty"` // of this one; see seal
 }
 
 // Repair records what was found wrong at the end of the log when the next
@@ -108,6 +111,7 @@ const (
 	CauseReplaced    Cause = "replaced entry"   // head.json knew another last entry
 	CauseHeadMissing Cause = "head.json missing"
 	CauseHeadBehind  Cause = "head.json behind"
+	CauseUnwitnessed Cause = "witness missing"
 )
 
 // Options of a Log.

@@ -198,6 +198,9 @@ func findEnd(dir, today, witness string) (*end, error) {
 		return nil, err
 	}
 	e.judge(h, last, junk)
+	if w == nil && last != nil && last.Witness != "" && last.Witness == witnessID(witness) && e.repair == nil {
+		e.repair = &Repair{Cause: CauseUnwitnessed}
+	}
 	if replaced && e.repair == nil {
 		// It is on record from here on, although the witness moves on.
 		e.repair = &Repair{Cause: CauseReplaced, HeadSeq: w.Seq, HeadHash: w.Hash}

@@ -14,6 +14,7 @@ const (
 	KindDuplicated Kind = "duplicated" // an entry stands there twice
 	KindGarbage    Kind = "garbage"    // something that is no entry
 	KindHead       Kind = "head"       // head.json is missing or wrong, or was
+	KindWitness    Kind = "witness"    // the witness is missing, or was
 	KindExpect     Kind = "expect"     // the expected hash is not in the log
 )
 
@@ -49,6 +50,9 @@ type Report struct {
 	// Repaired counts unfinished writes that the log has closed off itself.
 	Repaired int       `json:"repaired"`
 	Problems []Problem `json:"problems"`
+	// Unwitnessed: nothing outside the log knows where it ends. It was begun
+	// before there were witnesses, or with another one.
+	Unwitnessed bool `json:"unwitnessed,omitempty"`
 	// More counts problems past the first thousand, which are not listed.
 	More int `json:"more,omitempty"`
 }

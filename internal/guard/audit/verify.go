@@ -47,6 +47,7 @@ type verifier struct {
 	witness string // the path, or ""
 	known   *head  // what it said before the log was read
 	other   bool   // the log has another entry there
+	signed  bool   // an entry says that the witness was there
 
 	seq   uint64 // the highest entry so far
 	hash  string // its hash
@@ -217,6 +218,7 @@ func (v *verifier) readLine(data []byte, complete bool) {
 	if v.known != nil && e.Seq == v.known.Seq && e.Hash != v.known.Hash {
 		v.other = true
 	}
+	v.signed = v.signed || e.Witness != "" && e.Witness == witnessID(v.witness)
 	v.endJunk(&e)
 	if err != nil {
 		v.here(e.Seq, KindEdited, "entry %d was changed: it does not have the hash that it was written with", e.Seq)
@@ -237,6 +239,8 @@ func (c Cause) kind() Kind {
 		return KindEdited
 	case CauseUnfinished, CauseGarbage:
 		return KindGarbage
+	case CauseUnwitnessed:
+		return KindWitness
 	case CauseHeadMissing, CauseHeadBehind:
 	}
 	return KindHead

@@ -111,11 +111,6 @@ func (l *Log) testify(at *end) error {
 		return nil
 	}
 	w := &l.open.witness
-	if w.f != nil && !w.there(path) { // removed or replaced meanwhile
-		if err := w.close(); err != nil {
-			return unavailable(path, err)
-		}
-	}
 	if w.f == nil {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return unavailable(path, err)
@@ -125,6 +120,18 @@ func (l *Log) testify(at *end) error {
 		return unavailable(path, err)
 	}
 	return nil
+}
+
+// witnessed reports whether the witness is still the one that was written.
+func (l *Log) witnessed() bool { return l.opts.Witness == "" || l.open.witness.there(l.opts.Witness) }
+
+// witnessID is what entries say of the witness that they have: a log may be
+// written by users with witnesses of their own.
+func witnessID(path string) string {
+	if path == "" {
+		return ""
+	}
+	return hexSum([]byte(path))[:16]
 }
 
 // hashAt returns the hash of an entry, or "" if it is not in the log. It reads
@@ -191,6 +198,11 @@ func judgeWitness(dir string, names []string, h, w *head, last *Entry) (known *h
 // witnessed compares what Verify has read with what was known elsewhere.
 func (v *verifier) witnessed(h, w *head) {
 	switch {
+	case w == nil && v.signed:
+		v.problem(Problem{Kind: KindWitness,
+			Text: fmt.Sprintf("%s is missing or unreadable, though entries say that it was there: others may have been cut off the end", v.witness)})
+	case w == nil && v.witness != "" && v.seq > 0:
+		v.report.Unwitnessed = true
 	case w == nil || w.Seq == 0 || h != nil && h.Seq > v.seq && h.Seq >= w.Seq: // said already
 	case w.Seq > v.seq && v.seq == 0:
 		v.problem(Problem{File: w.File, Seq: w.Seq, Kind: KindRemoved,

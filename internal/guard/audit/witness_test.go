@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -98,6 +99,24 @@ func TestWitnessMissesWhatIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		"the witness removed": func(t *testing.T, w *witnessedLog) {
+			if err := os.Remove(w.witness); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the witness emptied": func(t *testing.T, w *witnessedLog) { writeFile(t, w.witness, "") },
+		"the witness and the end removed": func(t *testing.T, w *witnessedLog) {
+			if err := errors.Join(os.Remove(w.witness), os.Remove(lastFile(t, w.dir))); err != nil {
+				t.Fatal(err)
+			}
+			tail, err := readTail(w.dir, filepath.Base(lastFile(t, w.dir)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := writeHead(w.dir, head{Seq: tail.last.Seq, Hash: tail.last.Hash, File: tail.name}); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"the first day removed": func(t *testing.T, w *witnessedLog) {
 			names, err := files(w.dir)
 			if err != nil {
@@ -154,6 +173,9 @@ func TestWitnessOfAnHonestLog(t *testing.T) {
 		w := newWitnessed(t)
 		appendEntries(t, openLog(t, w.dir, w.clock), 5)
 		ok(t, w, 5)
+		if !w.verify(t).Unwitnessed {
+			t.Error("nobody is told that nothing witnesses its end")
+		}
 		appendEntries(t, w.open(t), 2)
 		ok(t, w, 7)
 	})
@@ -176,18 +198,27 @@ func TestWitnessOfAnHonestLog(t *testing.T) {
 		appendEntries(t, w.open(t), 1)
 		ok(t, w, 5)
 	})
-	t.Run("the witness is removed or broken while it is in use", func(t *testing.T) {
+	t.Run("a crash before the witness was written for the first time", func(t *testing.T) {
 		w := newWitnessed(t)
+		if err := os.MkdirAll(w.witness, 0o700); err != nil { // nothing can be written there
+			t.Fatal(err)
+		}
 		l := w.open(t)
-		appendEntries(t, l, 3)
+		if err := l.Append(t.Context(), Entry{Hook: HookStart}); err == nil {
+			t.Error("an entry without its witness")
+		}
 		if err := os.Remove(w.witness); err != nil {
 			t.Fatal(err)
 		}
+		ok(t, w, 0)
+	})
+	t.Run("a log with another witness", func(t *testing.T) {
+		w := newWitnessed(t)
+		appendEntries(t, w.open(t), 3)
+		w.witness += "-other"
 		ok(t, w, 3)
-		appendEntries(t, l, 1)
-		w.empty(t)
-		if r := w.verify(t); r.OK() {
-			t.Errorf("the witness was not written again: %+v", r)
+		if !w.verify(t).Unwitnessed {
+			t.Error("nobody is told that nothing witnesses its end")
 		}
 	})
 	t.Run("several processes", func(t *testing.T) {

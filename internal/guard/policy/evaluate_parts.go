@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // paths judges every path that the action touches, whatever its kind.
 func (e *evaluation) paths() {
@@ -153,6 +156,19 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 		}
 	}
 	return Rule{}, false
+}
+
+// NamesBelow reports whether a rule by which something may not be read has rel
+// for the beginning of its path: a file of today may have been a directory.
+func (p *Policy) NamesBelow(rel string) bool {
+	n := newNamed(rel)
+	return slices.ContainsFunc(p.readsDeny, func(r Rule) bool {
+		at := n
+		if r.glob != nil && r.glob.absolute {
+			at = p.absolute(&n)
+		}
+		return r.glob != nil && isWithin(r.glob.base, at.disguised)
+	})
 }
 
 // LimitsReads reports whether there is anything inside the workspace that may

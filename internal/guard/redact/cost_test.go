@@ -36,22 +36,24 @@ func hostile(step int) map[string]string {
 	return units
 }
 
+// streamed redacts a text that arrives in pieces of a size.
+func streamed(r *Redactor, size int) func(string) {
+	return func(s string) {
+		st := r.NewStream()
+		for at := 0; at < len(s); at += size {
+			st.Write(s[at:min(len(s), at+size)])
+		}
+		st.Flush()
+	}
+}
+
 // ways are how a text may be redacted.
 func ways(r *Redactor) map[string]func(string) {
-	streamed := func(size int) func(string) {
-		return func(s string) {
-			st := r.NewStream()
-			for at := 0; at < len(s); at += size {
-				st.Write(s[at:min(len(s), at+size)])
-			}
-			st.Flush()
-		}
-	}
 	return map[string]func(string){
 		"String": func(s string) { r.String(s) },
 		"Lines":  func(s string) { _, _, _ = r.Lines(context.Background(), s) },
-		"Stream": streamed(1000),
-		"bytes":  streamed(1),
+		"Stream": streamed(r, 1000),
+		"bytes":  streamed(r, 1),
 		"Value":  func(s string) { r.Value(map[string]any{"output": s, "json": `{"x": "` + s + `"}`}) },
 	}
 }

@@ -9,14 +9,19 @@
 package repo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Repository is what git finds.
@@ -25,6 +30,15 @@ type Repository struct {
 	dir string // the .git directory, or what stands for it
 	// common has what the work trees of a repository share.
 	common string
+	by     *Finder
+}
+
+// Finder finds repositories. It may be used concurrently.
+type Finder struct {
+	mu sync.Mutex
+	// plain are directories that hold nothing but files, as they were when that
+	// was found out: those of objects, which may be very many.
+	plain map[string]fs.FileInfo
 }
 
 // maxUp bounds how many directories are looked at.
@@ -32,9 +46,9 @@ const maxUp = 256
 
 // Find returns the repository that git would find from dir, which is absolute
 // and passes no link. Without one it returns nil.
-func Find(dir string) (*Repository, error) {
+func (f *Finder) Find(dir string) (*Repository, error) {
 	for range maxUp {
-		r, err := at(dir)
+		r, err := f.at(dir)
 		if r != nil || err != nil {
 			return r, err
 		}
@@ -48,7 +62,7 @@ func Find(dir string) (*Repository, error) {
 }
 
 // at looks at one directory.
-func at(dir string) (*Repository, error) {
+func (f *Finder) at(dir string) (*Repository, error) {
 	link := filepath.Join(dir, ".git")
 	info, err := os.Lstat(link)
 	switch {
@@ -60,13 +74,13 @@ func at(dir string) (*Repository, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return open(dir, link, false)
+		return f.open(dir, link, false)
 	case info.Mode().IsRegular():
 		to, err := redirection(link)
 		if err != nil {
 			return nil, err
 		}
-		return open(dir, to, true)
+		return f.open(dir, to, true)
 	}
 	return nil, fmt.Errorf("%s is neither a directory nor a file", link)
 }
@@ -108,8 +122,8 @@ func absolute(base, path string) (string, error) {
 
 // open checks that dir is a repository whose work tree is at top, and that all
 // of it is there: nothing in it leads to another repository.
-func open(top, dir string, redirected bool) (*Repository, error) {
-	r := &Repository{Top: top, dir: dir, common: dir}
+func (f *Finder) open(top, dir string, redirected bool) (*Repository, error) {
+	r := &Repository{Top: top, dir: dir, common: dir, by: f}
 	if info, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a complete repository", dir)
 	}
@@ -127,7 +141,7 @@ func open(top, dir string, redirected bool) (*Repository, error) {
 		return nil, err
 	}
 	for _, d := range slices.Compact([]string{r.dir, r.common}) {
-		if err := complete(d); err != nil {
+		if err := f.complete(d); err != nil {
 			return nil, err
 		}
 	}
@@ -142,42 +156,115 @@ const maxEntries = 500_000
 
 // complete makes sure that a .git directory has its history itself: no link and
 // no list of other stores leads out of it. Hooks are looked at elsewhere.
-func complete(dir string) error {
+func (f *Finder) complete(dir string) error {
 	for _, name := range []string{"alternates", "http-alternates"} {
 		if _, err := os.Lstat(filepath.Join(dir, "objects", "info", name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s takes objects from other repositories", dir)
 		}
 	}
-	entries := 0
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	l := &looker{dir: dir, by: f}
+	for level := []string{dir}; len(level) > 0; {
+		below, err := l.level(level)
 		if err != nil {
-			// Files come and go while git works.
-			if errors.Is(err, fs.ErrNotExist) && path != dir {
-				return nil
-			}
 			return err
 		}
-		if entries++; entries > maxEntries {
-			return fmt.Errorf("%s has too many files to look through", dir)
-		}
-		inner := filepath.Dir(path) == dir
-		switch {
-		case inner && e.Name() == "hooks":
-			return skip(e)
-		case e.IsDir() && inner && !has("objects refs info reftable", e.Name()):
-			return fs.SkipDir // other repositories, and what git only writes down
-		case e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0:
-			return fmt.Errorf("%s is a link", path)
-		}
-		return nil
-	})
-}
-
-func skip(e fs.DirEntry) error {
-	if e.IsDir() {
-		return fs.SkipDir
+		level = below
 	}
 	return nil
+}
+
+// looker looks through a .git directory, which may hold very many objects: by
+// levels, several directories at a time, and at no more than the kinds of what
+// is there.
+type looker struct {
+	dir     string
+	by      *Finder
+	entries atomic.Int64
+}
+
+// level looks at some directories and returns those in them.
+func (l *looker) level(dirs []string) ([]string, error) {
+	below, errs := make([][]string, len(dirs)), make([]error, len(dirs))
+	var next atomic.Int64
+	var done sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(dirs)) {
+		done.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(dirs)); i = next.Add(1) - 1 {
+				below[i], errs[i] = l.look(dirs[i])
+			}
+		})
+	}
+	done.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return nil, errs[i] // one tells enough
+	}
+	return slices.Concat(below...), nil
+}
+
+// settled is how long a directory must have been as it is to be remembered.
+// One that has just changed may change again without another time.
+const settled = 2 * time.Second
+
+func (l *looker) look(dir string) (below []string, err error) {
+	began := time.Now()
+	info, err := os.Lstat(dir)
+	if err == nil && l.by.knows(dir, info) {
+		return nil, nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		// Files come and go while git works.
+		if errors.Is(err, fs.ErrNotExist) && dir != l.dir {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for {
+		entries, err := f.ReadDir(1024)
+		if l.entries.Add(int64(len(entries))) > maxEntries {
+			return nil, fmt.Errorf("%s has too many files to look through", l.dir)
+		}
+		for _, e := range entries {
+			switch {
+			case dir == l.dir && e.Name() == "hooks":
+			case e.IsDir() && dir == l.dir && !has("objects refs info reftable", e.Name()):
+				// other repositories, and what git only writes down
+			case e.IsDir():
+				below = append(below, filepath.Join(dir, e.Name()))
+			case e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0:
+				return nil, fmt.Errorf("%s is a link", filepath.Join(dir, e.Name()))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if dir != l.dir && len(below) == 0 && info != nil && began.Sub(info.ModTime()) > settled {
+				l.by.remember(dir, info)
+			}
+			return below, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (f *Finder) knows(dir string, info fs.FileInfo) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.plain[dir]
+	return was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime())
+}
+
+// maxPlain bounds what is remembered: some ten repositories.
+const maxPlain = 4096
+
+func (f *Finder) remember(dir string, info fs.FileInfo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.plain == nil || len(f.plain) >= maxPlain {
+		f.plain = map[string]fs.FileInfo{}
+	}
+	f.plain[dir] = info
 }
 
 // belongs makes sure that a repository which a .git file leads to says itself
@@ -245,7 +332,7 @@ func (r *Repository) Runs(deep bool) string {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
 			continue // not checked out
 		}
-		inner, err := at(dir)
+		inner, err := r.by.at(dir)
 		switch {
 		case err != nil:
 			return "submodule " + path + ": " + err.Error()
@@ -259,6 +346,33 @@ func (r *Repository) Runs(deep bool) string {
 }
 
 const maxSubmodules = 256
+
+// maxRefs bounds the list of packed references: some million.
+const maxRefs = 64 << 20
+
+// MayBeAnyObject reports a name that git finds, and not as HEAD or a branch: a
+// tag may point at a file.
+func (r *Repository) MayBeAnyObject(name string) bool {
+	if has("@ HEAD ORIG_HEAD MERGE_HEAD", name) {
+		return false
+	}
+	packed, err := read(filepath.Join(r.common, "packed-refs"), maxRefs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	isFile := func(dir, ref string) bool {
+		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(ref)))
+		return err == nil && info.Mode().IsRegular()
+	}
+	// In the order in which git looks.
+	for _, ref := range []string{name, "refs/" + name, "refs/tags/" + name, "refs/heads/" + name, "refs/remotes/" + name, "refs/remotes/" + name + "/HEAD"} {
+		if isFile(r.common, ref) || isFile(r.dir, ref) || bytes.Contains(packed, []byte(" "+ref+"\n")) {
+			return !strings.HasPrefix(ref, "refs/heads/") && !strings.HasPrefix(ref, "refs/remotes/")
+		}
+	}
+	_, err = os.Lstat(filepath.Join(r.common, "reftable"))
+	return err == nil // they are not in files
+}
 
 // HasHooks reports whether there are hooks, or may be.
 func (r *Repository) HasHooks() bool {

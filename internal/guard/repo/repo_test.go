@@ -1,15 +1,18 @@
 package repo
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
-func put(t *testing.T, file, text string) {
+func put(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
@@ -20,7 +23,7 @@ func put(t *testing.T, file, text string) {
 }
 
 // git runs the real one, without the user's configuration.
-func git(t *testing.T, dir string, args ...string) string {
+func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
@@ -33,7 +36,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-func newRepository(t *testing.T) string {
+func newRepository(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -50,7 +53,7 @@ func newRepository(t *testing.T) string {
 
 func runs(t *testing.T, dir string) string {
 	t.Helper()
-	r, err := Find(dir)
+	r, err := new(Finder).Find(dir)
 	if err != nil {
 		return err.Error()
 	}
@@ -78,7 +81,7 @@ func TestPlainRepositories(t *testing.T) {
 			t.Errorf("%s: %s", at, why)
 		}
 	}
-	r, err := Find(filepath.Join(clone, "module", "sub"))
+	r, err := new(Finder).Find(filepath.Join(clone, "module", "sub"))
 	if err != nil || r.Top != filepath.Join(clone, "module") {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -295,7 +298,7 @@ func TestIndex(t *testing.T) {
 			git(t, dir, "add", "-N", "intended") // needs more flags
 		}
 		git(t, dir, "update-index", "--index-version", version)
-		r, err := Find(dir)
+		r, err := new(Finder).Find(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,12 +315,85 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	git(t, dir, "update-index", "--split-index")
-	r, err := Find(dir)
+	r, err := new(Finder).Find(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Index(); err == nil {
 		t.Error("half of an index passes for the whole")
+	}
+}
+
+// BenchmarkFind looks at a repository with 200,000 loose objects and 50 packs.
+// The target is 100 ms on two processors, and far less from then on.
+func BenchmarkFind(b *testing.B) {
+	dir := newRepository(b)
+	objects := filepath.Join(dir, ".git", "objects")
+	for i := range 200_000 {
+		name := fmt.Sprintf("%02x/%038x", i%256, i)
+		if i < 256 {
+			if err := os.MkdirAll(filepath.Join(objects, name[:2]), 0o700); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(objects, name), nil, 0o400); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 50 {
+		for _, kind := range []string{"pack", "idx", "rev"} {
+			put(b, filepath.Join(objects, "pack", fmt.Sprintf("pack-%040x.%s", i, kind)), "")
+		}
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := filepath.WalkDir(objects, func(path string, _ fs.DirEntry, _ error) error { return os.Chtimes(path, long, long) }); err != nil {
+		b.Fatal(err)
+	}
+	warm := new(Finder)
+	for name, finder := range map[string]func() *Finder{"first": func() *Finder { return new(Finder) }, "again": func() *Finder { return warm }} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if r, err := finder().Find(dir); r == nil || err != nil {
+					b.Fatal(r, err)
+				}
+			}
+		})
+	}
+}
+
+// A link is found wherever and whenever it is laid, also where there was none
+// when the Finder looked before.
+func TestLinksAreFoundLater(t *testing.T) {
+	dir := newRepository(t)
+	own := filepath.Join(dir, ".git")
+	long := time.Now().Add(-time.Hour)
+	if err := filepath.WalkDir(own, func(path string, _ fs.DirEntry, _ error) error { return os.Chtimes(path, long, long) }); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := filepath.Glob(filepath.Join(own, "objects", "??"))
+	if err != nil || len(objects) == 0 {
+		t.Fatal(objects, err)
+	}
+	finder := new(Finder)
+	for _, in := range []string{objects[0], filepath.Join(own, "objects", "pack"), filepath.Join(own, "refs", "heads"), filepath.Join(own, "refs", "tags", "new"), own} {
+		for range 2 {
+			if r, err := finder.Find(dir); r == nil || err != nil {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		if err := os.MkdirAll(in, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(in, "link")
+		if err := os.Symlink("/", link); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := finder.Find(dir); err == nil || !strings.Contains(err.Error(), link+" is a link") {
+			t.Errorf("%s: %v", in, err)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -329,7 +405,7 @@ func FuzzIndex(f *testing.F) {
 
 func TestNoRepository(t *testing.T) {
 	dir := t.TempDir()
-	if r, err := Find(dir); r != nil && strings.HasPrefix(r.Top, dir) || err != nil {
+	if r, err := new(Finder).Find(dir); r != nil && strings.HasPrefix(r.Top, dir) || err != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

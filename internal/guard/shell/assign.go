@@ -103,12 +103,12 @@ func (s *scriptReader) declare(stmt *syntax.Stmt, cmd *syntax.DeclClause, d dirS
 		}
 		assigns = append(assigns, as)
 		if as.Dynamic {
-			words = append(words, word{text: s.raw(arg), dynamic: true})
+			words = append(words, word{text: s.raw(arg), dynamic: true, assigns: true})
 		} else {
-			words = append(words, word{text: as.Name + "=" + as.Value})
+			words = append(words, word{text: as.Name + "=" + as.Value, assigns: true})
 		}
 	}
-	s.run(call{words: words, assigns: assigns, parsed: true, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang, bg: stmt.Background}, d)
+	s.run(call{words: words, assigns: assigns, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang, bg: stmt.Background}, d)
 }
 
 // ChangesCommands reports a variable that changes what commands do, whatever

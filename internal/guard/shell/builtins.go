@@ -74,13 +74,16 @@ func (a *analyser) builtin(c *call) {
 	}
 }
 
-// declared reads export and its like where they were not recognised as such
-// by the parser: behind command, or with a quoted name.
+// declared reads what the parser does not take for assignments of export and
+// its like: behind command, or with the name in quotes.
 func (a *analyser) declared(c *call) {
 	var assigns []Assign
 	hides := false // export -n and declare +x take variables out of the environment
 	for _, w := range c.args {
 		name, value, ok := strings.Cut(w.text, "=")
+		if w.dynamic { // it is as written: "NAME=$x"
+			name = strings.TrimLeft(name, `"'`)
+		}
 		hides = hides || c.name == "export" && strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "n") || strings.HasPrefix(w.text, "+") && strings.Contains(w.text, "x")
 		switch {
 		case strings.HasPrefix(w.text, "-") || strings.HasPrefix(w.text, "+"):
@@ -92,7 +95,7 @@ func (a *analyser) declared(c *call) {
 			}
 		case ok && strings.HasPrefix(value, "(") && !w.dynamic:
 			a.opaque(c.name + " expands the text of a list")
-		case c.parsed && ok:
+		case w.assigns:
 		case w.dynamic && !isName(strings.TrimSuffix(name, "+")):
 			a.dangerous(c.name + " sets a variable that is not known")
 		case ok && w.dynamic:

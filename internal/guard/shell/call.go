@@ -14,7 +14,7 @@ type call struct {
 	name    string // of the program, without directory, in lower case; empty if unknown
 	args    []word
 	assigns []Assign
-	parsed  bool // the parser knows the command, and its assignments have been read
+	parsed  bool // the parser knows the command, and its expressions have been read
 	via     string
 	raw     string
 	line    int

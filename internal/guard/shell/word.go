@@ -15,6 +15,7 @@ type word struct {
 	dynamic bool
 	splits  bool // dynamic, and may become several words or none
 	tilde   bool // begins with an unquoted tilde
+	assigns bool // an assignment that the parser has read as one
 	found   bool // find and fd put the names of files here that are judged as their own paths
 }
 
