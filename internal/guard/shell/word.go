@@ -16,6 +16,7 @@ type word struct {
 	splits  bool // dynamic, and may become several words or none
 	tilde   bool // begins with an unquoted tilde
 	found   bool // find and fd put the names of files here that are judged as their own paths
+	runs    bool // see Path.Runs
 }
 
 // words expands ws in order. One word may become several, or none.
