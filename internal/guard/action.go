@@ -74,9 +74,7 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 			}
 		}
 		if call.Name == ToolServerStart {
-			// A server's own files lie where it is installed. The command is
-			// what is judged, with every word of it.
-			a.Paths = slices.DeleteFunc(a.Paths, func(p policy.Path) bool { return p.Outside && !p.Write })
+			asServer(&a)
 		}
 		return a
 	case policy.KindNetwork:
@@ -107,6 +105,20 @@ func (g *Guard) action(call bridge.ToolCall) policy.Action {
 		}
 	}
 	return a
+}
+
+// asServer makes of a command the start of an MCP server: no such start counts
+// as a command that only reads, and whoever may consent to it may consent to
+// files outside that it names.
+func asServer(a *policy.Action) {
+	for i := range a.Commands {
+		a.Commands[i].Unsafe = "it is started as an MCP server"
+	}
+	for i, p := range a.Paths {
+		if p.Outside && !p.Write {
+			a.Paths[i].Doubt = "an MCP server is given it"
+		}
+	}
 }
 
 // addVerified adds the files whose sums a patch compares: an answer has the sum

@@ -128,6 +128,9 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 	if err == nil && (harmless[res.Abs] || !p.Certain && !res.Exists && res.Inside) {
 		return // a word that is no file
 	}
+	if err == nil && !res.Inside && p.Runs && a.Tool == ToolServerStart {
+		return // servers lie where they are installed; their command is judged
+	}
 	out := pathOf(res, err, p.Text, p.Write)
 	if err != nil || !res.Inside {
 		a.Paths = append(a.Paths, out)

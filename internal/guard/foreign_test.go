@@ -16,6 +16,10 @@ func TestCheckEnviron(t *testing.T) {
 		"DOTNET_STARTUP_HOOKS", "GOFLAGS", "RUSTC_WRAPPER", "CARGO_BUILD_RUSTC", "MAKEFLAGS", "CC", "LESSOPEN", "PAGER", "MANPAGER", "GH_PAGER", "EDITOR", "KUBE_EDITOR",
 		"RIPGREP_CONFIG_PATH", "GREP_OPTIONS", "TAR_OPTIONS", "HTTPS_PROXY", "https_proxy", "SSL_CERT_FILE", "SSLKEYLOGFILE", "SSH_AUTH_SOCK", "SSH_ASKPASS",
 		"XDG_CONFIG_HOME", "TMPDIR", "COPILOT_HOME", "COPILOT_BRIDGE_X", "GITHUB_TOKEN", "GH_TOKEN", "ABP_COPILOT_CMD", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"GCC_EXEC_PREFIX", "CCACHE_PREFIX", "CCACHE_PREFIX_CPP", "CCACHE_COMPILER", "R_PROFILE_USER", "OPENSSL_ENGINES", "UNZIP", "ZIPOPT", "GZIP", "BZIP", "XZ_DEFAULTS", "ZSTD_CLEVEL",
+		"CTAGS", "MORE", "LESSKEY", "CHROME_BIN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "PGHOST", "RBENV_VERSION", "PYENV_ROOT", "GRAPHVIZ_DOT", "FLASK_APP",
+		"SASS_BINARY_SITE", "ELECTRON_MIRROR", "REQUESTS_CA_BUNDLE", "DBUS_SESSION_BUS_ADDRESS", "TF_CLI_ARGS_plan", "ANSIBLE_STRATEGY", "HGMERGE", "P4PORT", "TEXINPUTS",
+		"DEPENDENCIES_OUTPUT", "SQLITE_HISTORY", "TMUX_TMPDIR", "XML_CATALOG_FILES", "DISPLAY", "ASPELL_CONF", "RSH", "VIMRUNTIME",
 		"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "KUBECONFIG", "DOCKER_HOST", "", "A B", "A=B", "1A", "A\x00", "É"}
 	for _, name := range refused {
 		err := CheckEnviron(map[string]string{"FINE": "1", name: "evil-value"}, own)
@@ -24,7 +28,8 @@ func TestCheckEnviron(t *testing.T) {
 		}
 	}
 	fine := map[string]string{"FROM_ORDER": "42", "CI": "1", "DEBUG": "app:*", "TZ": "UTC", "LC_ALL": "C", "DATABASE_URL": "postgres://h/db", "API_KEY": "k", "LOG_LEVEL": "info",
-		"my_flag": "x", "PATH": "/bin", "HOME": "/home/me"}
+		"my_flag": "x", "BASE_URL": "http://localhost:3000", "DB_HOST": "db", "REDIS_URL": "redis://h", "PORT": "1", "ENVIRONMENT": "test", "STAGE": "dev", "NO_COLOR": "1", "SEED": "7",
+		"CI_JOB_ID": "3", "PATH": "/bin", "HOME": "/home/me"}
 	if err := CheckEnviron(fine, own); err != nil {
 		t.Errorf("what is fine: %v", err)
 	}

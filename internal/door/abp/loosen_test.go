@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
@@ -49,7 +50,7 @@ func TestOrderEnvironmentCannotLoosen(t *testing.T) {
 // A server of an order is a program that is started, or a host that is
 // reached: the user's policy decides, whatever the order's own says.
 func TestOrderServersAreJudged(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +58,24 @@ func TestOrderServersAreJudged(t *testing.T) {
 	touch := func(s *stage) map[string]any {
 		return map[string]any{"command": "/bin/sh", "args": []string{"-c", "touch ran"}, "env": map[string]string{"TOKEN": "s3cret-value"}}
 	}
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "file"), []byte("canary-of-a-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fixed := func(server map[string]any) func(*stage) map[string]any {
+		return func(*stage) map[string]any { return server }
+	}
 	tests := []struct {
 		name, policy, reason string
 		server               func(s *stage) map[string]any
 	}{
+		{"a command without any policy", "", "shell.allow", touch},
+		{"a command that only reads, without any policy", "", "shell.allow", fixed(map[string]any{"command": "cat", "args": []string{"a.txt"}})},
+		{"a host without any policy", "", `add "127.0.0.1" to network.allow`, fixed(map[string]any{"url": "http://" + listener.Addr().String() + "/mcp"})},
+		{"a host that a command names", "shell: {allow: ['*']}\n", "network.allow", fixed(map[string]any{"command": "no-such-program", "args": []string{"http://" + listener.Addr().String() + "/mcp"}})},
+		{"a file outside", "shell: {allow: ['*']}\n", "outside the workspace", fixed(map[string]any{"command": "date", "args": []string{"-f", filepath.Join(outside, "file")}})},
+		{"a directory outside", "shell: {allow: ['*']}\n", "outside the workspace", fixed(map[string]any{"command": "cat", "args": []string{"file"}, "cwd": outside})},
+		{"a directory outside by a relative name", "shell: {allow: ['*']}\n", "outside the workspace", fixed(map[string]any{"command": "cat", "args": []string{"file"}, "cwd": "../home"})},
 		{"a command that is not allowed", "shell: {allow: [ls]}\n", "shell.allow", touch},
 		{"a command that is denied", "shell: {deny: [touch]}\n", "shell.deny", touch},
 		{"an allowed one with another PATH", "shell: {allow: [ls]}\n", "shell.allow", func(s *stage) map[string]any {
@@ -74,10 +89,12 @@ func TestOrderServersAreJudged(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t)
-			s.policy(t, tt.policy)
+			if tt.policy != "" {
+				s.policy(t, tt.policy)
+			}
 			f := s.run(t, s.order("rehearsal: text ok", map[string]any{"policy": map[string]any{"allowed_tools": []string{"*"}, "allow_network": []string{"*"}},
 				"config": map[string]any{"vendor": map[string]any{"copilot": map[string]any{"mcpServers": map[string]any{"theirs": tt.server(s)}}}}})).fatal(t)
-			if !strings.Contains(f.Error, `MCP server "theirs" may not be used`) || !strings.Contains(f.Error, tt.reason) {
+			if !strings.Contains(f.Error, `MCP server "theirs" may not be used`) || !strings.Contains(f.Error, tt.reason) || strings.Contains(f.Error, "canary") {
 				t.Errorf("fatal: %s", f.Error)
 			}
 			if _, err := os.Stat(filepath.Join(s.ws, "ran")); err == nil {
@@ -99,6 +116,12 @@ func TestOrderServersAreJudged(t *testing.T) {
 				t.Errorf("on record: %s", recorded)
 			}
 		})
+	}
+	if err := listener.SetDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := listener.Accept(); err == nil {
+		t.Errorf("%s was reached", c.LocalAddr())
 	}
 	t.Run("one that the user allows", func(t *testing.T) {
 		self, err := os.Executable()

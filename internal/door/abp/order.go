@@ -193,8 +193,8 @@ func servers(c copilotFields, root string) map[string]bridge.MCPServer {
 		for name, s := range all {
 			server := bridge.MCPServer{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Cwd, URL: s.URL, Headers: s.Headers, Tools: s.Tools,
 				Timeout: time.Duration(s.Timeout) * time.Millisecond}
-			if server.Dir == "" && server.Command != "" {
-				server.Dir = root
+			if server.Command != "" && !filepath.IsAbs(server.Dir) {
+				server.Dir = filepath.Join(root, server.Dir)
 			}
 			out[name] = server
 		}

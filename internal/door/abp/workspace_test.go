@@ -87,6 +87,7 @@ func TestVendorFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.policy(t, "shell: {allow: [\""+self+"\", \"printenv *\"]}\n")
 	copilot := map[string]any{
 		"systemMessage":  map[string]any{"mode": "append", "content": "SYSTEM-42"},
 		"availableTools": []string{"bash", "view", "files-echo"}, "excludedTools": []string{"view"},

@@ -69,7 +69,8 @@ type Path struct {
 	Tree bool
 	// Doubt says why more may be touched than is known; it is asked about.
 	Doubt string
-	// Outside: it lies outside the workspace, and is denied.
+	// Outside: it lies outside the workspace, and is denied. Reading it is
+	// asked about where Doubt is set.
 	Outside bool
 	// Problem says why it could not be resolved; it is denied.
 	Problem string

@@ -33,6 +33,9 @@ func (e *evaluation) path(path *Path) {
 	case path.Problem != "":
 		settle(Deny, StagePath, p.defaultRule(), " is denied: "+shorten(oneLine(path.Problem)))
 		return
+	case path.Outside && path.Doubt != "" && !path.Write:
+		e.settle(Outcome{Verdict: Ask, Stage: StagePath, Subject: shown, Rule: p.defaultRule(), Reason: what + ", which is outside the workspace, needs consent: " + shorten(oneLine(path.Doubt)), Outside: true})
+		return
 	case path.Outside:
 		e.settle(Outcome{Stage: StagePath, Subject: shown, Rule: p.defaultRule(), Reason: what + " is denied: it is outside the workspace", Outside: true})
 		return

@@ -136,6 +136,8 @@ type Path struct {
 	// Unknown: the names of what is written there are in a file, as those of
 	// an archive.
 	Unknown bool
+	// Runs: it is run, as the program itself or as the script of an interpreter.
+	Runs bool
 }
 
 // Reach says what else a command touches if a path is a directory.

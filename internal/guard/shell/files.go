@@ -17,7 +17,12 @@ func (a *analyser) mentions(c *call, d dirSet) {
 func (a *analyser) files(c *call, d dirSet) {
 	u, known := usages[c.name]
 	if first := c.words[0]; !first.dynamic && strings.ContainsAny(first.text, "/~") {
+		first.runs = true
 		a.wordPath(first, d, false, true)
+	}
+	if i := c.script(); i >= 0 {
+		c.args = slices.Clone(c.args) // a wrapper in front has the same words
+		c.args[i].runs = true
 	}
 	switch {
 	case shellNames[c.name]:
@@ -28,6 +33,9 @@ func (a *analyser) files(c *call, d dirSet) {
 		return
 	case c.name == "find" || c.name == "gfind":
 		a.findPaths(c, u, d)
+		return
+	case c.name == "socat":
+		a.socatPaths(c, d)
 		return
 	}
 	if _, wraps := wrapperSpecs[c.name]; wraps {
@@ -53,7 +61,7 @@ func (a *analyser) files(c *call, d dirSet) {
 	last := u.writes == writesLast && len(args) > 1 && !hasOption(c.args, "-t", "--target-directory")
 	all := u.writes == writesAll || editsInPlace(c)
 	for i, w := range args {
-		if i < u.skip || w.text == "-" || takesRemotePaths(c.name) && isRemotePath(w.text) {
+		if i < u.skip && (!u.commands || !isRooted(w.text)) || w.text == "-" || takesRemotePaths(c.name) && isRemotePath(w.text) {
 			continue
 		}
 		write := all || last && i == len(args)-1
@@ -80,6 +88,22 @@ func (a *analyser) files(c *call, d dirSet) {
 		a.unknownPath(dir, d)
 	case "cp", "mv", "ln", "install", "rsync", "link":
 		a.copies(c, args, d)
+	}
+}
+
+// socatPaths lists what may be files in addresses such as OPEN:name,rdonly.
+func (a *analyser) socatPaths(c *call, d dirSet) {
+	for _, w := range c.args {
+		_, name, keyword := strings.Cut(w.text, ":")
+		if !keyword {
+			name = w.text
+		}
+		for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune(":,!=", r) }) {
+			if part[0] != '-' {
+				a.wordPath(word{text: part, dynamic: w.dynamic}, d, false, isRooted(part))
+				a.wordPath(word{text: part, dynamic: w.dynamic}, d, true, isRooted(part))
+			}
+		}
 	}
 }
 
@@ -383,7 +407,7 @@ func (a *analyser) wordPath(w word, d dirSet, write, certain bool) {
 		copy(patterns, d.in(w.pattern))
 	}
 	for i, t := range texts {
-		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain, Reach: a.manner.reach, Moves: write && a.manner.moves})
+		a.path(Path{Text: t, Pattern: patterns[i], Write: write, Certain: certain, Reach: a.manner.reach, Moves: write && a.manner.moves, Runs: w.runs})
 	}
 }
 

@@ -59,6 +59,36 @@ func (a *analyser) interpreter(c *call) {
 	a.opaque(c.name + " runs what it reads from its standard input")
 }
 
+// scriptFlags are words that may stand in front of the script of a program. A
+// program that is here runs files and is not in codeOptions, or takes options.
+var scriptFlags = map[string]string{
+	"python": "-u -B -E -I -O -OO -P -q -s -S", "node": "--no-warnings --no-deprecation --enable-source-maps --experimental-strip-types",
+	"deno": "run -A -q --quiet --no-prompt --allow-all --allow-net --allow-env --allow-read --allow-write --allow-run", "bun": "run",
+	"uv": "run", "tsx": "", "ts-node": "", "java": "-jar", "dotnet": "exec",
+}
+
+// script returns which argument is the file that an interpreter runs, or -1. A
+// word in front of it that is not known may take it as its value, and then it
+// is a file that is read.
+func (c *call) script() int {
+	flags, known := scriptFlags[strings.TrimRight(c.name, "0123456789.")]
+	if !known && !isInterpreter(c.name) && !shellNames[c.name] {
+		return -1
+	}
+	for i, w := range c.args {
+		switch {
+		case w.dynamic || w.pattern != "" || w.text == "" || w.text[0] == '@':
+			return -1
+		case has(flags, w.text) || strings.HasPrefix(w.text, "--") && strings.Contains(w.text, "="):
+		case w.text[0] == '-':
+			return -1
+		default:
+			return i
+		}
+	}
+	return -1
+}
+
 func codeOptionsOf(name string) string {
 	if options, ok := codeOptions[name]; ok {
 		return options

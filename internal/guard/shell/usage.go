@@ -31,10 +31,13 @@ const (
 // nobody checks.
 var usages = func() map[string]usage {
 	m := map[string]usage{
-		"date":   {text: true, inputs: "-r -f"},
-		"hash":   {text: true, inputs: "-p"},
-		"enable": {text: true, inputs: "-f"},
-		"ssh":    {text: true, inputs: "-i -F -E -S"},
+		"date":     {text: true, inputs: "-r --reference -f --file"},
+		"dig":      {text: true, inputs: "-f -k"},
+		"dotenv":   {text: true, inputs: "-e -f --file"},
+		"hash":     {text: true, inputs: "-p"},
+		"hostname": {text: true, inputs: "-F --file"},
+		"enable":   {text: true, inputs: "-f"},
+		"ssh":      {text: true, inputs: "-i -F -E -S"},
 		"curl": {text: true,
 			outputs: "-o --output -D --dump-header -c --cookie-jar --trace --trace-ascii --output-dir --stderr",
 			inputs:  "-T --upload-file -K --config -E --cert --key --cacert --netrc-file -b --cookie"},
@@ -169,8 +172,8 @@ var usages = func() map[string]usage {
 const (
 	// These take no paths at all.
 	textCommands = `: echo printf true false expr tr seq sleep kill type which whereis basename dirname let yes export declare typeset local readonly unset set shopt alias
-		unalias trap eval read exit return break continue shift wait umask ulimit getopts mapfile readarray jobs pgrep ps printenv uname whoami id hostname
-		man ping dig nslookup host nc ncat netcat telnet watch nohup nice ionice timeout gtimeout stdbuf setsid busybox command builtin exec su runuser socat
+		unalias trap eval read exit return break continue shift wait umask ulimit getopts mapfile readarray jobs pgrep ps printenv uname whoami id
+		ping nslookup host nc ncat netcat telnet watch nohup nice ionice timeout gtimeout stdbuf setsid busybox command builtin exec su runuser
 		at [[`
 	// All operands of these are files that they read.
 	fileCommands = `cat less more file md5sum sha1sum sha256sum cksum readlink realpath cmp comm nl tac rev strings hexdump zcat bat source . open xdg-open gofmt prettier`

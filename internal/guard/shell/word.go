@@ -17,6 +17,7 @@ type word struct {
 	tilde   bool // begins with an unquoted tilde
 	assigns bool // an assignment that the parser has read as one
 	found   bool // find and fd put the names of files here that are judged as their own paths
+	runs    bool // see Path.Runs
 }
 
 // words expands ws in order. One word may become several, or none.
