@@ -133,6 +133,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 
 // A WebSocket that was opened with the token stays, whatever comes.
 func TestHijackedConnectionsStay(t *testing.T) {
+	known := make(chan struct{})
 	r := start(t, Options{MaxConnections: 4, Token: "right", Doors: map[string]http.Handler{
 		"GET /rpc": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			conn, rw, err := http.NewResponseController(w).Hijack()
@@ -141,6 +142,7 @@ func TestHijackedConnectionsStay(t *testing.T) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
+			close(known)
 			_, _ = io.Copy(rw, rw) // echo until the client goes
 			_ = rw.Flush()
 		}),
@@ -149,6 +151,7 @@ func TestHijackedConnectionsStay(t *testing.T) {
 	if _, err := io.WriteString(ws, "GET /rpc HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: right\r\n\r\nfirst"); err != nil {
 		t.Fatal(err)
 	}
+	<-known // before that it is a newcomer like any other
 	r.flood(t, 20, "")
 	if _, err := io.WriteString(ws, "last"); err != nil {
 		t.Fatal(err)
