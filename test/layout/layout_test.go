@@ -49,6 +49,7 @@ var allowed = map[string][]string{
 	"internal/guard/policy":               {"internal/bridge", "internal/durable"},
 	"internal/guard/redact":               {},
 	"internal/guard/repo":                 {},
+	"internal/guard/sandbox":              {"internal/bridge", "internal/durable", "internal/program"},
 	"internal/guard/shell":                {"internal/bridge"},
 	"internal/capabilities":               {"internal/bridge"},
 	"internal/capabilities/generate":      {"internal/capabilities", "internal/copilotruntime", "internal/program"},
