@@ -3,50 +3,27 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
-// Scope is what a policy says about the programs of a workspace. The functions
-// take paths relative to Root, with slashes; each may be nil.
+// Scope is what a policy says about the programs of a workspace.
 type Scope struct {
 	Root     string // absolute
 	ReadOnly bool
 	Network  bool
-	// Protects says whether a path is configuration that nobody may change
-	// unseen. It is asked about the root and the directories of holders.
-	Protects func(rel string) bool
-	// Plain says whether a repository that was made at Root runs nothing.
-	Plain func() bool
-	// Hides says what may not be read, Seals what may not be written for other
-	// reasons. They are asked about every file, so leave them out if no rule
-	// does so.
-	Hides, Seals func(rel string) bool
-	// Hide are further places, such as the bridge's home.
-	Hide []string
+	// Protected may be read, Hidden not even that. They are absolute, exist and
+	// have no links in them.
+	Protected, Hidden []string
 	// Read and Write are places outside of the workspace that were granted.
 	Read, Write []string
 }
-
-// holders are directories that hold configuration among other files.
-var holders = []string{".github", ".vscode", ".cargo"}
-
-// How many files are looked at for Hides and Seals, and how many places may
-// come of it: each takes time with every command.
-const (
-	maxLooked = 100_000
-	maxPlaces = 256
-)
 
 // Kept is the directory of a workspace's build caches in the bridge's home.
 func Kept(home, root string) string {
@@ -56,20 +33,19 @@ func Kept(home, root string) string {
 
 // Plan is the confinement of the programs of a workspace: the workspace with
 // what is protected in it, the toolchains and package caches of the user, and
-// the directory kept for build caches. gaps say, in words, what of the scope a
-// sandbox cannot hold. env is the user's environment.
-func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, gaps []string, err error) {
+// the directory kept for build caches. env is the user's environment.
+func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, err error) {
 	root, err := filepath.EvalSymlinks(s.Root)
 	if err != nil {
-		return conf, nil, err
+		return conf, err
 	}
 	home := resolved(program.Variable(env, "HOME"))
 	if slices.ContainsFunc(system, func(dir string) bool { return within(root, dir) }) || within(home, root) || root == "/" || runtime.GOOS == "linux" && root == "/tmp" {
-		return conf, nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%s cannot be confined: it is a directory of the system, or holds your home directory", root),
+		return conf, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%s cannot be confined: it is a directory of the system, or holds your home directory", root),
 			Remedy: "Use a directory below your home as the workspace, or set sandbox: off."}
 	}
 	if err := os.MkdirAll(kept, 0o700); err != nil {
-		return conf, nil, err
+		return conf, err
 	}
 	p := &planner{conf: &conf, root: root, home: home, env: env, kept: resolved(kept), network: s.Network}
 	conf.Network = s.Network
@@ -80,23 +56,20 @@ func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, gaps []s
 	for _, path := range s.Read {
 		conf.Read = append(conf.Read, resolved(path))
 	}
-	for _, path := range s.Hide {
-		conf.Hide = append(conf.Hide, resolved(path))
-	}
+	conf.Hide = append(conf.Hide, s.Hidden...)
 	if s.ReadOnly {
 		conf.Read = append(conf.Read, root)
 	} else {
 		conf.Write = append(conf.Write, root)
-		p.protect(s.configuration(root))
+		conf.Read = append(conf.Read, s.Protected...)
+		p.lead(s.Protected)
+		p.lead(s.Hidden)
 		if err := p.repository(); err != nil {
-			return conf, nil, err
+			return conf, err
 		}
 	}
-	if s.Hides != nil || s.Seals != nil {
-		gaps, err = p.walk(s)
-	}
 	p.tools()
-	return conf, gaps, errors.Join(err, p.identity())
+	return conf, p.identity()
 }
 
 // planner fills a confinement. Its paths have no links in them.
@@ -107,78 +80,16 @@ type planner struct {
 	network          bool
 }
 
-// protect makes paths below the root read-only, and the directories that lead
-// there mount points: one that is none could be renamed, and another put in
-// its place.
-func (p *planner) protect(rels []string) {
-	for _, rel := range rels {
-		p.conf.Read = append(p.conf.Read, filepath.Join(p.root, rel))
-		p.lead(p.root, rel)
-	}
-}
-
-func (p *planner) lead(root, rel string) {
-	for dir := path.Dir(filepath.ToSlash(rel)); dir != "."; dir = path.Dir(dir) {
-		if at := filepath.Join(root, dir); !slices.Contains(p.conf.Write, at) {
-			p.conf.Write = append(p.conf.Write, at)
+// lead makes the directories between the root and paths below it mount points:
+// one that is none could be renamed, and another put in its place.
+func (p *planner) lead(paths []string) {
+	for _, path := range paths {
+		for dir := filepath.Dir(path); dir != p.root && within(dir, p.root); dir = filepath.Dir(dir) {
+			if !slices.Contains(p.conf.Write, dir) && !slices.Contains(p.conf.Read, dir) {
+				p.conf.Write = append(p.conf.Write, dir)
+			}
 		}
 	}
-}
-
-// configuration lists the protected files that exist at the root and in the
-// holders, without git's own. A link counts as where it leads, if that is in
-// the workspace.
-func (s Scope) configuration(root string) []string {
-	var out []string
-	for _, rel := range s.configured(root) {
-		if rel == ".git" || strings.HasPrefix(rel, ".git/") {
-			continue
-		}
-		if at, err := filepath.Rel(root, resolved(filepath.Join(root, rel))); err == nil && filepath.IsLocal(at) && at != "." {
-			out = append(out, filepath.ToSlash(at))
-		}
-	}
-	return out
-}
-
-// walk hides and seals what rules name.
-func (p *planner) walk(s Scope) (gaps []string, err error) {
-	looked := 0
-	err = filepath.WalkDir(p.root, func(file string, e fs.DirEntry, err error) error {
-		rel, _ := filepath.Rel(p.root, file) // it lies below
-		rel = filepath.ToSlash(rel)
-		switch {
-		case err != nil && e != nil && e.IsDir(): // what we cannot read programs cannot either
-			return fs.SkipDir
-		case err != nil:
-			return err
-		case rel == ".":
-			return nil
-		case rel == ".git":
-			return fs.SkipDir
-		}
-		if looked++; looked > maxLooked || len(p.conf.Hide)+len(p.conf.Read) > maxPlaces {
-			gaps = append(gaps, "the workspace has more files than the sandbox can hold reads.deny, reads.allow, writes.deny and writes.allow for")
-			return fs.SkipAll
-		}
-		hides := s.Hides != nil && s.Hides(rel)
-		if !hides && (s.ReadOnly || s.Seals == nil || !s.Seals(rel)) || e.Type()&fs.ModeSymlink != 0 {
-			return nil
-		}
-		if !s.ReadOnly {
-			p.lead(p.root, rel)
-		}
-		if hides {
-			p.conf.Hide = append(p.conf.Hide, file)
-		} else {
-			p.conf.Read = append(p.conf.Read, file)
-		}
-		if e.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
-	})
-	return gaps, err
 }
 
 // resolved is a path with its links followed, as far as it exists.

@@ -3,7 +3,7 @@
 // nothing yet on Windows. It is the second wall, behind the guard's decision.
 //
 // Plan says what the programs of a workspace need, Wall.Wrap puts a command
-// behind the wall, and Scope.Withhold takes away configuration that a command
+// behind the wall, and Watch.Withhold takes away configuration that a command
 // has made and nobody agreed to. The package knows no policy: its callers say
 // which files are protected or hidden.
 package sandbox

@@ -68,18 +68,19 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-func (m *machine) scope() Scope {
-	return Scope{Root: m.root, Hide: []string{filepath.Join(m.home, ".copilot-bridge")},
-		Protects: func(rel string) bool {
-			return slices.Contains([]string{"AGENTS.md", ".github/hooks", ".agent-policy.yaml", ".env"}, rel) || strings.HasPrefix(rel, ".git/") || rel == ".git"
-		}}
+func (m *machine) scope() Scope { return Scope{Root: m.root} }
+
+func (m *machine) watch() Watch {
+	return Watch{Root: m.root, Protects: func(rel string) bool {
+		return slices.Contains([]string{"AGENTS.md", ".github/hooks", ".agent-policy.yaml", ".env"}, rel)
+	}}
 }
 
 func (m *machine) plan(t *testing.T, s Scope) bridge.Confinement {
 	t.Helper()
-	conf, gaps, err := Plan(s, m.env, m.kept)
-	if err != nil || len(gaps) > 0 {
-		t.Fatal(err, gaps)
+	conf, err := Plan(s, m.env, m.kept)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return conf
 }
@@ -170,8 +171,10 @@ func TestProtectedStaysAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := m.scope()
-	s.Hides = func(rel string) bool { return strings.HasSuffix(rel, ".key") }
-	s.Seals = func(rel string) bool { return rel == "vendor" }
+	for _, rel := range []string{"AGENTS.md", ".github/hooks", "vendor"} {
+		s.Protected = append(s.Protected, filepath.Join(m.root, rel))
+	}
+	s.Hidden = []string{filepath.Join(m.root, "deep", "er", "hidden.key")}
 	conf := m.plan(t, s)
 	for _, script := range []string{
 		"echo x >> AGENTS.md", "rm AGENTS.md", "mv AGENTS.md x", "rm -r .github/hooks", "mv .github x", "echo x > .github/hooks/b.json",
@@ -203,8 +206,8 @@ git rebase -q main; git status --short; git diff HEAD~1 --stat; git branch -d ma
 func TestWithhold(t *testing.T) {
 	m := newMachine(t)
 	put(t, filepath.Join(m.root, ".github", "workflows", "a.yml"), "x")
-	s := m.scope()
-	before := s.Configuration()
+	s := m.watch()
+	before := s.Now()
 	put(t, filepath.Join(m.root, "AGENTS.md"), "be bad")
 	put(t, filepath.Join(m.root, ".github", "hooks", "a.json"), "{}")
 	put(t, filepath.Join(m.root, ".github", "other"), "{}")
@@ -229,7 +232,7 @@ func TestWithhold(t *testing.T) {
 	if moved, err := s.Withhold(before, into); err != nil || len(moved) > 0 {
 		t.Error(moved, err)
 	}
-	before = s.Configuration()
+	before = s.Now()
 	put(t, filepath.Join(m.root, ".git", "commondir"), "../evil")
 	if moved, err := s.Withhold(before, into); err != nil || !slices.Equal(moved, []string{".git/commondir"}) {
 		t.Error(moved, err)
@@ -261,7 +264,7 @@ func TestWorktree(t *testing.T) {
 func TestCannotBeConfined(t *testing.T) {
 	m := newMachine(t)
 	for _, root := range []string{"/", "/usr/share", m.home, filepath.Dir(m.home), filepath.Join(m.home, "none")} {
-		if _, _, err := Plan(Scope{Root: root}, m.env, m.kept); err == nil {
+		if _, err := Plan(Scope{Root: root}, m.env, m.kept); err == nil {
 			t.Errorf("%s was planned", root)
 		}
 	}

@@ -138,6 +138,10 @@ func (p *planner) show(at string, parts ...string) {
 func (p *planner) installation(dir string) {
 	p.show(dir)
 	above := filepath.Dir(dir)
+	if filepath.Base(dir) == ".bin" && filepath.Base(above) == "node_modules" {
+		p.show(above)
+		return
+	}
 	entries, err := os.ReadDir(above)
 	if name := filepath.Base(dir); err != nil || name != "bin" && name != "sbin" || slices.Contains([]string{p.home, filepath.Join(p.home, ".local")}, above) {
 		return

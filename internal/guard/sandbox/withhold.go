@@ -12,24 +12,50 @@ import (
 	"time"
 )
 
-// Configuration is what configures agents, editors or git in a workspace, by
-// its path and what it leads to if it is a link. A sandbox cannot keep a file
-// from being made that is not there yet; to compare two of them tells.
+// Watch looks after what configures agents, editors or git in a workspace. A
+// sandbox cannot keep a file from being made that is not there yet.
+type Watch struct {
+	Root string
+	// Protects says whether a path, relative to Root and with slashes, is
+	// configuration that nobody may make unseen.
+	Protects func(rel string) bool
+	// Plain says whether a repository that was made at Root runs nothing.
+	Plain func() bool
+}
+
+// Configuration is what a workspace has of it, by its path and what it leads
+// to if it is a link.
 type Configuration map[string]string
 
-// Configuration lists what there is now.
-func (s Scope) Configuration() Configuration {
+// holders are directories that hold configuration among other files.
+var holders = []string{".github", ".vscode", ".cargo"}
+
+// Now lists what there is.
+func (w Watch) Now() Configuration {
 	out := Configuration{}
-	for _, rel := range s.configured(s.Root) {
-		to, _ := os.Readlink(filepath.Join(s.Root, rel)) // "" if it is no link
+	for _, rel := range w.list() {
+		to, _ := os.Readlink(filepath.Join(w.Root, rel)) // "" if it is no link
 		out[rel] = to
 	}
 	return out
 }
 
-// configured lists what Protects names at the root, in holders and in .git.
-func (s Scope) configured(root string) []string {
-	top, err := os.OpenRoot(root)
+// Existing are the files that are protected, absolute and without git's own,
+// which Plan sees to. A link counts as what it leads to in the workspace.
+func (w Watch) Existing() []string {
+	var out []string
+	for _, rel := range w.list() {
+		at := resolved(filepath.Join(w.Root, rel))
+		if rel != ".git" && path.Dir(rel) != ".git" && at != w.Root && within(at, w.Root) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// list is what Protects names at the root, in holders and in .git.
+func (w Watch) list() []string {
+	top, err := os.OpenRoot(w.Root)
 	if err != nil {
 		return nil
 	}
@@ -46,7 +72,7 @@ func (s Scope) configured(root string) []string {
 			}
 		}
 	}
-	protects := func(rel string) bool { return s.Protects != nil && s.Protects(rel) }
+	protects := func(rel string) bool { return w.Protects != nil && w.Protects(rel) }
 	list(".", func(rel string) bool { return rel == ".git" || protects(rel) })
 	for _, dir := range holders {
 		if info, err := top.Lstat(dir); err == nil && info.IsDir() {
@@ -64,14 +90,14 @@ func (s Scope) configured(root string) []string {
 // Withhold moves configuration that was not there before to a directory of its
 // own in into, and returns what it moved. A new repository that runs nothing
 // stays.
-func (s Scope) Withhold(before Configuration, into string) (moved []string, err error) {
-	top, err := os.OpenRoot(s.Root)
+func (w Watch) Withhold(before Configuration, into string) (moved []string, err error) {
+	top, err := os.OpenRoot(w.Root)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, top.Close()) }()
 	into = filepath.Join(into, time.Now().UTC().Format("20060102-150405-")+rand.Text()[:6])
-	now := s.Configuration()
+	now := w.Now()
 	_, repository := before[".git"]
 	for rel, to := range now {
 		old, known := before[rel]
@@ -80,10 +106,10 @@ func (s Scope) Withhold(before Configuration, into string) (moved []string, err 
 			continue
 		case !repository && path.Dir(rel) == ".git": // it goes or stays with .git
 			continue
-		case rel == ".git" && !known && s.Plain != nil && s.Plain():
+		case rel == ".git" && !known && w.Plain != nil && w.Plain():
 			continue
 		}
-		if err := take(top, s.Root, rel, filepath.Join(into, filepath.FromSlash(rel))); err != nil {
+		if err := take(top, w.Root, rel, filepath.Join(into, filepath.FromSlash(rel))); err != nil {
 			return moved, fmt.Errorf("%s was made by a command without consent and cannot be moved away: %w", rel, err)
 		}
 		moved = append(moved, rel)
