@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -102,7 +103,7 @@ func (b *Bridge) planFor(ctx context.Context, gate bridge.Gate, w sandbox.Watch)
 // directories are not for them.
 func (b *Bridge) plan(s sandbox.Scope) (bridge.Confinement, error) {
 	home := b.opts.Config.Home
-	s.Hidden = append(s.Hidden, home, b.opts.Config.AuditLogDir)
+	s.Hidden = slices.Concat(s.Hidden, []string{home, b.opts.Config.AuditLogDir}, b.wall.Private())
 	return sandbox.Plan(s, b.opts.Environ, sandbox.Kept(home, s.Root))
 }
 

@@ -35,9 +35,14 @@ const (
 
 // Wall is a sandbox that works on this machine.
 type Wall struct {
-	path string // of bwrap or sandbox-exec
-	name string // with its version
+	path    string // of bwrap or sandbox-exec
+	name    string // with its version
+	private []string
 }
+
+// Private are the parts of the system that root alone may read, to hide from
+// programs that root runs: they are root inside as well.
+func (w *Wall) Private() []string { return w.private }
 
 // String names the wall for people.
 func (w *Wall) String() string { return fmt.Sprintf("%s (%s)", w.name, w.path) }
@@ -68,6 +73,9 @@ func Find(ctx context.Context, env []string) (*Wall, error) {
 	}
 	if err := w.try(ctx, env); err != nil {
 		return nil, err
+	}
+	if os.Geteuid() == 0 {
+		w.private = private("/etc", 3)
 	}
 	return w, nil
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -107,7 +108,7 @@ func line(t *testing.T, w *Wall, conf bridge.Confinement, m *machine, script str
 
 func TestNothingOutsideIsSeen(t *testing.T) {
 	w, m := wall(t), newMachine(t)
-	conf := m.plan(t, m.scope())
+	conf := m.plan(t, Scope{Root: m.root, Hidden: w.Private()})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -304,6 +305,67 @@ func TestFailsClosed(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(m.root, "ran")); err == nil {
 			t.Error("it ran unconfined")
+		}
+	}
+}
+
+// The profile for macOS is made here and tried nowhere.
+func TestSeatbelt(t *testing.T) {
+	got := seatbelt(true, sorted(bridge.Confinement{Write: []string{"/Users/a/p", "/Users/a/p/.git"}, Read: []string{"/Users/a/go", "/Users/a/p/.git/config"}, Hide: []string{`/Users/a/p/"x"`}}))
+	want, err := os.ReadFile(filepath.Join("testdata", "profile.sb"))
+	if err != nil || got != string(want) {
+		t.Errorf("%v; the profile is now:\n%s", err, got)
+	}
+}
+
+// What root may do here an ordinary user may too. The test runs itself as one.
+func TestOrdinaryUser(t *testing.T) {
+	_ = wall(t)
+	setpriv, err := program.Find("setpriv", os.Environ())
+	if os.Getuid() != 0 || err != nil {
+		t.Skip("only root can become another user, by setpriv")
+	}
+	dir, err := os.MkdirTemp("", "sandbox-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // best effort: it is in the temporary directory
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "test"), self, 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "tmp"), 0o755), os.Chown(filepath.Join(dir, "tmp"), 65534, 65534))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := program.New(program.Place{Dir: filepath.Join(dir, "tmp"), Env: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "tmp"), "TMPDIR=" + filepath.Join(dir, "tmp")}},
+		setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", filepath.Join(dir, "test"), "-test.v", "-test.run", "^(TestNothingOutsideIsSeen|TestProtectedStaysAsItIs|TestGit|TestWorktree|TestReadOnlyWorkspace)$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &program.Tail{Limit: 1 << 14}
+	exit, err := c.Run(t.Context(), program.RunOptions{Stdout: out, Stderr: out})
+	if err != nil || exit.Code != 0 || strings.Count(out.String(), "--- PASS") != 5 {
+		t.Errorf("%v %v %s", exit, err, out)
+	}
+}
+
+// A hundred commands leave nothing behind.
+func TestNothingIsLeft(t *testing.T) {
+	w, m := wall(t), newMachine(t)
+	conf := m.plan(t, m.scope())
+	for range 100 {
+		line(t, w, conf, m, "setsid sleep 3604 & true")
+	}
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), m.home) {
+		t.Errorf("%v %s", err, mounts)
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range lines {
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "sleep\x003604") {
+			t.Errorf("%s is left", file)
 		}
 	}
 }

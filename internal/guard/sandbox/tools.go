@@ -97,9 +97,6 @@ func (p *planner) tools() {
 	}
 	p.conf.Env = append(p.conf.Env, "PATH="+strings.Join(path, string(filepath.ListSeparator)), "HOME="+p.home)
 	p.caches()
-	if os.Geteuid() == 0 {
-		p.conf.Hide = append(p.conf.Hide, private("/etc", 3)...)
-	}
 }
 
 // dir is the directory that a variable names, or the usual one in the home;
