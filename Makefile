@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -32,6 +32,12 @@ test:
 ## race: the same under the race detector, which the load tests build the program with as well
 race:
 	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+
+## test-sandbox: the tests with bubblewrap; installs it where apt may
+test-sandbox:
+	@command -v bwrap >/dev/null || apt-get install -y -q bubblewrap || sudo -n apt-get install -y -q bubblewrap
+	$(GO) test -count=1 -timeout 30m ./internal/guard/sandbox
+	$(GO) test -count=1 -timeout 30m -run 'Sandbox|Withholds' ./test/e2e
 
 ## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
 test-openclaw:

@@ -23,7 +23,7 @@ const (
 var errTooMuch = errors.New("the output is too large")
 
 // run runs git to its end. A code other than 0 is no error.
-func run(ctx context.Context, path string, args []string, dir string, env []string, stdin string) (stdout, stderr string, code int, err error) {
+func run(ctx context.Context, path string, args []string, dir string, env []string, stdin string, confine func(context.Context, program.Command) (program.Command, error)) (stdout, stderr string, code int, err error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -31,6 +31,11 @@ func run(ctx context.Context, path string, args []string, dir string, env []stri
 	c, err := program.New(program.Place{Dir: dir, Env: env}, path, args...)
 	if err != nil {
 		return "", "", -1, err
+	}
+	if confine != nil {
+		if c, err = confine(ctx, c); err != nil {
+			return "", "", -1, err
+		}
 	}
 	out, problem := &bounded{full: cancel}, &bounded{full: cancel}
 	exit, err := c.Run(ctx, program.RunOptions{Stdin: []byte(stdin), Stdout: out, Stderr: problem, Grace: grace})
