@@ -199,7 +199,7 @@ func (s *session) config() (*copilot.SessionConfig, error) {
 		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "append", Content: system}
 	}
 	loadNothing(c, spec)
-	if s.wall.dir != "" {
+	if s.confined() {
 		c.LargeOutput = &copilot.LargeToolOutputConfig{OutputDirectory: s.wallTemp()}
 	}
 	if err := s.provide(c); err != nil {

@@ -81,6 +81,8 @@ type wall struct {
 	told *bridge.Confinement // what the runtime was told last; nil if that is not known
 }
 
+func (s *session) confined() bool { return s.wall.dir != "" }
+
 // enclose finds out how the session is to be confined, before it is opened.
 // The runtime is told by hold when it has it.
 func (s *session) enclose(ctx context.Context) error {
@@ -209,7 +211,7 @@ func ripgrep(runtime string) string {
 
 // raze removes what the session had on disk for its wall.
 func (s *session) raze() error {
-	if s.wall.dir == "" {
+	if !s.confined() {
 		return nil
 	}
 	return os.RemoveAll(s.wall.dir)
@@ -250,23 +252,65 @@ func (p *process) wrapBubblewrap(env []string) error {
 	return nil
 }
 
-// wrapper is the program. As root bubblewrap leaves its programs all
-// capabilities: with them they could unmount what hides or protects a file.
-// And the runtime names every variable of the environment on the command line,
-// which every user of the machine can read: bubblewrap gets its options from a
-// file instead that is gone before it starts.
+// wrapper is the program.
+//
+// As root bubblewrap leaves its programs all capabilities: with them they could
+// unmount what hides or protects a file. The runtime names every variable of
+// the environment on the command line, which every user of the machine can
+// read for as long as the program runs: bubblewrap gets its options from a file
+// instead that is gone before it starts, and the program starts itself anew
+// without them. And a sandbox that cannot be set up
+// ends with status 1, like a grep that found nothing: here it has a status and
+// a text of its own.
 func wrapper(bwrap, dir string) string {
 	return `#!/bin/sh
-if [ "$1" = --version ]; then exec ` + quoted(bwrap) + ` --version; fi
-umask 077
-options=` + quoted(dir) + `/options.$$
-{
-	printf '%s\0' --cap-drop ALL --new-session
-	while [ $# -gt 0 ] && [ "$1" != -- ]; do printf '%s\0' "$1"; shift; done
-} > "$options" || exit 1
-exec 9< "$options"
-rm -f "$options"
-[ $# -gt 0 ] && shift
-exec ` + quoted(bwrap) + ` --args 9 -- "$@"
+case $1 in
+--version) exec ` + quoted(bwrap) + ` --version ;;
+--) ;;
+*)
+	umask 077
+	base=` + quoted(dir) + `/$$
+	{
+		printf '%s\0' --cap-drop ALL --new-session
+		while [ $# -gt 0 ] && [ "$1" != -- ]; do printf '%s\0' "$1"; shift; done
+	} > "$base.options"
+	exec 9< "$base.options" 8> "$base.status" 7< "$base.status"
+	rm -f "$base.options" "$base.status"
+	exec "$0" "$@" ;;
+esac
+` + quoted(bwrap) + ` --json-status-fd 8 --args 9 "$@" 7<&-
+code=$?
+[ $code = 0 ] && exit 0
+while read -r line <&7; do
+	case $line in *exit-code*) exit $code ;; esac
+done
+echo '` + sandboxFailed + `' >&2
+exit 125
 `
+}
+
+const (
+	// sandboxFailed is what the wrapper prints if a program was not started.
+	sandboxFailed = "copilot-bridge: the sandbox failed"
+	// backendFailed begins what the runtime gives as the output of a command
+	// for which it did not even start bubblewrap.
+	backendFailed = "<error: GenericFailure, "
+)
+
+// failed turns the result of a shell whose command was not started into a
+// failure with the reason. The runtime takes that for the command's output.
+func failed(tool string, result any) any {
+	m, _ := result.(map[string]any)
+	text, _ := m["textResultForLlm"].(string)
+	reason, _, found := strings.Cut(text, sandboxFailed)
+	if found = found && strings.Contains(text, "exit code 125>"); !found {
+		reason, found = strings.CutPrefix(text, backendFailed)
+		reason, _, _ = strings.Cut(reason, ">\n")
+	}
+	if !found || tool != "bash" && tool != "read_bash" {
+		return result
+	}
+	text = "Nothing was run, because the sandbox failed: " + strings.TrimRight(reason, ".\r\n") +
+		". This cannot be mended from inside. The user can see what is wrong with `copilot-bridge validate`."
+	return map[string]any{"textResultForLlm": text, "resultType": "failure", "error": text, "sessionLog": text}
 }

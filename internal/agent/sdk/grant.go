@@ -3,7 +3,7 @@ package sdk
 import (
 	"context"
 	"encoding/json"
-	"reflect"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -18,13 +18,13 @@ import (
 const aloneWithin = time.Second
 
 // grants keeps what is granted to the call that it was granted for. A runtime
-// has one sandbox for a whole session: while that is wider, no other call may
-// start.
+// has one sandbox for a session, and gives each sub-agent a copy of it when
+// that is started: while it is wider, no other call may start. Sub-agents can
+// be granted nothing.
 //
 // The runtime asks about all calls of a model's answer, one after another,
 // before it starts any of them. So a call that needs a grant has to be the only
-// one of its answer. Calls of other agents of the session can wait, and be
-// waited for.
+// one of its answer. Calls of sub-agents wait, and are waited for.
 type grants struct {
 	mu      sync.Mutex
 	calls   []*call          // asked about and not ended
@@ -47,15 +47,15 @@ func encoded(args any) string {
 	return string(b)
 }
 
-// quiet are tools that look at nothing on this machine and start nothing. Some
-// of them wait for the calls of other agents.
-var quiet = []string{"task", "read_agent", "write_agent", "list_agents", "ask_user", "report_intent", "read_bash", "stop_bash", "list_bash", "sql", "task_complete"}
+// quiet are tools that look at nothing on this machine and start nothing.
+var quiet = []string{"read_agent", "write_agent", "list_agents", "ask_user", "report_intent", "read_bash", "stop_bash", "list_bash", "sql", "task_complete"}
 
 // What a model is told that has to make a call again.
 const (
 	notAlone     = "it was granted more than the sandbox allows, but only by itself: make this call again without others beside it"
 	wideBeside   = "another call has been granted more than the sandbox allows and has to be by itself: make this call again after it"
 	inForeground = "what runs in the background cannot be granted more than the sandbox allows: make this call again in the foreground (mode sync)"
+	subAgents    = "a sub-agent cannot be granted more than the sandbox allows: say in your answer what you need, so that the agent above can do it"
 	endsShells   = "to grant it more than the sandbox allows would end the commands that run in the background: stop them or wait for them, then make this call again"
 )
 
@@ -63,9 +63,9 @@ const (
 // one, or says why it may not.
 func (s *session) admit(ctx context.Context, agent string, tool bridge.ToolCall, given any, grant *bridge.Confinement) (refusal string) {
 	switch {
-	case s.wall.dir == "" && grant == nil:
+	case !s.confined() && grant == nil:
 		return ""
-	case s.wall.dir == "":
+	case !s.confined():
 		return "it was granted more than a sandbox allows, but the session has none"
 	case grant == nil && slices.Contains(quiet, tool.Name):
 		return ""
@@ -97,7 +97,10 @@ func (s *session) admit(ctx context.Context, agent string, tool bridge.ToolCall,
 // widen waits until a call is the only one and gives it its grant. grants.mu
 // is held, but not meanwhile.
 func (s *session) widen(ctx context.Context, c *call, tool bridge.ToolCall, grant *bridge.Confinement) (refusal string) {
-	if m, ok := tool.Args.(map[string]any); ok && m["mode"] == "async" {
+	if c.agent != s.ID() {
+		return subAgents
+	}
+	if inBackground(tool.Args) {
 		return inForeground
 	}
 	g := &s.grants
@@ -112,14 +115,12 @@ func (s *session) widen(ctx context.Context, c *call, tool bridge.ToolCall, gran
 			return notAlone
 		}
 	}
-	tasks, err := s.sdk.RPC.Tasks.List(ctx)
+	shells, err := s.shells(ctx)
 	if err != nil {
 		return s.host.explain(err, "see what runs in the background").Error()
 	}
-	for _, t := range tasks.Tasks {
-		if shell, ok := t.(*rpc.TaskShellInfo); ok && shell.Status == rpc.TaskStatusRunning {
-			return endsShells
-		}
+	if len(shells) > 0 {
+		return endsShells
 	}
 	wide := s.wall.base.With(*grant)
 	if err := s.tell(ctx, &wide); err != nil {
@@ -127,6 +128,43 @@ func (s *session) widen(ctx context.Context, c *call, tool bridge.ToolCall, gran
 	}
 	g.wide = c
 	return ""
+}
+
+// shells are the ids of the commands that run in the background.
+func (s *session) shells(ctx context.Context) (ids []string, err error) {
+	list, err := s.sdk.RPC.Tasks.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range list.Tasks {
+		if shell, ok := t.(*rpc.TaskShellInfo); ok && shell.Status == rpc.TaskStatusRunning {
+			ids = append(ids, shell.ID)
+		}
+	}
+	return ids, nil
+}
+
+// endShells ends what a confined session has running in the background. The
+// runtime would let it run until it ends itself, and its directory goes now.
+func (s *session) endShells(ctx context.Context) {
+	if !s.confined() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, idleWithin)
+	defer cancel()
+	ids, err := s.shells(ctx)
+	for _, id := range ids {
+		_, e := s.sdk.RPC.Tasks.Cancel(ctx, &rpc.TasksCancelRequest{ID: id})
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		s.host.opts.Logger.Debug("ending commands in the background", "session", s.ID(), "error", err)
+	}
+}
+
+func inBackground(args any) bool {
+	m, _ := args.(map[string]any)
+	return m["mode"] == "async"
 }
 
 // wait waits for a change, until late or the end of ctx, and says whether there
@@ -177,10 +215,10 @@ func (s *session) narrow(over func(*call) bool) {
 // settle is called when a turn is over. What an aborted one has under way the
 // runtime says nothing more about; after another one sub-agents may go on.
 func (s *session) settle(done bool) {
-	if s.wall.dir == "" {
+	if !s.confined() {
 		return
 	}
-	s.narrow(func(c *call) bool { return !done || c.agent == s.ID() })
+	s.narrow(func(*call) bool { return true })
 	g := &s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +230,7 @@ func (s *session) settle(done bool) {
 
 // follow learns from the session's events which calls have ended, run or not.
 func (s *session) follow(e copilot.SessionEvent) {
-	if s.wall.dir == "" {
+	if !s.confined() {
 		return
 	}
 	g := &s.grants
@@ -220,7 +258,7 @@ func (s *session) follow(e copilot.SessionEvent) {
 // renew asks for the session's confinement again and tells the runtime if it
 // is another. A wall that stands is not taken away.
 func (s *session) renew(ctx context.Context) error {
-	if s.wall.dir == "" {
+	if !s.confined() {
 		return nil
 	}
 	c, err := s.confinement(ctx)
@@ -230,11 +268,8 @@ func (s *session) renew(ctx context.Context) error {
 	g := &s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c == nil || reflect.DeepEqual(c, s.wall.base) {
-		if c = s.wall.base; g.wide != nil {
-			return nil // a sub-agent's
-		}
+	if c != nil {
+		s.wall.base = c
 	}
-	s.wall.base, g.wide = c, nil
-	return s.tell(ctx, c)
+	return s.tell(ctx, s.wall.base)
 }

@@ -218,12 +218,17 @@ func (h *host) start(ctx context.Context) (*process, error) {
 			Remedy: "make sure that " + os.TempDir() + " can be written, or set TMPDIR to a directory that can"}
 	}
 	path, args, env := tree.Command(h.opts.Runtime)
+	if h.opts.Token != "" {
+		// Not as the SDK would do it: the runtime hands the SDK's variable on to
+		// every shell, and takes this one out.
+		args = append(args, "--auth-token-env", tokenVariable)
+		env = append(env, tokenVariable+"="+h.opts.Token)
+	}
 	opts := copilot.ClientOptions{
 		Connection:      copilot.StdioConnection{Path: path, Args: args},
 		BaseDirectory:   home,
 		LogLevel:        runtimeLogLevel(h.opts.LogLevel),
 		Env:             slices.Concat(h.environment(), tempEnv, env),
-		GitHubToken:     h.opts.Token,
 		UseLoggedInUser: copilot.Bool(h.opts.UseLogin && h.opts.Token == ""),
 		ClientInfo:      &copilot.ClientInfo{ApplicationName: "copilot-bridge", ApplicationVersion: h.opts.Version},
 		Mode:            copilot.ModeCopilotCli,

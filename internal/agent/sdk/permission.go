@@ -107,7 +107,7 @@ func (s *session) permit(r copilot.PermissionRequest, _ copilot.PermissionInvoca
 			return bridge.Decision{Reason: "nobody is there to allow it"}
 		}
 		req := permission(r)
-		req.Confined = s.wall.dir != ""
+		req.Confined = s.confined()
 		return s.spec.Gate.Permit(ctx, req)
 	})
 	if d.Verdict != bridge.Allow {
@@ -160,7 +160,8 @@ func (s *session) hooks() *copilot.SessionHooks {
 			args, moved := rerouted(in.ToolName, args)
 			changed := attached || moved
 			d := guarded(bridge.WithWaiting(s.gateContext(), s.waiting), func(ctx context.Context) bridge.Decision {
-				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: s.wall.dir != ""})
+				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: s.confined(),
+					NoGrant: in.SessionID != s.ID() || inBackground(args)})
 			})
 			if d.Args == nil && changed {
 				d.Args = args
@@ -184,7 +185,10 @@ func (s *session) hooks() *copilot.SessionHooks {
 		},
 		OnPostToolUse: func(in copilot.PostToolUseHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseHookOutput, error) {
 			s.narrow(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
-			result, err := after(s.gateContext(), gate, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.wall.dir != ""}, in.ToolResult)
+			if s.confined() {
+				in.ToolResult = failed(in.ToolName, in.ToolResult)
+			}
+			result, err := after(s.gateContext(), gate, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.ToolResult)
 			if err != nil {
 				// The model must not see what could not be checked.
 				result = map[string]any{"textResultForLlm": "[withheld: " + err.Error() + "]", "resultType": "failure"}
@@ -193,7 +197,7 @@ func (s *session) hooks() *copilot.SessionHooks {
 		},
 		OnPostToolUseFailure: func(in copilot.PostToolUseFailureHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseFailureHookOutput, error) {
 			s.narrow(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
-			gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.wall.dir != ""}, in.Error)
+			gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.Error)
 			return nil, nil
 		},
 		OnErrorOccurred: func(in copilot.ErrorOccurredHookInput, _ copilot.HookInvocation) (*copilot.ErrorOccurredHookOutput, error) {

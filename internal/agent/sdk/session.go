@@ -443,6 +443,7 @@ func (s *session) leave(ctx context.Context) error {
 		s.abortTurn(t)
 	}
 	s.stop()
+	s.endShells(ctx)
 	gone := s.proc.detach(s.sdk)
 	defer s.host.left(ctx, s.proc)
 	done := make(chan error, 1)
