@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,23 +44,19 @@ func (s *session) confinement(ctx context.Context) (*bridge.Confinement, error) 
 
 // confinable refuses what the runtime would pass over in silence.
 func confinable(c *bridge.Confinement, dir string) error {
-	seen := false
-	for _, paths := range [][]string{c.Write, c.Read, c.Hide} {
-		for _, p := range paths {
-			if !filepath.IsAbs(p) {
-				return &bridge.Error{Code: bridge.CodeInvalid, Message: "the sandbox cannot hold the path " + p + ": it is not absolute"}
-			}
+	for _, p := range slices.Concat(c.Write, c.Read, c.Hide) {
+		if !filepath.IsAbs(p) {
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the sandbox cannot hold the path " + p + ": it is not absolute"}
 		}
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	at, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the sandbox needs the session's working directory", Cause: err}
 	}
-	for _, p := range append(append([]string{}, c.Write...), c.Read...) {
-		rel, err := filepath.Rel(p, real)
-		seen = seen || err == nil && filepath.IsLocal(rel)
-	}
-	if !seen {
+	if !slices.ContainsFunc(slices.Concat(c.Write, c.Read), func(p string) bool {
+		rel, err := filepath.Rel(p, at)
+		return err == nil && filepath.IsLocal(rel)
+	}) {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory " + dir + " is not visible inside the sandbox",
 			Remedy: "work in a directory of the workspace"}
 	}
@@ -198,11 +195,11 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 // ripgrep is where the runtime has the program behind its grep and glob, which
 // runs inside as well.
 func ripgrep(runtime string) string {
-	real, err := filepath.EvalSymlinks(runtime)
+	at, err := filepath.EvalSymlinks(runtime)
 	if err != nil {
 		return ""
 	}
-	at := filepath.Join(filepath.Dir(real), "..", "..", "ripgrep")
+	at = filepath.Join(filepath.Dir(at), "..", "..", "ripgrep")
 	if _, err := os.Stat(at); err != nil {
 		return ""
 	}

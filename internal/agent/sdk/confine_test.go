@@ -27,6 +27,7 @@ import (
 type site struct {
 	ws, home, out string
 	listener      net.Listener
+	port          string
 	mu            sync.Mutex
 	reached       int
 }
@@ -55,6 +56,9 @@ func newSite(t *testing.T) *site {
 		}
 	}
 	if x.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	if _, x.port, err = net.SplitHostPort(x.listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	accepting := make(chan struct{})
@@ -108,8 +112,8 @@ func (x *site) goals() string {
 
 // script is reach for a shell.
 func (x *site) script(name string) string {
-	return fmt.Sprintf(`echo x > %s/from-%s; cat %s/secret.txt; ls %s; (exec 3<>/dev/tcp/127.0.0.1/%d) && echo connected; echo tried-%s`,
-		x.out, name, x.home, x.home, x.listener.Addr().(*net.TCPAddr).Port, name)
+	return fmt.Sprintf(`echo x > %s/from-%s; cat %s/secret.txt; ls %s; (exec 3<>/dev/tcp/127.0.0.1/%s) && echo connected; echo tried-%s`,
+		x.out, name, x.home, x.home, x.port, name)
 }
 
 func bash(command string) string {
@@ -320,7 +324,7 @@ func TestReadOnlyBehindTheWall(t *testing.T) {
 // A sandbox that fails in the middle fails the call, with the reason.
 func TestABrokenWallIsAFailure(t *testing.T) {
 	x := newSite(t)
-	real, err := program.Find("bwrap", os.Environ())
+	bwrap, err := program.Find("bwrap", os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +337,7 @@ func TestABrokenWallIsAFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	install(`exec ` + real + ` "$@"`)
+	install(`exec ` + bwrap + ` "$@"`)
 	ctx, a, _ := start(t, func(o *sdk.Options) {
 		x.options(o)
 		o.Env = append(o.Env, "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
@@ -361,7 +365,7 @@ func TestABrokenWallIsAFailure(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	install(`[ "$1" = --version ] && exec ` + real + ` --version; echo "bwrap: No permissions to create new namespace" >&2; exit 1`)
+	install(`[ "$1" = --version ] && exec ` + bwrap + ` --version; echo "bwrap: No permissions to create new namespace" >&2; exit 1`)
 	for name, f := range turn() {
 		if f.OK || !strings.Contains(f.Error, "No permissions") || !strings.Contains(f.Error, "the sandbox failed") {
 			t.Errorf("%s: %+v", name, f)
@@ -613,7 +617,7 @@ func TestNothingIsLeftOfAWall(t *testing.T) {
 		}
 		return list
 	}
-	mark := fmt.Sprintf("6%d.%d", os.Getpid(), x.listener.Addr().(*net.TCPAddr).Port)
+	mark := fmt.Sprintf("6%d.%s", os.Getpid(), x.port)
 	busy := func() bridge.Session {
 		s := openSession(t, ctx, a, x.spec(t, agenttest.AllowAll()))
 		o := agenttest.Collect(ctx, s, agenttest.Script(agenttest.Tool("bash", map[string]any{"command": "setsid sleep " + mark + " & sleep " + mark, "description": "x", "mode": "async"}),
@@ -682,20 +686,15 @@ func TestSecretsStayOffCommandLines(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				switch e := ev.(type) {
-				case bridge.ToolStarted:
-					if e.Call.Name != "helper-pid" {
-						continue
-					}
+				if e, ok := ev.(bridge.ToolStarted); ok && e.Call.Name == "helper-pid" {
 					await(t, ctx, "the command did not start", func() bool { _, err := os.Stat(filepath.Join(x.ws, "up")); return err == nil })
 					lines = append(processes(t, canary), processes(t, x.goals())...) // the latter is the MCP server's alone
 					if err := os.WriteFile(filepath.Join(x.ws, "go"), nil, 0o600); err != nil {
 						t.Fatal(err)
 					}
-				case bridge.ToolFinished:
-					if strings.Contains(e.Result, canary) || !e.OK || e.Name == "bash" && !strings.Contains(e.Result, "GREETING=") {
-						t.Errorf("%+v", e)
-					}
+				}
+				if e, ok := ev.(bridge.ToolFinished); ok && (strings.Contains(e.Result, canary) || !e.OK || e.Name == "bash" && !strings.Contains(e.Result, "GREETING=")) {
+					t.Errorf("%+v", e)
 				}
 			}
 			if len(lines) > 0 {
