@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/agent/auto":        {"internal/bridge"},
 	"internal/agent/environ":     {},
 	"internal/agent/runner":      {"internal/agent/environ", "internal/agentfiles", "internal/bridge", "internal/program", "internal/supervise"},
-	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/supervise"},
+	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/program", "internal/supervise"},
 	"internal/agent/vscode":      {"internal/bridge", "internal/editor"},
 	"internal/agent/agenttest":   {"internal/bridge", "internal/engine"},
 	"internal/guard": {"internal/agentfiles", "internal/bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",

@@ -252,6 +252,8 @@ func (a *Agent) supported(spec bridge.SessionSpec) error {
 		return unsupported("use another provider for one session")
 	case spec.MaxAICredits > 0:
 		return unsupported("bound the credits of one session")
+	case spec.Confinement != nil:
+		return unsupported("keep its programs inside a sandbox")
 	case spec.WorkingDir == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "an ACP session needs a working directory"}
 	}
