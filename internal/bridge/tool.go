@@ -19,6 +19,9 @@ type ToolCall struct {
 	Args   any    `json:"args,omitempty"`   // as decoded by encoding/json
 	Server string `json:"server,omitempty"` // the MCP server, if it has one
 	Parent string `json:"parent,omitempty"` // the call that started this sub-agent
+	// Confined says that the session's confinement holds for whatever the call
+	// starts or touches on this machine.
+	Confined bool `json:"-"`
 }
 
 // ToolResult answers a parked call.
@@ -62,6 +65,7 @@ type PermissionRequest struct {
 	Diff      string         `json:"diff,omitempty"`     // write
 	Args      any            `json:"args,omitempty"`     // mcp, custom-tool, hook
 	ReadOnly  bool           `json:"read_only,omitempty"`
+	Confined  bool           `json:"-"` // see ToolCall
 }
 
 // Verdict is the short form of a decision. The zero value denies.
@@ -99,6 +103,10 @@ type Decision struct {
 	// Args, if not nil, are what the tool is called with instead. Only
 	// Gate.Before may set it.
 	Args any `json:"-"`
+	// Grant is what an allowed call needs besides the session's confinement. It
+	// holds for this call alone. Only Gate.Before may set it, and only for a
+	// call that is Confined.
+	Grant *Confinement `json:"-"`
 }
 
 // Recovery is what to do about an error inside a turn.
