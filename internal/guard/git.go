@@ -175,8 +175,8 @@ func (g *Guard) addGitReads(a *policy.Action, at place, call gitCall, out *polic
 	case !c.whole:
 	case at.above:
 		a.Paths = append(a.Paths, policy.Path{Name: "the repository " + at.repo.Top, Outside: true})
-	case g.opts.Policy.LimitsReads() && (c.history || at.repo == nil || g.tracksDenied(at)):
-		a.Paths = append(a.Paths, policy.Path{Rel: at.top, Name: "the repository", Tree: true})
+	case g.policy().LimitsReads() && (c.history || at.repo == nil || g.tracksDenied(at)):
+		a.Paths = append(a.Paths, policy.Path{Rel: at.top, Name: "the repository", Tree: true, History: true})
 	}
 }
 
@@ -243,7 +243,8 @@ func (g *Guard) treePath(at place, name string, history bool) policy.Path {
 	p.Name = name
 	info, err := os.Lstat(abs)
 	if file := err == nil && info.Mode().IsRegular(); !file && !p.Outside {
-		p.Tree = history && g.opts.Policy.LimitsReads() || !history && g.deniedBelow(paths.Resolved{Rel: p.Rel})
+		p.History = history
+		p.Tree = history && g.policy().LimitsReads() || !history && g.deniedBelow(paths.Resolved{Rel: p.Rel})
 	}
 	return p
 }
