@@ -134,7 +134,8 @@ func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
 	read, write := pol.Places()
 	p.conf.Read = append(p.conf.Read, existing(read)...)
 	p.conf.Write = append(p.conf.Write, existing(write)...)
-	p.conf.Hide = append(p.conf.Hide, existing(pol.Own())...)
+	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is right
+	p.conf.Hide = append(p.conf.Hide, existing(slices.Concat(pol.Own(), secrets, keys))...)
 	p.conf.Network = p.conf.Network || pol.AllHosts()
 	return p, nil
 }
@@ -237,6 +238,8 @@ func within(name, dir string) bool {
 var (
 	system  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/dev", "/proc"}
 	private = []string{"/tmp", "/var/tmp"}
+	// secrets lie in directories of the system, and root could read them.
+	secrets = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"}
 )
 
 // seen says whether programs inside may do with a path outside what they want.

@@ -72,20 +72,28 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	if body != "" {
 		t.print("    " + strings.ReplaceAll(body, "\n", "\n    ") + "\n")
 	}
+	choices, keys := "  [y]es once / [a]lways this session / [n]o: ", "y, a or n"
+	if len(q.Rules) > 0 {
+		choices, keys = "  [y]es once / [a]lways this session / [r]ule, for good / [n]o: ", "y, a, r or n"
+	}
 	for {
-		text, err := t.read(ctx, "  [y]es once / [a]lways this session / [n]o: ")
+		text, err := t.read(ctx, choices)
 		if err != nil {
 			return No, unanswered(err)
 		}
-		switch strings.ToLower(strings.TrimSpace(text)) {
-		case "y", "yes":
+		switch said := strings.ToLower(strings.TrimSpace(text)); {
+		case said == "r" || said == "rule":
+			if len(q.Rules) > 0 {
+				return Always, nil
+			}
+		case said == "y" || said == "yes":
 			return Once, nil
-		case "a", "always":
+		case said == "a" || said == "always":
 			return Session, nil
-		case "", "n", "no":
+		case said == "" || said == "n" || said == "no":
 			return No, nil
 		}
-		t.print("  Please type y, a or n.\n")
+		t.print("  Please type " + keys + ".\n")
 	}
 }
 

@@ -96,11 +96,11 @@ func (e *evaluation) outside(path *Path, shown, what string) {
 			return
 		}
 	}
-	if path.Seen {
-		return
-	}
 	if slices.ContainsFunc(p.Own(), func(dir string) bool { return isWithin(path.Abs, dir) }) {
 		settle(Deny, p.defaultRule(), " is denied: it is outside the workspace, and the bridge's own")
+		return
+	}
+	if path.Seen {
 		return
 	}
 	if path.Write && p.readOnly && !p.readOnlyAsks {
@@ -162,7 +162,8 @@ func (e *evaluation) confined(cmd *Command, lifts *Rule, settle func(Verdict, St
 	switch {
 	case lifts != nil:
 		e.piece(KindShell, StageShell, lifts, cmd.opaque() && !e.lifted(), settle)
-	case byDefault == Deny || !e.lifted() || e.opened:
+	case byDefault == Deny || !e.lifted() || e.opened && !fetches(cmd):
+		// With the network open it could take what is in the workspace anywhere.
 		return false
 	case cmd.Destroys != "" && byDefault == Ask:
 		settle(Ask, StageShell, p.defaultRule(), " needs consent: "+shorten(oneLine(cmd.Destroys)))
@@ -170,6 +171,12 @@ func (e *evaluation) confined(cmd *Command, lifts *Rule, settle func(Verdict, St
 		settle(Allow, StageShell, p.defaultRule(), " is allowed: it runs inside the sandbox")
 	}
 	return true
+}
+
+// fetches knows the programs that reach the hosts which they are given, and no
+// others.
+func fetches(cmd *Command) bool {
+	return len(cmd.Words) > 0 && !cmd.opaque() && slices.Contains([]string{"curl", "wget"}, program(cmd.Words[0]))
 }
 
 // compiling returns an addition if a policy file can hold it.
