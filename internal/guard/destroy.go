@@ -50,7 +50,7 @@ func (g *Guard) destroys(c *shell.Command) string {
 // gitDestroys says what of a git command destroys work.
 func (g *Guard) gitDestroys(c *shell.Command) string {
 	call := parseGit(c.Words)
-	any := func(words string) bool {
+	given := func(words string) bool {
 		return slices.ContainsFunc(call.args, func(w string) bool { return has(words, w) })
 	}
 	first := ""
@@ -60,7 +60,7 @@ func (g *Guard) gitDestroys(c *shell.Command) string {
 	what := "git " + call.sub
 	switch call.sub {
 	case "clean":
-		if !any("--dry-run") && !hasShort(call.args, 'n') {
+		if !given("--dry-run") && !hasShort(call.args, 'n') {
 			return what + " removes files that are not tracked"
 		}
 	case "reset":
@@ -84,7 +84,7 @@ func (g *Guard) gitDestroys(c *shell.Command) string {
 			return what + " " + first + " throws changes away"
 		}
 	case "branch":
-		if any("-D -M -C -f --force") || hasShort(call.args, 'D') {
+		if given("-D -M -C -f --force") || hasShort(call.args, 'D') {
 			return what + " may drop commits that no other branch has"
 		}
 	case "worktree":
@@ -98,7 +98,7 @@ func (g *Guard) gitDestroys(c *shell.Command) string {
 	case "prune", "filter-branch", "checkout-index", "read-tree":
 		return what + " may throw away what nothing else has"
 	case "update-ref":
-		if any("-d --stdin") {
+		if given("-d --stdin") {
 			return what + " may drop commits"
 		}
 	}

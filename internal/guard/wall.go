@@ -144,8 +144,8 @@ func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
 func existing(paths []string) []string {
 	var out []string
 	for _, p := range paths {
-		if real, err := filepath.EvalSymlinks(filepath.FromSlash(p)); err == nil {
-			out = append(out, real)
+		if at, err := filepath.EvalSymlinks(filepath.FromSlash(p)); err == nil {
+			out = append(out, at)
 		}
 	}
 	return out
@@ -277,6 +277,11 @@ func (g *Guard) confine(a *policy.Action) {
 	for i := range a.Paths {
 		if p := &a.Paths[i]; p.Outside && p.Abs != "" {
 			p.Seen = g.seen(p.Abs, p.Write)
+			_, err := os.Lstat(p.Abs)
+			p.Missing = err != nil
+			if a.Tool == "write_bash" && !p.Seen {
+				p.Abs = "" // what runs already is granted nothing more
+			}
 		}
 	}
 }

@@ -171,14 +171,13 @@ func TestWhatIsAskedWhen(t *testing.T) {
 			}
 			pending = nil
 		}
-		under := false
 		rest := cells[1]
 		for {
 			m := quotedCode.FindStringSubmatchIndex(rest)
 			if m == nil {
 				break
 			}
-			under = strings.HasSuffix(rest[:m[0]], " under ")
+			under := strings.HasSuffix(rest[:m[0]], " under ")
 			text := strings.ReplaceAll(rest[m[2]:m[3]], "\x00", "|")
 			rest = rest[m[1]:]
 			if under {
@@ -286,7 +285,7 @@ func TestGrants(t *testing.T) {
 	} else {
 		is(d, bridge.Confinement{Read: []string{"/srv/data.txt"}})
 	}
-	for _, other := range []string{"cat /srv/other.txt", "cp tracked.txt /srv/data.txt"} {
+	for _, other := range []string{"cat /srv/other.txt", "touch /var/lib"} {
 		if got, _ := w.verdict(t, other, true); got != "asked" {
 			t.Errorf("%s: %s", other, got)
 		}
@@ -326,7 +325,7 @@ func TestAlways(t *testing.T) {
 	w := newWalled(t, root, "", with)
 	w.answer = approval.Always
 	for command, rule := range map[string]string{
-		"cat /srv/data.txt": `sandbox.read: "/srv/data.txt"`, "cp tracked.txt /srv/out": `sandbox.write: "/srv/out"`, "curl https://example.com/x": `sandbox.network: "example.com:443"`,
+		"cat /srv/data.txt": `sandbox.read: "/srv/data.txt"`, "touch /var/lib": `sandbox.write: "/var/lib"`, "curl https://example.com/x": `sandbox.network: "example.com:443"`,
 		"npm install": `sandbox.shell: "npm install"`, "rm 'untracked.txt'": `sandbox.shell: "rm untracked.txt"`,
 	} {
 		got, d := w.verdict(t, command, true)
@@ -351,8 +350,8 @@ func TestAlways(t *testing.T) {
 	}
 	w = newWalled(t, root, string(file.Data), nil)
 	for command, want := range map[string]string{
-		"cat /srv/data.txt": "run", "cp tracked.txt /srv/out": "run", "curl https://example.com/y": "run", "npm install": "run", "rm untracked.txt": "run",
-		"cat /srv/other": "asked", "cp tracked.txt /srv/data.txt": "asked", "curl http://example.com": "asked", "npm install x": "asked", "rm modified.txt": "asked",
+		"cat /srv/data.txt": "run", "touch /var/lib": "run", "cp tracked.txt /var/lib/new": "run", "curl https://example.com/y": "run", "npm install": "run", "rm untracked.txt": "run",
+		"cat /srv/other": "asked", "touch /var": "asked", "curl http://example.com": "asked", "npm install x": "asked", "rm modified.txt": "asked",
 		"npm install && ./script.sh": "asked", // the network would be open to it
 	} {
 		if got, d := w.verdict(t, command, true); got != want {
@@ -544,8 +543,9 @@ func TestACommandIsJudgedOnce(t *testing.T) {
 
 func BenchmarkPermitAfterBefore(b *testing.B) {
 	w := newWalled(b, newRepository(b), "", nil)
-	call := shell("git status && git diff --stat && git log -3 && grep -r x src")
-	request := bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: "bash", CallID: "1", Command: call.Args.(map[string]any)["command"].(string)}
+	const many = "git status && git diff --stat && git log -3 && grep -r x src"
+	call := shell(many)
+	request := bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: "bash", CallID: "1", Command: many}
 	for name, tool := range map[string]string{"shared": "bash", "anew": "mcp.shell.run"} {
 		b.Run(name, func(b *testing.B) {
 			r := request

@@ -81,16 +81,16 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 		if err != nil {
 			return No, unanswered(err)
 		}
-		switch said := strings.ToLower(strings.TrimSpace(text)); {
-		case said == "r" || said == "rule":
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case "y", "yes":
+			return Once, nil
+		case "a", "always":
+			return Session, nil
+		case "r", "rule":
 			if len(q.Rules) > 0 {
 				return Always, nil
 			}
-		case said == "y" || said == "yes":
-			return Once, nil
-		case said == "a" || said == "always":
-			return Session, nil
-		case said == "" || said == "n" || said == "no":
+		case "", "n", "no":
 			return No, nil
 		}
 		t.print("  Please type " + keys + ".\n")

@@ -93,6 +93,8 @@ type Path struct {
 	// Seen: programs inside the sandbox may do with it what they want: it is
 	// part of the system or a toolchain, or it is private to them.
 	Seen bool
+	// Missing: nothing is there that could be granted.
+	Missing bool
 	// Problem says why it could not be resolved; it is denied.
 	Problem string
 }

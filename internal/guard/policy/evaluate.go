@@ -77,7 +77,11 @@ func (e *evaluation) denied() bool { return e.decided && e.out.Verdict == Deny }
 func (e *evaluation) settle(o Outcome) {
 	if o.Verdict == Ask {
 		e.unruled = e.unruled || o.Lasting == nil
-		e.needs = append(e.needs, o.Lasting...)
+		for _, a := range o.Lasting {
+			if !slices.Contains(e.needs, a) {
+				e.needs = append(e.needs, a)
+			}
+		}
 	}
 	o.Lasting = nil
 	if e.decided && (o.Verdict > e.out.Verdict || o.Verdict == e.out.Verdict && o.Stage.rank() >= e.out.Stage.rank()) {

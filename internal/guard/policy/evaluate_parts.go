@@ -197,7 +197,11 @@ func (e *evaluation) host(h *Host) {
 		allows = func(r *Rule) bool { return r.host != nil && r.host.allows(&t) }
 	}
 	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
-		e.settle(Outcome{Verdict: v, Stage: stage, Lasting: hostAddition(h), Subject: strings.Trim(shown, `"`), Rule: rule, Reason: "reaching " + shown + reason})
+		o := Outcome{Verdict: v, Stage: stage, Subject: strings.Trim(shown, `"`), Rule: rule, Reason: "reaching " + shown + reason}
+		if v == Ask && e.lifted() {
+			o.Lasting = hostAddition(h)
+		}
+		e.settle(o)
 	}
 	if h != nil {
 		problem := h.Problem
@@ -231,7 +235,7 @@ func (e *evaluation) host(h *Host) {
 		}
 	}
 	if e.a.Wall != NoWall && e.a.Kind == KindShell {
-		if lifts == nil {
+		if lifts == nil && e.lifted() {
 			lifts = find(p.sandbox.network, allows)
 		}
 		e.reach(h, lifts != nil || p.defaults.Verdicts[KindNetwork] == Allow)
@@ -276,7 +280,7 @@ func (e *evaluation) command(cmd *Command) {
 	}
 	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
 		o := Outcome{Verdict: v, Stage: stage, Subject: name, Rule: rule, Reason: "running " + quote(name) + reason}
-		if v == Ask && e.a.Wall == WholeWall && !p.readOnly {
+		if v == Ask && e.lifted() && !p.readOnly {
 			o.Lasting = commandAddition(cmd)
 		}
 		e.settle(o)

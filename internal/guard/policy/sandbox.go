@@ -116,6 +116,10 @@ func (e *evaluation) outside(path *Path, shown, what string) {
 	if p.sandbox.covers(path) != nil {
 		return
 	}
+	if path.Write && path.Missing {
+		settle(Deny, p.defaultRule(), " is denied: it is outside the workspace and does not exist, so the sandbox cannot open it; make it first, or name its directory in sandbox.write")
+		return
+	}
 	e.firm = true
 	settle(Ask, p.defaultRule(), " needs consent: it is outside the workspace, and the sandbox does not show it", compiling(Addition{list, path.Abs})...)
 }
@@ -144,7 +148,7 @@ func (e *evaluation) reach(h *Host, unasked bool) {
 // say of it than without one.
 func (e *evaluation) confined(cmd *Command, lifts *Rule, settle func(Verdict, Stage, Rule, string)) bool {
 	p := e.p
-	if lifts == nil {
+	if lifts == nil && e.lifted() {
 		lifts = find(p.sandbox.shell, func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) })
 	}
 	if cmd.Network && len(e.a.Hosts) == 0 && !p.AllHosts() {
@@ -152,8 +156,11 @@ func (e *evaluation) confined(cmd *Command, lifts *Rule, settle func(Verdict, St
 		switch {
 		case lifts != nil:
 			e.reach(nil, true)
-		case p.defaults.Verdicts[KindNetwork] == Ask && e.lifted():
+		case p.defaults.Verdicts[KindNetwork] == Ask:
 			e.reach(nil, false)
+			if !e.lifted() {
+				return false
+			}
 			settle(Ask, StageNetwork, p.defaultRule(), " needs consent: it uses the network, which the sandbox has shut")
 			return true
 		}
@@ -268,7 +275,7 @@ func (p *Policy) Own() []string {
 	var out []string
 	for _, dir := range p.defaults.Protected {
 		dir = path.Clean(strings.ReplaceAll(dir, `\`, "/"))
-		if isAbsolute(dir) && !(p.rooted && isWithin(p.root, dir)) {
+		if isAbsolute(dir) && (!p.rooted || !isWithin(p.root, dir)) {
 			out = append(out, dir)
 		}
 	}
