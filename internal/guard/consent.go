@@ -23,7 +23,7 @@ import (
 // ask puts a request to a person, who is shown all of it. Consent for the
 // session is for the same bytes only, and for the paths and hosts that were
 // granted with it.
-func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.Outcome) (d bridge.Decision) {
+func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.Outcome, wall policy.Wall) (d bridge.Decision) {
 	why, needs := out.Reason, wants(out.Grant)
 	sum, err := sumOf(r, bridge.DetailOf(ctx), needs...)
 	if err != nil {
@@ -42,7 +42,9 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
 	q.SHA256 = sum
-	g.addNeeds(&q, out, needs)
+	if wall != policy.NoWall {
+		g.addNeeds(&q, out, needs)
+	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
 	end := bridge.Waiting(ctx, r)
@@ -90,12 +92,9 @@ func (g *Guard) remember(sum string, additions []policy.Addition) {
 	}
 }
 
-// addNeeds adds to a question what is wanted beyond the sandbox, and what each
-// answer is about.
+// addNeeds adds to a question why it is asked inside a sandbox, what is wanted
+// beyond that, and what each answer is about.
 func (g *Guard) addNeeds(q *approval.Question, out policy.Outcome, needs []string) {
-	if len(needs) == 0 && len(out.Lasting) == 0 {
-		return
-	}
 	lines := []string{q.Detail}
 	for _, n := range needs {
 		lines = append(lines, "needs "+approval.Visible(n))

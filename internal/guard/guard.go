@@ -220,7 +220,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 				return allow("always allowed by configuration"), false
 			}
 		}
-		return g.ask(ctx, r, out), true
+		return g.ask(ctx, r, out, a.Wall), true
 	case policy.Deny:
 	}
 	if g.opts.Reason != nil {

@@ -558,3 +558,40 @@ func BenchmarkPermitAfterBefore(b *testing.B) {
 		})
 	}
 }
+
+// Without protected files in the way git may change the work tree, as long as
+// that destroys nothing.
+func TestWhatDestroysWork(t *testing.T) {
+	root := newRepository(t)
+	if err := os.Remove(filepath.Join(root, "AGENTS.md")); err != nil {
+		t.Fatal(err)
+	}
+	w := newWalled(t, root, "", nil)
+	for command, want := range map[string]string{
+		"git switch other": "run", "git checkout other": "run", "git checkout -b new": "run", "git checkout -b new other": "run", "git stash": "run", "git stash pop": "run",
+		"git merge other": "run", "git rebase other": "run", "git reset": "run", "git reset --soft HEAD~1": "run", "git restore --staged tracked.txt": "run", "git rm tracked.txt": "run",
+		"git branch -d other": "run", "git clean -n": "run", "git worktree remove x": "run", "git cherry-pick other": "run",
+		"git checkout -f other": "asked", "git checkout tracked.txt": "asked", "git checkout other -- modified.txt": "asked", "git checkout other modified.txt": "asked", "git switch --discard-changes other": "asked",
+		"git reset --hard": "asked", "git -C src reset --hard": "asked", "git reset --har": "asked", "git restore .": "asked", "git rm -f modified.txt": "asked", "git clean -fdx": "asked",
+		"git stash clear": "asked", "git branch -D other": "asked", "git worktree remove --force x": "asked", "git reflog expire --all": "asked", "git update-ref -d refs/heads/other": "asked",
+		"rm src/a.go": "run", "rm src/new.go": "asked", "cd src && rm a.go": "run", "rm -r node_modules/m": "run", "rm -rf node_modules src": "asked", "rm .gitignore": "run", "/bin/rm untracked.txt": "asked",
+		"command rm untracked.txt": "asked", "sh -c 'rm untracked.txt'": "asked", "find src -name x -exec rm {} +": "asked", "find src -delete": "asked", "rm $X": "asked", "X=1; $X untracked.txt": "run",
+		"rsync -a --delete src/ copy/": "asked",
+	} {
+		got, d := w.verdict(t, command, true)
+		if got != want || want == "asked" && !strings.Contains(w.asked[len(w.asked)-1].Detail, "it may destroy work that is not committed") {
+			t.Errorf("%s: %s, want %s (%s)", command, got, want, d.Reason)
+		}
+	}
+	// What the session has made itself it may remove.
+	create := bridge.ToolCall{Name: "create", Args: map[string]any{"path": "src/made.go", "file_text": "x"}, Confined: true}
+	if d := w.Before(t.Context(), create); d.Verdict != bridge.Allow {
+		t.Fatal(d.Reason)
+	}
+	if err := os.WriteFile(filepath.Join(root, "src/made.go"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, d := w.verdict(t, "rm src/made.go", true); got != "run" {
+		t.Errorf("%s %s", got, d.Reason)
+	}
+}

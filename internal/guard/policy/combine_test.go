@@ -239,6 +239,10 @@ func (g generator) ordinary() Action {
 		{Tool: "web_fetch", Kind: KindNetwork, Hosts: []Host{{Name: "a.com", Port: 443}}},
 		{Tool: "x", Server: "srv", Kind: KindMCP, ReadOnly: true},
 		{Tool: "task", Kind: KindOther},
+		{Tool: "bash", Kind: KindShell, Commands: []Command{{Words: []string{"rm", "x"}, Destroys: "it removes files"}}, Wall: WholeWall},
+		{Tool: "bash", Kind: KindShell, Commands: []Command{{Words: []string{"npm", "install"}, Network: true}}, Wall: WholeWall},
+		{Tool: "bash", Kind: KindShell, Commands: run("curl", "a.com"), Hosts: []Host{{Name: "a.com", Port: 443}}, Wall: WholeWall},
+		{Tool: "bash", Kind: KindShell, Commands: run("cat", "/data/w/f"), Paths: []Path{{Outside: true, Abs: "/data/w/f"}}, Wall: WholeWall},
 	}
 	return all[g.IntN(len(all))]
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func put(t *testing.T, file, text string) {
@@ -318,6 +319,58 @@ func TestIndex(t *testing.T) {
 	}
 	if _, err := r.Index(); err == nil {
 		t.Error("half of an index passes for the whole")
+	}
+}
+
+// A file is unchanged if git has stored it as it is.
+func TestUnchanged(t *testing.T) {
+	dir := newRepository(t)
+	old := time.Unix(1_700_000_000, 0)
+	for _, name := range []string{"same", "edited", "touched", "staged", "new", "intended"} {
+		put(t, filepath.Join(dir, name), "x")
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git(t, dir, "add", "same", "edited", "touched", "staged")
+	git(t, dir, "add", "-N", "intended")
+	put(t, filepath.Join(dir, "edited"), "yy")
+	if err := os.Chtimes(filepath.Join(dir, "edited"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, "touched"), old, old.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	unchanged := func() (out []string) {
+		r, err := Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index, err := r.Index()
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := index.Unchanged()
+		for _, name := range []string{"same", "edited", "touched", "staged", "new", "intended"} {
+			info, err := os.Lstat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is := same[name]; is != nil && is(info) {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	if got := unchanged(); !slices.Equal(got, []string{"same", "staged"}) {
+		t.Error(got)
+	}
+	// An index that is no newer than the file tells nothing.
+	if err := os.Chtimes(filepath.Join(dir, ".git", "index"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if got := unchanged(); got != nil {
+		t.Error(got)
 	}
 }
 
