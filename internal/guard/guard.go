@@ -208,7 +208,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 	out := g.policy().Evaluate(a)
 	defer func() {
 		if d.Verdict == bridge.Allow {
-			d.Grant = granted(a, out.Grant)
+			d.Grant = g.granted(a, out.Grant)
 		}
 	}()
 	switch out.Verdict {

@@ -34,6 +34,9 @@ type Scope struct {
 // plan is what the sandbox of a session holds.
 type plan struct {
 	conf bridge.Confinement
+	// open is the workspace where somebody has agreed to write in one that is
+	// read-only; what is protected stays so.
+	open bridge.Confinement
 	// protected are the files that configure agents or programs, relative to
 	// the workspace.
 	protected []string
@@ -112,24 +115,26 @@ func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
 	for _, rel := range p.protected {
 		s.Protected = append(s.Protected, at(rel))
 	}
-	only, gap := pol.Writable(func(rel string) bool { _, err := os.Lstat(at(rel)); return err == nil })
-	if gap != "" {
-		p.gap = "the sandbox cannot hold " + gap + " for files that do not exist yet"
+	if rule, gap := pol.WriteGap(func(rel string) bool { _, err := os.Lstat(at(rel)); return err == nil }); gap {
+		p.gap = "the sandbox cannot hold " + rule.String() + " for files that do not exist yet"
 	}
 	if pol.LimitsReads() || pol.LimitsWrites() {
 		if why := g.mounts(&s); why != "" {
 			p.gap = why
 		}
 	}
-	s.ReadOnly = s.ReadOnly || len(only) > 0
 	var err error
 	if p.conf, err = g.opts.Wall.Plan(ctx, s); err != nil {
 		return nil, err
 	}
-	if readOnly, _ := pol.ReadOnly(); !readOnly {
-		for _, rel := range only {
-			p.conf.Write = append(p.conf.Write, at(rel))
+	if pol.ReadOnlyAsks() {
+		s.ReadOnly = false
+		open, err := g.opts.Wall.Plan(ctx, s)
+		if err != nil {
+			return nil, err
 		}
+		outside := func(p string) bool { return !within(p, root) }
+		p.open.Write, p.open.Read = slices.DeleteFunc(open.Write, outside), slices.DeleteFunc(open.Read, outside)
 	}
 	read, write := pol.Places()
 	p.conf.Read = append(p.conf.Read, existing(read)...)
@@ -169,8 +174,13 @@ func (g *Guard) configuration() []string {
 		}
 		for _, e := range entries {
 			rel := path.Join(dir, e.Name())
-			if e.Name() != ".git" && e.Type()&fs.ModeSymlink == 0 && pol.Protected(rel) && !slices.Contains(found, rel) {
-				found = append(found, rel)
+			if e.Name() == ".git" || !pol.Protected(rel) {
+				continue
+			}
+			// What is read is what a link leads to.
+			res, err := g.opts.Workspace.Resolve(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(rel)))
+			if err == nil && res.Inside && res.Exists && res.Rel != "." && !slices.Contains(found, res.Rel) {
+				found = append(found, res.Rel)
 			}
 		}
 	}
@@ -201,7 +211,9 @@ func (g *Guard) mounts(s *Scope) (gap string) {
 			return skip(d)
 		}
 		if rule, denied := pol.WriteDenied(rel); denied && (!d.IsDir() || rule.Below()) && !within(rel, readOnly) {
-			s.Protected, readOnly = append(s.Protected, abs), rel
+			if readOnly = rel; !slices.Contains(s.Protected, abs) {
+				s.Protected = append(s.Protected, abs)
+			}
 		}
 		return nil
 	})
@@ -287,11 +299,17 @@ func (g *Guard) confine(a *policy.Action) {
 }
 
 // granted is what an allowed action gets beyond the sandbox; nil for nothing.
-func granted(a policy.Action, grant policy.Grant) *bridge.Confinement {
+func (g *Guard) granted(a policy.Action, grant policy.Grant) *bridge.Confinement {
 	if a.Wall == policy.NoWall || len(grant.Read)+len(grant.Write) == 0 && !grant.Network {
 		return nil
 	}
-	return &bridge.Confinement{Read: grant.Read, Write: grant.Write, Network: grant.Network}
+	out := &bridge.Confinement{Read: grant.Read, Write: grant.Write, Network: grant.Network}
+	if p := g.planned(); p != nil && slices.Contains(grant.Write, g.opts.Workspace.Root()) {
+		named := func(path string) bool { return slices.Contains(grant.Write, path) }
+		out.Read = slices.Concat(grant.Read, slices.DeleteFunc(slices.Clone(p.open.Read), named))
+		out.Write = slices.Concat(grant.Write, slices.DeleteFunc(slices.Clone(p.open.Write), named))
+	}
+	return out
 }
 
 // wants are what an action needs beyond the sandbox, a line each.

@@ -444,7 +444,9 @@ func TestConfinement(t *testing.T) {
 		{"not written", "writes: {deny: ['src/**', untracked.txt]}", "", []string{"."}, []string{"AGENTS.md", "src", "untracked.txt"}, nil},
 		{"not written by name", "writes: {deny: ['**/*.go']}", "writes.deny", []string{"."}, []string{"AGENTS.md", "src/a.go", "src/new.go"}, nil},
 		{"not there yet", "writes: {deny: [later]}", "writes.deny", []string{"."}, []string{"AGENTS.md"}, nil},
-		{"written", "writes: {allow: ['src/**']}", "", []string{"src"}, []string{"AGENTS.md", "."}, nil},
+		{"written", "writes: {allow: ['src/**']}", "writes.allow", []string{"."}, []string{"AGENTS.md"}, nil},
+		{"all written", "writes: {allow: ['**']}", "", []string{"."}, []string{"AGENTS.md"}, nil},
+		{"nothing written", "writes: {deny: ['**']}", "writes.deny", []string{"."}, []string{".gitignore", "AGENTS.md", "a.tar", "empty", "modified.txt", "node_modules", "script.py", "script.sh", "secret.txt", "src", "tracked.txt", "untracked.txt"}, nil},
 		{"written by name", "writes: {allow: ['**/*.go']}", "writes.allow", []string{"."}, []string{"AGENTS.md"}, nil},
 	} {
 		w := newWalled(t, root, tt.rules, nil)
@@ -486,6 +488,41 @@ func TestConfinement(t *testing.T) {
 	}
 	if c, err := newGuard(t, guard.Options{}).Confinement(t.Context()); c != nil || err != nil {
 		t.Errorf("without a sandbox: %+v, %v", c, err)
+	}
+}
+
+// A link that configures agents protects what it leads to.
+func TestProtectedLinks(t *testing.T) {
+	root := newRepository(t)
+	if err := os.Symlink("tracked.txt", filepath.Join(root, "CLAUDE.md")); err != nil {
+		t.Skip(err)
+	}
+	if c, err := newWalled(t, root, "", nil).Confinement(t.Context()); err != nil || !slices.Contains(c.Read, filepath.Join(root, "tracked.txt")) {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// Who agrees to write in a read-only workspace agrees to no more.
+func TestReadOnlyThatAsks(t *testing.T) {
+	root := newRepository(t)
+	d := policy.DefaultsServe()
+	d.Root, d.ReadOnlyAsks = root, true
+	w := newWalled(t, root, "", func(o *guard.Options) { o.Policy = policy.Combine(d) })
+	c, err := w.Confinement(t.Context())
+	if err != nil || slices.Contains(c.Write, root) {
+		t.Fatalf("%+v %v", c, err)
+	}
+	w.answer = approval.Once
+	got, decided := w.verdict(t, "make", true)
+	if got != "asked" || decided.Grant == nil || len(w.asked[0].Rules) > 0 {
+		t.Fatalf("%s %+v", got, decided)
+	}
+	wide := c.With(*decided.Grant)
+	if !slices.Contains(wide.Write, root) || slices.Contains(wide.Read, root) || !slices.Contains(wide.Read, filepath.Join(root, "AGENTS.md")) {
+		t.Errorf("%+v", wide)
+	}
+	if got, decided := w.verdict(t, "git log", true); got != "run" || decided.Grant != nil {
+		t.Errorf("%s %+v", got, decided)
 	}
 }
 

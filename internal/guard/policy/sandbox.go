@@ -298,46 +298,33 @@ func (p *Policy) WriteDenied(rel string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Writable says how far the rules for writing can be held by what exists. If
-// there is a list of what may be written, only are the directories on it. A gap
-// names a rule that is also about files that do not exist yet.
-func (p *Policy) Writable(exists func(rel string) bool) (only []string, gap string) {
+// WriteGap returns a rule about writing that is also about files which do not
+// exist yet: what exists can be kept as it is, the others cannot.
+func (p *Policy) WriteGap(exists func(rel string) bool) (Rule, bool) {
 	for i := range p.writesDeny {
-		r := &p.writesDeny[i]
-		if dir, ok := r.directory(); !ok || !exists(dir) {
-			return nil, r.String()
+		if path, ok := p.writesDeny[i].path(); !ok || !exists(path) {
+			return p.writesDeny[i], true
 		}
 	}
 	for i := range p.writes {
-		if len(p.writes) > 1 {
-			return nil, p.writes[i].missing().String()
-		}
-		for j := range p.writes[i].rules {
-			r := &p.writes[i].rules[j]
-			dir, ok := r.directory()
-			if !ok || !r.Below() || !exists(dir) {
-				return nil, r.String()
-			}
-			only = append(only, dir)
+		if p.writes[i].find(func(r *Rule) bool { return r.glob != nil && r.glob.root && r.glob.tree }) == nil {
+			return p.writes[i].missing(), true
 		}
 	}
-	return only, ""
+	return Rule{}, false
 }
 
 // LimitsWrites reports whether rules speak of what may be written.
 func (p *Policy) LimitsWrites() bool { return len(p.writesDeny)+len(p.writes) > 0 }
 
-// directory is the one path that a rule is about, with or without all below.
-func (r *Rule) directory() (string, bool) {
+// path is the one that a rule is about, with or without all below.
+func (r *Rule) path() (string, bool) {
 	if r.glob == nil || r.glob.absolute {
 		return "", false
 	}
-	switch m := r.glob.exact; m.shape {
-	case shapeAll:
-		return ".", true
-	case shapeLiteral, shapeBelow:
-		return m.literal, true
-	default:
-		return "", false
-	}
+	m := r.glob.exact
+	return m.literal, m.shape == shapeLiteral || m.shape == shapeBelow
 }
+
+// ReadOnlyAsks reports whether what is read-only may be written with consent.
+func (p *Policy) ReadOnlyAsks() bool { return p.readOnly && p.readOnlyAsks }
