@@ -22,6 +22,9 @@ type ToolCall struct {
 	// Confined says that the session's confinement holds for whatever the call
 	// starts or touches on this machine.
 	Confined bool `json:"-"`
+	// NoGrant says that the call can be granted nothing besides: it is a
+	// sub-agent's, or is to run in the background. Nobody needs to be asked.
+	NoGrant bool `json:"-"`
 }
 
 // ToolResult answers a parked call.

@@ -32,7 +32,7 @@ var known = map[string]policy.Kind{
 
 // action makes of a tool call what a policy can judge.
 func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
-	a = policy.Action{Tool: call.Name, Server: call.Server, Args: call.Args, Wall: g.wall(call.Confined && call.Name != ToolServerStart)}
+	a = policy.Action{Tool: call.Name, Server: call.Server, Args: call.Args, Wall: g.wall(call.Confined && call.Name != ToolServerStart), NoGrant: call.NoGrant}
 	defer func() { g.confine(&a) }()
 	if a.Server == "" {
 		for _, s := range g.opts.Servers {

@@ -299,6 +299,26 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// What can be granted nothing is not asked about what it would need.
+func TestNoGrant(t *testing.T) {
+	w := newWalled(t, newRepository(t), "network: {allow: [example.com]}", nil)
+	w.answer = approval.Once
+	for command, want := range map[string]bridge.Verdict{
+		"cat /srv/x": bridge.Deny, "npm install": bridge.Deny, "echo x >> AGENTS.md": bridge.Deny, "make": bridge.Allow, "curl https://example.com": bridge.Allow,
+	} {
+		call := shell(command)
+		call.Confined, call.NoGrant = true, true
+		if d := w.Before(t.Context(), call); d.Verdict != want || d.Grant != nil || want == bridge.Deny && !strings.Contains(d.Reason, "cannot be granted") || len(w.asked) > 0 {
+			t.Errorf("%s: %+v, asked %v", command, d, w.asked)
+		}
+	}
+	call := shell("rm untracked.txt")
+	call.Confined, call.NoGrant = true, true
+	if d := w.Before(t.Context(), call); d.Verdict != bridge.Allow || len(w.asked) != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A link that has come to lead elsewhere is another thing.
 func TestGrantIsForWhatTheLinkLedTo(t *testing.T) {
 	w := newWalled(t, newRepository(t), "", nil)

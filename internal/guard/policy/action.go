@@ -51,6 +51,9 @@ type Action struct {
 	Unparsable string
 	// Wall says whether a sandbox holds what the action does.
 	Wall Wall
+	// NoGrant: it can get nothing beyond the sandbox, so what it would need
+	// consent for is denied.
+	NoGrant bool
 }
 
 // Wall is what a sandbox does about an action.

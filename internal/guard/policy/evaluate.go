@@ -46,6 +46,13 @@ func (p *Policy) Evaluate(a Action) (out Outcome) {
 	if e.out.Verdict == Ask && !e.unruled && a.Wall == WholeWall {
 		e.out.Lasting = e.needs
 	}
+	if a.NoGrant && a.Wall != NoWall {
+		if e.out.Verdict == Ask && (e.grant.Network || len(e.grant.Read)+len(e.grant.Write) > 0) {
+			e.out.Verdict = Deny
+			e.out.Reason = "denied: " + e.out.Reason + ", and what a sub-agent or a command in the background needs beyond the sandbox cannot be granted; let the agent itself do it"
+		}
+		e.out.Grant = Grant{}
+	}
 	if e.out.Verdict == Ask && p.defaults.AskIsDeny {
 		e.out.Verdict = Deny
 		e.out.Reason = "denied: " + e.out.Reason + ", and there is nobody to ask"
