@@ -19,7 +19,7 @@ const maxFound = 3
 
 // deniedBelow says whether a file that may not be read lies below a directory.
 func (g *Guard) deniedBelow(dir paths.Resolved) bool {
-	if !g.opts.Policy.LimitsReads() {
+	if !g.policy().LimitsReads() {
 		return false
 	}
 	seen, found := 0, false
@@ -37,7 +37,7 @@ func (g *Guard) deniedBelow(dir paths.Resolved) bool {
 			}
 			return nil
 		}
-		if _, found = g.opts.Policy.ReadDenied(p); found {
+		if _, found = g.policy().ReadDenied(p); found {
 			return fs.SkipAll
 		}
 		return nil
@@ -87,7 +87,7 @@ func (g *Guard) addBelow(a *policy.Action, dir paths.Resolved, b below) {
 				return fs.SkipDir
 			}
 			for _, rel := range g.placed(dir, p, b) {
-				if !g.opts.Policy.MayWrite(rel) {
+				if !g.policy().MayWrite(rel) {
 					add(policy.Path{Rel: rel})
 				}
 			}

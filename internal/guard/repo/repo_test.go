@@ -397,6 +397,58 @@ func TestLinksAreFoundLater(t *testing.T) {
 	}
 }
 
+// A file is unchanged if git has stored it as it is.
+func TestUnchanged(t *testing.T) {
+	dir := newRepository(t)
+	old := time.Unix(1_700_000_000, 0)
+	for _, name := range []string{"same", "edited", "touched", "staged", "new", "intended"} {
+		put(t, filepath.Join(dir, name), "x")
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git(t, dir, "add", "same", "edited", "touched", "staged")
+	git(t, dir, "add", "-N", "intended")
+	put(t, filepath.Join(dir, "edited"), "yy")
+	if err := os.Chtimes(filepath.Join(dir, "edited"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, "touched"), old, old.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	unchanged := func() (out []string) {
+		r, err := new(Finder).Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index, err := r.Index()
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := index.Unchanged()
+		for _, name := range []string{"same", "edited", "touched", "staged", "new", "intended"} {
+			info, err := os.Lstat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is := same[name]; is != nil && is(info) {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	if got := unchanged(); !slices.Equal(got, []string{"same", "staged"}) {
+		t.Error(got)
+	}
+	// An index that is no newer than the file tells nothing.
+	if err := os.Chtimes(filepath.Join(dir, ".git", "index"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if got := unchanged(); got != nil {
+		t.Error(got)
+	}
+}
+
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("x", 20)))
 	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("x", 90)))
