@@ -78,7 +78,7 @@ func (b *Bridge) confined(ctx context.Context, root string, gate bridge.Gate) (w
 func watch(root string) sandbox.Watch {
 	names := policy.Combine(policy.Defaults{Root: root})
 	return sandbox.Watch{Root: root, Protects: names.Protected, Plain: func() bool {
-		r, err := repo.Find(root)
+		r, err := new(repo.Finder).Find(root)
 		return err == nil && r != nil && r.Runs(true) == "" && !r.HasHooks()
 	}}
 }

@@ -79,7 +79,11 @@ func Open(ctx context.Context, o Options) (*Repository, error) {
 		prefix = ""
 	}
 	environ := plainEnviron(o.Environ, top)
-	r := &Repository{Top: top, Prefix: prefix, environ: environ, view: filepath.Join(o.Scratch, "git"), scratch: resolved(o.Scratch), confine: o.Confine}
+	r := &Repository{Top: top, Prefix: prefix, environ: environ, view: filepath.Join(o.Scratch, "git"), confine: o.Confine}
+	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
+		return nil, err
+	}
+	r.scratch = resolved(o.Scratch)
 	if err := r.checkVersion(ctx); err != nil {
 		return nil, err
 	}
@@ -273,6 +277,8 @@ func (r *Repository) answer(ctx context.Context, dir string, env []string, c Cal
 		return "", -1, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("git %s took longer than %s", c.Args[0], patience), Cause: err}
 	case errors.Is(err, errTooMuch):
 		return "", -1, &bridge.Error{Code: bridge.CodeInternal, Message: "git " + c.Args[0] + " wrote more than we take", Cause: err}
+	case errors.Is(err, errConfine):
+		return "", -1, &bridge.Error{Code: bridge.CodeInternal, Message: "git was not run", Cause: err, Remedy: bridge.AsError(err).Remedy}
 	case err != nil:
 		return "", -1, &bridge.Error{Code: bridge.CodeUnavailable, Message: "git cannot be run", Cause: err, Remedy: "install git, or use --isolation shared"}
 	case code == 0 || slices.Contains(c.OK, code):

@@ -143,9 +143,12 @@ func (w *Wall) Wrap(c program.Command, conf bridge.Confinement) (program.Command
 		return c, invisible("the directory "+c.Dir, "Run the command in the workspace.")
 	}
 	if !shown(places, c.Path) {
-		// The name may pass a link that is not there inside.
-		if at, err := filepath.EvalSymlinks(filepath.Dir(c.Path)); err == nil {
-			c.Path = filepath.Join(at, filepath.Base(c.Path))
+		// It was judged by this name, so it may be run: it alone, or with the
+		// packages that it is one of. The name may pass a link that is not
+		// there inside.
+		conf.Read = append(slices.Clone(conf.Read), belongsTo(resolved(c.Path)))
+		if places = sorted(conf); !shown(places, c.Path) {
+			c.Path = resolved(c.Path)
 		}
 		if !shown(places, c.Path) {
 			return c, invisible("the program "+c.Path, "Install it where the system's programs are or in a directory of the PATH, or set sandbox: off.")
@@ -164,6 +167,14 @@ func (w *Wall) Wrap(c program.Command, conf bridge.Confinement) (program.Command
 		return false
 	}), conf.Env)
 	return c.Within(program.Outer{Path: w.path, Args: bwrapArgs(conf.Network, places, home, c.Dir), Complaint: "bwrap: ", Guards: true}), nil
+}
+
+// belongsTo is the file itself, or the packages of node that it is among.
+func belongsTo(file string) string {
+	if at, _, found := strings.Cut(file, "/node_modules/"); found {
+		return at + "/node_modules"
+	}
+	return file
 }
 
 // output is what a short-lived program of the user's writes.

@@ -202,8 +202,9 @@ func (m *Manager) runFormatter(ctx context.Context, t target, start Start, body 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
-	c, err := start.Program, error(nil)
+	c := start.Program
 	if m.opts.Confine != nil {
+		var err error
 		if c, err = m.opts.Confine(ctx, c); err != nil {
 			return "", err
 		}
