@@ -195,7 +195,7 @@ func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 	}
 	type environment struct{ name, path, rustup string }
 	places := []environment{{"a proxy", filepath.Join(tools, "bin") + ":" + filepath.Join(tools, "shims") + ":/usr/bin:/bin", ""}}
-	if found, err := exec.LookPath("rustup"); err == nil { // the very program, where there is one
+	if found, err := exec.LookPath("rustup"); err == nil && exec.Command("rustfmt", "--version").Run() == nil { // the very program, where there is one with a toolchain
 		home, err := os.UserHomeDir()
 		if err != nil {
 			t.Fatal(err)
