@@ -10,6 +10,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
@@ -60,18 +61,35 @@ type cell struct {
 // confined is the sandbox for the programs of a workspace; nil where there is
 // none.
 func (b *Bridge) confined(ctx context.Context, root string, gate bridge.Gate) (workspace.Sandbox, error) {
+	g, ok := gate.(bridge.Confiner)
+	if b.wall == nil || !ok {
+		return nil, nil
+	}
+	if conf, err := g.Confinement(ctx); conf == nil || err != nil {
+		return nil, err
+	}
+	return &cell{wall: b.wall, plan: g.Confinement, withheld: b.opts.Config.Path("withheld"), watch: watch(root)}, nil
+}
+
+// guardWall is the sandbox as a guard knows it; nil where there is none. Build
+// caches are kept for the directory whose policy counts: worktrees share those
+// of their repository.
+func (b *Bridge) guardWall(root, rules string) (*guard.Wall, error) {
 	if b.wall == nil {
 		return nil, nil
 	}
-	c := &cell{wall: b.wall, withheld: b.opts.Config.Path("withheld"), watch: watch(root)}
-	c.plan = func(ctx context.Context) (*bridge.Confinement, error) { return b.planFor(ctx, gate, c.watch) }
-	if _, err := c.plan(ctx); err != nil {
+	plan := func(_ context.Context, s guard.Scope) (bridge.Confinement, error) {
+		home := b.opts.Config.Home
+		hidden := slices.Concat(s.Hidden, []string{home, b.opts.Config.AuditLogDir}, b.wall.Private())
+		return sandbox.Plan(sandbox.Scope{Root: s.Root, ReadOnly: s.ReadOnly, Hidden: hidden, Protected: s.Protected}, b.opts.Environ, sandbox.Kept(home, rules))
+	}
+	if _, err := plan(context.Background(), guard.Scope{Root: root}); err != nil {
 		if b.mayDoWithout(err) {
 			return nil, nil
 		}
 		return nil, required(err)
 	}
-	return c, nil
+	return &guard.Wall{Plan: plan}, nil
 }
 
 // watch looks after what configures something in a workspace.
@@ -83,37 +101,15 @@ func watch(root string) sandbox.Watch {
 	}}
 }
 
-// planFor asks a guard for the confinement of its session, or makes one of what
-// every policy protects.
-func (b *Bridge) planFor(ctx context.Context, gate bridge.Gate, w sandbox.Watch) (*bridge.Confinement, error) {
-	if g, ok := gate.(bridge.Confiner); ok {
-		if conf, err := g.Confinement(ctx); conf != nil || err != nil {
-			return conf, err
-		}
-	}
-	s := sandbox.Scope{Root: w.Root, Protected: w.Existing()}
-	if g, ok := gate.(interface{ ReadOnly() bool }); ok {
-		s.ReadOnly = g.ReadOnly()
-	}
-	conf, err := b.plan(s)
-	return &conf, err
-}
-
-// plan is what the programs of a workspace may see and change. The bridge's own
-// directories are not for them.
-func (b *Bridge) plan(s sandbox.Scope) (bridge.Confinement, error) {
-	home := b.opts.Config.Home
-	s.Hidden = slices.Concat(s.Hidden, []string{home, b.opts.Config.AuditLogDir}, b.wall.Private())
-	return sandbox.Plan(s, b.opts.Environ, sandbox.Kept(home, s.Root))
-}
-
 // Wrap puts a command in the sandbox.
 func (c *cell) Wrap(ctx context.Context, made program.Command, grant *bridge.Confinement) (program.Command, error) {
 	conf, err := c.plan(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return made, err
-	}
-	if grant != nil {
+	case conf == nil: // the guard judged it as one that is confined
+		return made, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the sandbox is gone", Remedy: "Restart copilot-bridge."}
+	case grant != nil:
 		wider := conf.With(*grant)
 		conf = &wider
 	}

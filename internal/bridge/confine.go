@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"path"
 	"slices"
 )
 
@@ -38,8 +39,13 @@ func (c Confinement) With(grant Confinement) Confinement {
 	without := func(paths []string, granted ...string) []string {
 		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(granted, p) })
 	}
+	// A file that was read-only in a place to write becomes part of it again. As
+	// a mount point of its own it could not be replaced, as git does.
+	more := slices.DeleteFunc(slices.Clone(grant.Write), func(p string) bool {
+		return slices.Contains(c.Read, p) && slices.Contains(c.Write, path.Dir(p))
+	})
 	return Confinement{
-		Write:   slices.Concat(c.Write, grant.Write),
+		Write:   slices.Concat(c.Write, more),
 		Read:    slices.Concat(without(c.Read, grant.Write...), grant.Read),
 		Hide:    slices.Concat(without(without(c.Hide, grant.Write...), grant.Read...), grant.Hide),
 		Network: c.Network || grant.Network,
