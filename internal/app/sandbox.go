@@ -89,7 +89,8 @@ func (b *Bridge) guardWall(root, rules string) (*guard.Wall, error) {
 		}
 		return nil, required(err)
 	}
-	return &guard.Wall{Plan: plan}, nil
+	c := &cell{withheld: b.opts.Config.Path("withheld"), watch: watch(root)}
+	return &guard.Wall{Plan: plan, Watch: c.Watch}, nil
 }
 
 // watch looks after what configures something in a workspace.

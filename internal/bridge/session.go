@@ -101,6 +101,8 @@ type MCPServer struct {
 	Headers map[string]string
 	Tools   []string // nil = all
 	Timeout time.Duration
+	// Own: it is a part of the bridge itself, and needs no confinement.
+	Own bool
 }
 
 // Prompt is one message to a session.

@@ -110,6 +110,8 @@ type Decision struct {
 	// holds for this call alone. Only Gate.Before may set it, and only for a
 	// call that is Confined.
 	Grant *Confinement `json:"-"`
+	// Consented: a person has seen what would happen, and agreed.
+	Consented bool `json:"-"`
 }
 
 // Recovery is what to do about an error inside a turn.

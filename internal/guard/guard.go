@@ -169,7 +169,7 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 		d, asked = g.decide(ctx, action, requestOf(call, action))
 	}
 	if d.Verdict == bridge.Allow {
-		d.Args = g.settled(call)
+		d.Args, d.Consented = g.settled(call), asked
 		g.makes(action)
 		g.begin(call, d, action, asked)
 	}
@@ -237,7 +237,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 // before the model or anybody else sees it.
 func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
 	began := time.Now()
-	g.ended(call)
+	notice := g.ended(call)
 	if reason := g.strayed(call); reason != "" {
 		err := errors.New(reason)
 		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
@@ -250,6 +250,10 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 		g.opts.Whole(call, clean)
 	}
 	clean = shorten(clean)
+	if m, ok := clean.(map[string]any); ok && notice != "" {
+		text, _ := m["textResultForLlm"].(string)
+		m["textResultForLlm"] = text + "\n" + notice
+	}
 	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: clean, Decision: "allow"}
 	if hits > 0 {
 		e.Reason = fmt.Sprintf("%d secrets hidden", hits)

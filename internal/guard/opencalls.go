@@ -22,6 +22,8 @@ type openCall struct {
 	agreed bool // a person has consented to it
 	grant  *bridge.Confinement
 	id     string // the runtime's own, from its first request on
+	// withhold takes away what the command has made unseen; see Wall.Watch.
+	withhold func() (string, error)
 }
 
 // maxOpen bounds the calls that are kept. Of those beyond it the oldest are
@@ -31,6 +33,9 @@ const maxOpen = 256
 // begin keeps a call that was allowed.
 func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, agreed bool) {
 	c := &openCall{call: call, args: []string{encoded(call.Args)}, action: a, agreed: agreed, grant: d.Grant}
+	if w := g.opts.Wall; w != nil && w.Watch != nil && a.Wall != policy.NoWall && runtimeShells[call.Name] && !agreed {
+		c.withhold = w.Watch()
+	}
 	if d.Args != nil {
 		c.args = append(c.args, encoded(d.Args))
 	}
@@ -42,17 +47,28 @@ func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, 
 	}
 }
 
-// ended forgets a call, and with it the consent.
-func (g *Guard) ended(call bridge.ToolCall) {
+// ended forgets a call, and with it the consent. What it has made unseen is
+// taken away, and notice says so.
+func (g *Guard) ended(call bridge.ToolCall) (notice string) {
 	args := encoded(call.Args)
+	var withhold func() (string, error)
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	i := slices.IndexFunc(g.calls, func(c *openCall) bool {
 		return c.call.Name == call.Name && c.call.ID == call.ID && slices.Contains(c.args, args)
 	})
 	if i >= 0 {
+		withhold = g.calls[i].withhold
 		g.calls = slices.Delete(g.calls, i, i+1)
 	}
+	g.mu.Unlock()
+	if withhold == nil {
+		return ""
+	}
+	notice, err := withhold()
+	if err != nil {
+		notice += " It could not all be moved: " + err.Error()
+	}
+	return notice
 }
 
 // forget ends a call that the runtime has asked about.

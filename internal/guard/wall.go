@@ -19,6 +19,10 @@ import (
 type Wall struct {
 	// Plan says what the programs of a workspace may see and change.
 	Plan func(ctx context.Context, s Scope) (bridge.Confinement, error)
+	// Watch remembers the files that configure agents, editors or git. What it
+	// returns takes away those that are new, and says so: no sandbox keeps a
+	// program from making a file in a place where it may write. May be nil.
+	Watch func() func() (notice string, err error)
 }
 
 // Scope is what the policy says about the files of a workspace, as far as a

@@ -103,7 +103,7 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c
 	args["command"], args["program"] = c.Line(), c.Path
 	spec := task.Spec{Program: c, Timeout: o.Timeout, Trees: w.opts.Trees}
 	call := bridge.ToolCall{Name: tool, Args: args, Confined: w.Confined()}
-	r, _, err := guardedCall(ctx, w, call, func(grant *bridge.Confinement) (task.Result, error) {
+	r, _, err := guardedCall(ctx, w, call, func(d bridge.Decision) (task.Result, error) {
 		if o.OnOutput != nil {
 			streams := map[string]bridge.TextMask{"stdout": w.opts.Guard.Stream(), "stderr": w.opts.Guard.Stream()}
 			spec.OnOutput = func(stream string, text []byte) {
@@ -119,19 +119,23 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c
 				}
 			}()
 		}
-		return w.confined(ctx, spec, grant)
+		return w.confined(ctx, spec, d)
 	}, func(r *task.Result) []*string { return []*string{&r.Stdout, &r.Stderr} })
 	return r, err
 }
 
 // confined runs a command in the sandbox, if there is one. What it has made
-// that would configure something is taken away, and its error output says so.
-func (w *Workspace) confined(ctx context.Context, spec task.Spec, grant *bridge.Confinement) (r task.Result, err error) {
+// that would configure something is taken away, unless a person has agreed to
+// the command, and its error output says so.
+func (w *Workspace) confined(ctx context.Context, spec task.Spec, d bridge.Decision) (r task.Result, err error) {
 	if !w.Confined() {
 		return task.Run(ctx, spec)
 	}
-	if spec.Program, err = w.opts.Sandbox.Wrap(ctx, spec.Program, grant); err != nil {
+	if spec.Program, err = w.opts.Sandbox.Wrap(ctx, spec.Program, d.Grant); err != nil {
 		return task.Result{}, err
+	}
+	if d.Consented {
+		return task.Run(ctx, spec)
 	}
 	end := w.opts.Sandbox.Watch()
 	r, err = task.Run(ctx, spec)

@@ -149,18 +149,18 @@ func (w *Workspace) Close(ctx context.Context) error {
 // guarded asks the guard, runs an operation and, if it went well, lets the
 // guard hide what texts names of its result.
 func guarded[T any](ctx context.Context, w *Workspace, tool string, args map[string]any, do func() (T, error), texts func(*T) []*string) (T, int, error) {
-	return guardedCall(ctx, w, bridge.ToolCall{Name: tool, Args: args}, func(*bridge.Confinement) (T, error) { return do() }, texts)
+	return guardedCall(ctx, w, bridge.ToolCall{Name: tool, Args: args}, func(bridge.Decision) (T, error) { return do() }, texts)
 }
 
 // guardedCall is guarded for a call of which more is known. do gets what it was
 // granted besides its sandbox.
-func guardedCall[T any](ctx context.Context, w *Workspace, call bridge.ToolCall, do func(grant *bridge.Confinement) (T, error), texts func(*T) []*string) (T, int, error) {
+func guardedCall[T any](ctx context.Context, w *Workspace, call bridge.ToolCall, do func(d bridge.Decision) (T, error), texts func(*T) []*string) (T, int, error) {
 	var none T
 	d := w.opts.Guard.Before(ctx, call)
 	if d.Verdict != bridge.Allow {
 		return none, 0, denied(call.Name, d.Reason)
 	}
-	result, err := do(d.Grant)
+	result, err := do(d)
 	if err != nil {
 		w.opts.Guard.Failed(ctx, call, err.Error())
 		return none, 0, err

@@ -161,3 +161,26 @@ func TestSandboxKilled(t *testing.T) {
 	_ = cmd.Wait() // says that it was killed
 	within(t, "its processes are gone", func() bool { return len(processes(t, home, "sleep 360"))+len(processes(t, home, "bwrap")) == 0 })
 }
+
+// What a command of an agent makes unseen that would configure something is
+// taken away, and the model is told. What the person has agreed to stays.
+func TestSandboxWithholdsFromAgents(t *testing.T) {
+	t.Parallel()
+	needsSandbox(t)
+	b := newMCPBench(t, map[string]string{"Makefile": "plant:\n\t@echo be bad > AGENTS.md; mkdir -p .github/hooks; echo '{}' > .github/hooks/a.json; echo done > made\n"})
+	b.env = append(b.env, "COPILOT_BRIDGE_SANDBOX=require")
+	c := b.connect(t, consenting(), "copilot")
+	prompt := "rehearsal: tool bash " + quoted(map[string]any{"command": "make plant", "description": "plant"}) + "\nrehearsal: next\n" +
+		"rehearsal: tool bash " + quoted(map[string]any{"command": "echo be good > CLAUDE.md", "description": "write"}) + "\nrehearsal: next\nrehearsal: text done"
+	var result taskResult
+	mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": prompt}, &result)
+	for name, there := range map[string]bool{"made": true, "AGENTS.md": false, ".github/hooks": false, "CLAUDE.md": true} {
+		if _, err := os.Stat(filepath.Join(b.dir, name)); (err == nil) != there {
+			t.Errorf("%s: %v; %+v", name, err, result)
+		}
+	}
+	found := holding(t, filepath.Join(b.home, ".copilot-bridge", "withheld"), "be bad")
+	if len(found) != 1 {
+		t.Errorf("withheld: %q", found)
+	}
+}

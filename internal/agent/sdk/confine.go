@@ -177,7 +177,7 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 			AddCurrentWorkingDirectory: no,
 			AllowBypass:                no,
 			AllowDevToolAccess:         no,
-			SandboxMCPServers:          yes,
+			SandboxMCPServers:          copilot.Bool(s.bringsServers()),
 			SandboxLspServers:          yes,
 			UserPolicy: &rpc.SandboxConfigUserPolicy{
 				Filesystem: &rpc.SandboxConfigUserPolicyFilesystem{
@@ -190,6 +190,18 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 			},
 		},
 	}
+}
+
+// bringsServers says whether a caller has given the session programs to use as
+// MCP servers. The runtime confines all servers or none; the bridge's own and
+// those of the user's Copilot could not work inside.
+func (s *session) bringsServers() bool {
+	for _, server := range s.spec.MCPServers {
+		if server.Command != "" && !server.Own {
+			return true
+		}
+	}
+	return false
 }
 
 // ripgrep is where the runtime has the program behind its grep and glob, which

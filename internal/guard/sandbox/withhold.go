@@ -40,19 +40,6 @@ func (w Watch) Now() Configuration {
 	return out
 }
 
-// Existing are the files that are protected, absolute and without git's own,
-// which Plan sees to. A link counts as what it leads to in the workspace.
-func (w Watch) Existing() []string {
-	var out []string
-	for _, rel := range w.list() {
-		at := resolved(filepath.Join(w.Root, rel))
-		if rel != ".git" && path.Dir(rel) != ".git" && at != w.Root && within(at, w.Root) {
-			out = append(out, at)
-		}
-	}
-	return out
-}
-
 // list is what Protects names at the root, in holders and in .git.
 func (w Watch) list() []string {
 	top, err := os.OpenRoot(w.Root)
