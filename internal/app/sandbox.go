@@ -20,10 +20,12 @@ import (
 
 // Wall finds and tries the sandbox. Nil without an error: it is switched off.
 func Wall(ctx context.Context, c *config.Config, environ []string) (*sandbox.Wall, error) {
-	if sandbox.Mode(c.Sandbox) == sandbox.Off {
-		return nil, nil
+	switch sandbox.Mode(c.Sandbox) {
+	case sandbox.Auto, sandbox.Require:
+		return sandbox.Find(ctx, environ)
+	case sandbox.Off:
 	}
-	return sandbox.Find(ctx, environ)
+	return nil, nil
 }
 
 // raiseWall finds the sandbox. Without one nothing starts that requires it.

@@ -187,7 +187,7 @@ func (v *validation) sandbox(ctx context.Context, cfg *config.Config) {
 	wall, err := app.Wall(ctx, cfg, v.p.env.Environ)
 	switch {
 	case err == nil && wall == nil:
-		v.warn("sandbox", "switched off: programs are held by the guard alone", "remove sandbox: off, or COPILOT_BRIDGE_SANDBOX")
+		v.ok("sandbox", "off: programs are held by the guard alone (sandbox: auto has the operating system confine them too)")
 	case err == nil:
 		v.Sandbox.Wall = wall.String()
 		v.ok("sandbox", "%s was tried and confines programs", wall)

@@ -14,19 +14,11 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
 )
 
-// bubblewrap leaves a test out where it is not installed.
-func bubblewrap(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is not installed: run `make test-sandbox`, or apt install bubblewrap")
-	}
-}
-
 // What the guard has allowed is held by the operating system all the same.
 // Without the sandbox each of these programs does its harm.
 func TestToolBusSandbox(t *testing.T) {
 	t.Parallel()
-	bubblewrap(t)
+	needsSandbox(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +71,7 @@ func TestToolBusSandbox(t *testing.T) {
 // whoever ran the command is told.
 func TestToolBusWithholdsConfiguration(t *testing.T) {
 	t.Parallel()
-	bubblewrap(t)
+	needsSandbox(t)
 	s := serveFiles(t, map[string]string{"~/policy.yaml": "shell: {allow: ['bash *']}\n", "make": "echo bad > CLAUDE.md; mkdir -p .github/hooks; echo x > .github/hooks/a.json; echo fine > fine\n"}, nil, "--read-write")
 	got := s.post(t, "mcp.shell.run", map[string]any{"cmd": "bash make"})
 	if !strings.Contains(got, ".github/hooks, CLAUDE.md would configure agents") || !strings.Contains(got, `"exitCode":0`) {
@@ -99,7 +91,7 @@ func TestToolBusWithholdsConfiguration(t *testing.T) {
 // where the sandbox is required.
 func TestSandboxRequired(t *testing.T) {
 	t.Parallel()
-	bubblewrap(t)
+	needsSandbox(t)
 	home := t.TempDir()
 	start := func(dir, mode string, args ...string) string {
 		cmd := exec.Command(binary, args...)
@@ -123,7 +115,7 @@ func TestSandboxRequired(t *testing.T) {
 // Nothing of a confined command outlives a bridge that is killed.
 func TestSandboxKilled(t *testing.T) {
 	t.Parallel()
-	bubblewrap(t)
+	needsSandbox(t)
 	home, dir := t.TempDir(), t.TempDir()
 	for file, text := range map[string]string{filepath.Join(home, ".copilot-bridge", "policy.yaml"): "shell: {allow: ['bash *']}\n",
 		filepath.Join(dir, "stay"): "setsid sleep 3601 & (trap '' TERM; sleep 3602) & echo > ready; sleep 3603\n"} {
@@ -135,7 +127,7 @@ func TestSandboxKilled(t *testing.T) {
 		}
 	}
 	cmd := exec.Command(binary, "serve", "--json", "--port", "0", "--demo", "--read-write")
-	cmd.Dir, cmd.Env = dir, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(t)}
+	cmd.Dir, cmd.Env = dir, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_BRIDGE_SANDBOX=require"}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -170,6 +170,7 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 	if rg := ripgrep(s.host.opts.Runtime); rg != "" {
 		read = append(read, rg)
 	}
+	read = append(read, s.serverFiles()...)
 	return &rpc.SessionUpdateOptionsParams{
 		Shell: &rpc.ShellOptions{InitScripts: []rpc.ShellInitScript{{Path: s.wallEnv(), Shell: rpc.ShellInitScriptShellBash}}},
 		SandboxConfig: &rpc.SandboxConfig{
@@ -202,6 +203,24 @@ func (s *session) bringsServers() bool {
 		}
 	}
 	return false
+}
+
+// serverFiles are the programs and scripts of those servers, which may lie
+// anywhere. The gate has judged them.
+func (s *session) serverFiles() (out []string) {
+	for _, server := range s.spec.MCPServers {
+		for _, word := range append([]string{server.Command}, server.Args...) {
+			if !filepath.IsAbs(word) || server.Own {
+				continue
+			}
+			at, err := filepath.EvalSymlinks(word)
+			if info, failed := os.Stat(at); err == nil && failed == nil && info.Mode().IsRegular() {
+				out = append(out, at)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // ripgrep is where the runtime has the program behind its grep and glob, which
