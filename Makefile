@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox oracle test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -32,6 +32,20 @@ test:
 ## race: the same under the race detector, which the load tests build the program with as well
 race:
 	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+
+## test-sandbox: a sample of generated commands under strace, which is installed where apt may
+test-sandbox: strace
+	$(GO) test -count=1 -v -timeout 30m ./test/oracle
+
+## oracle: run what the guard allows of 50,000 generated commands, and find what it did not foresee
+SEED ?= 1
+CASES ?= 50000
+oracle: strace
+	COPILOT_BRIDGE_TEST_ORACLE=$(CASES) COPILOT_BRIDGE_TEST_ORACLE_SEED=$(SEED) $(GO) test -count=1 -v -timeout 60m -run Escapes ./test/oracle
+
+.PHONY: strace
+strace:
+	@command -v strace >/dev/null || apt-get install -y -q strace || sudo -n apt-get install -y -q strace
 
 ## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
 test-openclaw:
