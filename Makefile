@@ -35,7 +35,7 @@ race:
 
 ## test-sandbox: a sample of generated commands under strace, which is installed where apt may
 test-sandbox: strace
-	$(GO) test -count=1 -v -timeout 30m ./test/oracle
+	COPILOT_BRIDGE_TEST_ORACLE=1500 $(GO) test -count=1 -v -timeout 30m ./test/oracle
 
 ## oracle: run what the guard allows of 50,000 generated commands, and find what it did not foresee
 SEED ?= 1

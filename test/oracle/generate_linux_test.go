@@ -174,10 +174,10 @@ func (g *generator) harvest(t *testing.T, y *yard, name string) []string {
 		if err != nil {
 			break // a builtin
 		}
-		out := &program.Head{Limit: 1 << 18}
-		_, err = cmd.Run(t.Context(), program.RunOptions{Stdout: out, Stderr: &shared{w: out}})
+		out, usage := &program.Head{Limit: 1 << 18}, &program.Head{Limit: 1 << 18}
+		_, err = cmd.Run(t.Context(), program.RunOptions{Stdout: out, Stderr: usage})
 		must(t, err)
-		for _, m := range option.FindAllStringSubmatch(out.String(), -1) {
+		for _, m := range option.FindAllStringSubmatch(out.String()+"\n"+usage.String(), -1) {
 			if m[2] != "" && !strings.Contains(m[2], "[") || strings.HasSuffix(m[0], "=") {
 				m[1] += "="
 			}

@@ -80,11 +80,10 @@ func drive(in io.Reader, out io.Writer) error {
 		cmd, err := program.Shell(place, c.Text)
 		if err == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			output := &program.Head{Limit: 1 << 20}
-			both := &shared{w: output}
-			_, err = cmd.Run(ctx, program.RunOptions{Stdout: both, Stderr: both})
+			out, problems := &program.Head{Limit: 1 << 20}, &program.Head{Limit: 1 << 20}
+			_, err = cmd.Run(ctx, program.RunOptions{Stdout: out, Stderr: problems})
 			c.Late = ctx.Err() != nil
-			c.Leaked = bytes.Contains(output.Bytes(), []byte(guardtest.Canary))
+			c.Leaked = strings.Contains(out.String()+problems.String(), guardtest.Canary)
 			cancel()
 		}
 		if err != nil && !c.Late {
@@ -94,18 +93,6 @@ func drive(in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-}
-
-// shared lets two streams write to one place.
-type shared struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
 }
 
 // oracle judges commands, runs them and judges what they did.
@@ -128,9 +115,19 @@ type named struct {
 
 func newOracle(t *testing.T) *oracle {
 	t.Helper()
+	refuse := t.Skipf
+	if os.Getenv(setting) != "" {
+		refuse = t.Fatalf
+	}
 	strace, err := program.Find("strace", os.Environ())
 	if err != nil {
-		t.Skip("strace is not installed, so nothing is run: as root, run: apt-get install -y strace")
+		refuse("strace is not installed, so nothing is run: as root, run: apt-get install -y strace")
+	}
+	try, err := program.New(program.Place{Env: os.Environ()}, strace, append(straceArgs(os.DevNull), "true")...)
+	must(t, err)
+	problems := &program.Head{Limit: 1 << 10}
+	if exit, err := try.Run(t.Context(), program.RunOptions{Stderr: problems}); err != nil || exit.Err() != nil {
+		refuse("strace cannot watch programs here, so nothing is run: %s", problems)
 	}
 	o := &oracle{yard: newYard(t), strace: strace, guards: map[bool]*guard.Guard{}, rules: map[bool]*policy.Policy{}, trials: map[int]trial{}, named: map[int]named{}}
 	o.ws, err = paths.New(o.Workspace)
@@ -276,6 +273,8 @@ func resolved(path string) string {
 
 func match(re string) *regexp.Regexp { return regexp.MustCompile("^(" + re + ")$") }
 
+// opens judges a file that is opened. The path has its links followed, or is as
+// it was named if that failed.
 func (o *oracle) opens(n int, by, path string, write, failed bool) string {
 	rel, inside := strings.CutPrefix(path, o.Workspace+"/")
 	if path == o.Workspace {

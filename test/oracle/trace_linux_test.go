@@ -53,21 +53,13 @@ var (
 	line    = regexp.MustCompile(`^(\d+)<([^>]*)> +(.*)$`)
 	resumed = regexp.MustCompile(`^<\.\.\. \w+ resumed>(.*)$`)
 	opened  = regexp.MustCompile(`^(?:open|openat|openat2|creat)\((?:[^<"]*<((?:[^>\\]|\\.)*)>, )?"((?:[^"\\]|\\.)*)"(?:\.\.\.)?(?:, ([^)]*))?\) += (-?\d+|\?)(?:<(.*)>)?`)
+	writing = regexp.MustCompile(`O_(WRONLY|RDWR|CREAT|TRUNC|TMPFILE)`)
 	listed  = regexp.MustCompile(`^getdents(?:64)?\(\d+<((?:[^>\\]|\\.)*)>`)
 	started = regexp.MustCompile(`^execve(?:at)?\((?:[^<"]*<[^>]*>, )?"((?:[^"\\]|\\.)*)".* = (-?\d+|\?)`)
 )
 
-// judge says what is an escape.
-type judge interface {
-	// opens is told of every file that is opened: the path with links followed,
-	// or as it was named if that failed.
-	opens(n int, program, path string, write, failed bool) string
-	lists(n int, program, dir string) string
-	starts(n int, program, path string) string
-}
-
 // readTrace sorts what strace wrote down by cases and returns the escapes.
-func readTrace(r io.Reader, j judge, into effects) error {
+func readTrace(r io.Reader, o *oracle, into effects) error {
 	processes := map[string]*process{}
 	current := -1
 	scan := bufio.NewScanner(r)
@@ -108,7 +100,7 @@ func readTrace(r io.Reader, j judge, into effects) error {
 		}
 		if p.n >= 0 {
 			by := p.program
-			if what := p.effect(call, j); what != "" {
+			if what := p.effect(call, o); what != "" {
 				into.add(p.n, "%s %s", by, what)
 			}
 		}
@@ -117,7 +109,7 @@ func readTrace(r io.Reader, j judge, into effects) error {
 }
 
 // effect judges one call of a process.
-func (p *process) effect(call string, j judge) string {
+func (p *process) effect(call string, o *oracle) string {
 	name, _, _ := strings.Cut(call, "(")
 	switch {
 	case strings.HasPrefix(name, "open") || name == "creat":
@@ -131,17 +123,17 @@ func (p *process) effect(call string, j judge) string {
 		} else if path != "" && !filepath.IsAbs(path) {
 			path = filepath.Join(unescape(m[1]), path)
 		}
-		write := name == "creat" || regexp.MustCompile(`O_(WRONLY|RDWR|CREAT|TRUNC|TMPFILE)`).MatchString(flags)
+		write := name == "creat" || writing.MatchString(flags)
 		if path == "" {
 			return "" // no file has that name
 		}
 		if strings.Contains(flags, "O_DIRECTORY") || strings.Contains(flags, "O_PATH") {
 			return "" // it counts once it is listed
 		}
-		return j.opens(p.n, p.program, path, write, failed)
+		return o.opens(p.n, p.program, path, write, failed)
 	case strings.HasPrefix(name, "getdents"):
 		if m := listed.FindStringSubmatch(call); m != nil {
-			return j.lists(p.n, p.program, unescape(m[1]))
+			return o.lists(p.n, p.program, unescape(m[1]))
 		}
 	case strings.HasPrefix(name, "execve"):
 		m := started.FindStringSubmatch(call)
@@ -152,7 +144,7 @@ func (p *process) effect(call string, j judge) string {
 		if m[2] == "0" {
 			p.program = filepath.Base(path)
 		}
-		return j.starts(p.n, by, path)
+		return o.starts(p.n, by, path)
 	case strings.HasPrefix(name, "send"):
 		if strings.Contains(call, "sa_family=AF_INET") {
 			return "sends " + call
