@@ -21,11 +21,14 @@ import (
 //	%t     a test of files     %e  a test of find   %s  a string for printf, date …
 //	%r     a revision          %q  a path for git   %c  a name of a command
 //	%v     an assignment       %a  arithmetic       %R  a repository
+//	%h     a glob for some
 var constructs = []string{
 	"%1 | %2", "%1 |& %2", "%1 && %2", "%1 || %2", "%1; %2", "%1\n%2", "%1 &", "%1 & %2", "(%1)", "{ %1; }", "! %1", "(%1; %2) | %1", "time %1", "time -p %1",
 	"if %1; then %2; fi", "if ! %1; then :; else %2; fi", "while %1; do %2; break; done", "until %1; do %2; break; done", "for f in %f %f; do %1; done",
 	"for f in %g; do %1; done", "for f in %g; do cat \"$f\"; done", "for ((i=0; i<2; i++)); do %1; done", "case %w in %w) %1;; *) %2;; esac", "select x in %f; do %1; done",
-	"cd %d && %1", "cd %d; %1", "(cd %d && %1); %2", "cd %d && cd .. && %1", "cd %d || %1", "pushd %d && %1", "cd %R && %1", "cd -P %d && %1", "cd %b && %1",
+	"cd %d && %1", "cd %d; %1", "(cd %d && %1); %2", "cd %d && cd .. && %1", "cd %d || %1", "pushd %d && %1", "cd %R && %1", "cd %h && %1", "cd %g && %1", "cd %h; %1", "env -C %g %1", "env -C %h %1",
+	"env --chdir=%d %1", "env --chdir %d %1", "env -C%d %1", "env - %1", "env -uX -- %1", "timeout -k 1 5 %1", "timeout -k1 5s %1", "stdbuf -o0 -i 0 %1", "nice --adjustment=5 %1", "nice -5 %1", "ionice -c2 -n7 %1",
+	"time -o out/x %1", "time -f x %1", "command -pv %1", "nohup nice %1", "env -C %b %1", "timeout 5 nice -n 1 stdbuf -oL %1", "cd -P %d && %1", "cd %b && %1",
 	"%1 < %f", "%1 < %b", "%1 < %g", "%1 3< %f", "%1 3< %f <&3", "%1 {x}< %f", "%1 2>&1", "%1 > /dev/null", "%1 2>/dev/null | %2", "%1 &>/dev/null", "%1 <&-",
 	"%1 > out/%n", "%1 >> out/%n", "%1 >| out/%n", "%1 &> out/%n", "%1 2> out/%n", "%1 > %b", "%1 >& out/%n", "%1 <> %f",
 	"%1 <<EOF\n%w\nEOF", "%1 <<'EOF'\n$(%2)\nEOF", "%1 <<EOF\n$(%2)\nEOF", "%1 <<< %w", "%1 <<< \"$(%2)\"", "%1 <<-EOF\n\t%w\n\tEOF",
@@ -86,7 +89,7 @@ var words = map[byte][2][]string{
 		{".env", "private/old.key", "secrets/key.pem", "tree/a/sec", "e3/hidden", "e3/dir", "denied/.env", "names2/x y", "hostile/tracked/.env", "./.env", ".git/config", "private", "secrets/", "denied"}},
 	'g': {{"*", "plain/*", "plain/*.txt", "*.md", "plain/sub/?.txt", "{README.md,go.mod}", "plain/[ab]*", "e1/p*", "./*.md", "docs/*"},
 		{"names/*", "names2/*", "tree/*", "tree/*/*", "e?/*", "e3/h*", ".e*", "p*/*", "**/*", ".*", "link/*", "[x]/*", "e2/[y]", "{README.md,.env}", "{plain,link}/*", "../*", "*/*.txt", "odd/*", "-*", "--*", "hostile/*/.e*", "~/*", "src/deep/*/*"}},
-	'p': {{"KEY", "a", "'beta'", "x", ".", "'^a.*$'", "CANARY", "'*.txt'", "plain/big.txt", "~+/../outside/secret.txt", "~-/x", "~root/x", "..{/outside/secret.txt,}", "\\.\\./outside/secret.txt", ".''./outside/secret.txt", "li\\\nnk/secret.txt", "l\\ink", "li''nk", "link/../outside/secret.txt", "/proc/self/cwd/../outside/secret.txt", "/dev/fd/../../etc/hostname", "WS/../outside/secret.txt", "{link,plain}/secret.txt", "$'link\\0x'", "$'../outside/secret.txt\\x00/../x'", "$'\\u002e\\056/outside'", "file://OUT/secret.txt", "~+/link", "tree/in/../../outside/secret.txt"}, {"''", "'[a-'", "-e", "'\\('", "README.md", "../outside", "OUT/secret.txt", "'a|b'", "--", "$'\\n'", ".env", "-f", "'*'", "../README.md", "../plain/a.txt", "a.txt", "sub/c.txt", "f.txt", "~+/README.md", "/dev/stdin", "/dev/fd/0", "WS/README.md", "./-rf", "plain//a.txt", "R*E.md", "README.m[d]", "tree/in/..", "inside/..", "link/..", "tree/in/../..", "..", "../work/plain", "WS", "WS/plain", "~+", "-", "''", "plain/sub/../..", "hostile", "hostile/links", "hostile/tracked", "src/deep/up/work", "../.env", "../private/old.key", "../../work/.env", ".e{n..n}v", ".{env,x}", "WS/.env", "plain/../.env", "inside/../.env", "tree/in/../.env", "/proc/self/cwd/.env", "secrets/../.env", "priv''ate/old.key", "$'.env\\0x'", "private//old.key", ".env/", "tree/in/../tree/a/sec", "~+/.env", "tree/a/../../.env", "*/../../outside/*", "pl*/../../outside/secret.txt", "plain/*/../../../outside/*", "[.][.]/outside/*", ".?/*", ".*/outside/*", "{..,plain}/*", "p[[:alpha:]]*/*", "[!a]*", "e[1-3]/*", "tree/[^b]/*", "s*/*.pem", "tree/?/sec", "tre[e]/a/*", "@(plain|link)/*", "plain/\\*", "[[]x]", "[x]", "e2/[[]y]", "*/.env", "~+/*", "in*/*", "tree/i*/../.e*", "hostile/links/.git*", "names/[-]*", "OUT/*", "./../*", "src/deep/u*/outside/*", "WS/*", "*/"}},
+	'p': {{"KEY", "a", "'beta'", "x", ".", "'^a.*$'", "CANARY", "'*.txt'", "plain/big.txt", "~+/../outside/secret.txt", "~-/x", "~root/x", "..{/outside/secret.txt,}", "\\.\\./outside/secret.txt", ".''./outside/secret.txt", "li\\\nnk/secret.txt", "l\\ink", "li''nk", "link/../outside/secret.txt", "/proc/self/cwd/../outside/secret.txt", "/dev/fd/../../etc/hostname", "WS/../outside/secret.txt", "{link,plain}/secret.txt", "$'link\\0x'", "$'../outside/secret.txt\\x00/../x'", "$'\\u002e\\056/outside'", "file://OUT/secret.txt", "~+/link", "tree/in/../../outside/secret.txt"}, {"''", "'[a-'", "-e", "'\\('", "README.md", "../outside", "OUT/secret.txt", "'a|b'", "--", "$'\\n'", ".env", "-f", "'*'", "../README.md", "../plain/a.txt", "a.txt", "sub/c.txt", "f.txt", "~+/README.md", "/dev/stdin", "/dev/fd/0", "WS/README.md", "./-rf", "plain//a.txt", "R*E.md", "README.m[d]", "tree/in/..", "inside/..", "link/..", "tree/in/../..", "..", "../work/plain", "WS", "WS/plain", "~+", "-", "''", "plain/sub/../..", "hostile", "hostile/links", "hostile/tracked", "src/deep/up/work", "../.env", "../private/old.key", "../../work/.env", ".e{n..n}v", ".{env,x}", "WS/.env", "plain/../.env", "inside/../.env", "tree/in/../.env", "/proc/self/cwd/.env", "secrets/../.env", "priv''ate/old.key", "$'.env\\0x'", "private//old.key", ".env/", "tree/in/../tree/a/sec", "~+/.env", "tree/a/../../.env", "*/../../outside/*", "pl*/../../outside/secret.txt", "plain/*/../../../outside/*", "[.][.]/outside/*", ".?/*", ".*/outside/*", "{..,plain}/*", "p[[:alpha:]]*/*", "[!a]*", "e[1-3]/*", "tree/[^b]/*", "s*/*.pem", "tree/?/sec", "tre[e]/a/*", "@(plain|link)/*", "plain/\\*", "[[]x]", "[x]", "e2/[[]y]", "*/.env", "~+/*", "in*/*", "tree/i*/../.e*", "hostile/links/.git*", "names/[-]*", "OUT/*", "./../*", "src/deep/u*/outside/*", "WS/*", "*/", "lk/0/*", "lk/1/*", "lk/2/*", "lk/3/*", "lk/4/*", "lk/5/*", "lk/6/*", "lk/7/?*", "lk/8/*", "lk/9/[*]", "lk/?/*", "lk/5/[[]z]", "lk/6/\\**", "lk/[3-5]/[!p]*", "lk/0/[^p]*", "lk/4/a*", "lk/4/a\\\\*", "lk/*/p*", "lk/0", "lk/1", "lk/4", "lk/6", "lk"}},
 	'w': {{"x", "'a b'", "abc", "a-z", "A-Z", "1", "'now'", "yesterday", "RES"}, {"''", "-n", "--", "README.md", "'$(touch out/pwn)'", "'`id`'", "'a[$(id)]'", "..", "*", "link", "X=y", "@0", "'%n'", "\\\\", "'x\ny'", "'${X@P}'", "~", "~+", "{a,b}", "$((1+1))", "'\\0'", "-r", "README.md:1", "'[a'"}},
 	'n': {{"1", "2", "0", "3"}, {"10", "-1", "+1", "1k", "x", "2026-01-01", "README.md", "010203042030"}},
 	't': {{"-e %f", "-f %f", "-d %d", "-r %f", "-s %f", "-n %w", "-z %w", "-x %f", "-L %b", "%f"}, {"-e %b", "-h %b", "-O %f", "-N %f", "-t %n", "-o errexit", "-S %f", "-w %g", "-e %g", "-v %w", "-f %b"}},
@@ -100,12 +103,13 @@ var words = map[byte][2][]string{
 	'v': {{"X=y", "LC_ALL=C", "GIT_PAGER=cat", "X=", "TZ=UTC"}, {"PATH=.", "GIT_DIR=hostile/fsmonitor/.git", "HOME=.", "LD_PRELOAD=./x", "RIPGREP_CONFIG_PATH=list", "GREP_OPTIONS=-r", "TZ=../outside/secret.txt", "MAGIC=OUT/secret.txt",
 		"LS_COLORS=x", "TMPDIR=.", "LANGUAGE=../outside", "POSIXLY_CORRECT=1", "GIT_EXTERNAL_DIFF=./evil.sh", "GIT_CONFIG_COUNT=1", "BASH_ENV=evil.sh", "QUOTING_STYLE=c", "X=OUT", "GIT_TRACE=WS/out/trace", "BLOCK_SIZE=1", "TZ=:OUT/secret.txt", "LC_ALL=../../OUT", "PWD=OUT", "OLDPWD=OUT", "LANG=OUT/x", "TERM=../x", "COLUMNS=x", "GIT_OPTIONAL_LOCKS=1", "X='a[$(touch out/pwn)]'", "BASHPID=1", "SHELLOPTS=x", "IFS=/", "GLOBIGNORE=*", "EXECIGNORE=*", "XDG_CONFIG_HOME=."}},
 	'a': {{"1+1", "2*3", "1"}, {"X", "X=1", "'a[$(id)]'", "X[0]", "1/0", "PATH=1", "'X[$(touch out/pwn)]'", "TZ", "RANDOM", "x?1:2", "\"$(id)\"", "HOME"}},
+	'h': {{"hostile/ext*", "hostile/f*r", "h*/textconv", "hostile/[c]ommand", "ev*", "hostile/pl*", "{hostile/external,x}", "hostile/{filter,x}", "hostile/p?ain"}, {"hostile/*", "h*/*", "borrowed/*", "re*d", "pos*", "lin*", "hook*d"}},
 	'R': {nil, nil}, // the repositories
 }
 
 // globals are options of git in front of the command.
 var globals = []string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "-C %d", "-C %R", "-C %R", "-C %R -P", "-C . -C %d", "-c core.fsmonitor=./evil.sh", "--git-dir=%R/.git", "--work-tree=..", "-p", "--bare",
-	"--exec-path=.", "--glob-pathspecs", "--namespace=x", "-C link", "-C %b", "--git-dir %R/.git", "--config-env=core.pager=HOME", "--icase-pathspecs", "-C%d", "--paginate", "--attr-source=HEAD"}
+	"--exec-path=.", "--glob-pathspecs", "--namespace=x", "-C link", "-C %b", "-C %g", "-C %h", "-C %h -P", "-C ./%h", "--git-dir %R/.git", "--config-env=core.pager=HOME", "--icase-pathspecs", "-C%d", "--paginate", "--attr-source=HEAD"}
 
 // more are options that the help of programs does not name.
 var more = map[string][]string{
@@ -256,12 +260,12 @@ func (m *maker) expand(text, program string) string {
 			continue
 		}
 		i++
-		switch c := text[i]; {
-		case c == '%':
+		switch c := text[i]; c {
+		case '%':
 			b.WriteByte('%')
-		case c == '1' || c == '2':
+		case '1', '2':
 			b.WriteString("\x01" + text[i:i+1])
-		case c == 'o':
+		case 'o':
 			b.WriteString(m.optionsOf(program))
 		default:
 			b.WriteString(m.word(c, program))

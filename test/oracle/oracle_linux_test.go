@@ -289,7 +289,7 @@ func (o *oracle) opens(n int, by, path string, write, failed bool) string {
 		_, denied = o.rules[true].ReadDenied(rel)
 	}
 	switch {
-	case write && !harmless && !slices.Contains(o.named[n].writes, path) && !(failed && slices.Contains(o.named[n].writes, resolved(path))):
+	case write && !harmless && !slices.Contains(o.named[n].writes, path) && !slices.Contains(o.named[n].writes, resolved(path)):
 		return "writes " + path
 	case write || failed || harmless:
 	case !inside:

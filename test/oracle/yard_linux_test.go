@@ -22,6 +22,7 @@ import (
 type yard struct {
 	*guardtest.Yard
 	user string    // the user's home
+	temp string    // for temporary files
 	env  []string  // as the tool bus gives it to commands
 	port int       // where something listens
 	ids  [2]string // a tree and a commit with denied files in them
@@ -77,6 +78,7 @@ func newYard(t *testing.T) *yard {
 	y := &yard{Yard: guardtest.New(t)}
 	y.user = filepath.Join(y.Root, "user")
 	bin := t.TempDir()
+	y.temp = t.TempDir()
 	if rg != "" {
 		must(t, os.Symlink(rg, filepath.Join(bin, "rg")))
 	}
@@ -101,6 +103,12 @@ func newYard(t *testing.T) *yard {
 		must(t, os.MkdirAll(filepath.Join(y.Workspace, filepath.Dir(link)), 0o755))
 		must(t, os.Symlink(to, filepath.Join(y.Workspace, link)))
 	}
+	// Globs must find each of these.
+	for i, name := range []string{"\xff", "new\nline", ".hidden", "é", `a\b`, "[z]", "*", "-e", "\u202e", "{a,b}"} {
+		dir := filepath.Join("work", "lk", fmt.Sprint(i))
+		y.Write(t, filepath.Join(dir, "plain.txt"), "x\n")
+		must(t, os.Symlink(filepath.Join(y.Outside, "secret.txt"), filepath.Join(y.Root, dir, name)))
+	}
 	y.history(t)
 	for name := range hostile {
 		y.repository(t, name)
@@ -108,6 +116,7 @@ func newYard(t *testing.T) *yard {
 	t.Setenv("HOME", y.user)
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("TZ", "UTC")
+	t.Setenv("TMPDIR", y.temp)
 	t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
 	// So the tool bus makes the environment of commands.
 	y.env = git.SafeEnviron(task.PlainEnviron(os.Environ()))
