@@ -204,7 +204,11 @@ func (g *generator) countOptions() int {
 // that none is left out.
 func (g *generator) command(n int) string {
 	m := &maker{generator: g, r: rand.New(rand.NewPCG(g.seed, uint64(n))), turn: n / len(g.programs)}
-	return g.fill.Replace(m.compound(m.simple(g.programs[n%len(g.programs)]), 2))
+	text := g.fill.Replace(m.compound(m.simple(g.programs[n%len(g.programs)]), 2))
+	if denies(n) { // what may be read without reads.deny is not written where it is read with it
+		text = strings.ReplaceAll(text, "out/", "kept/")
+	}
+	return text
 }
 
 // maker makes one command.

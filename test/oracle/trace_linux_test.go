@@ -113,6 +113,7 @@ func (p *process) effect(call string, o *oracle) string {
 	name, _, _ := strings.Cut(call, "(")
 	switch {
 	case (p.program == "bash" || p.program == "sort") && strings.Contains(call, o.temp+"/s"): // temporary files for much input
+	case p.program == "git" && strings.Contains(call, "/.git/index.lock\""): // diff brings it up to date, also without optional locks
 	case strings.HasPrefix(name, "open") || name == "creat":
 		m := opened.FindStringSubmatch(call)
 		if m == nil {

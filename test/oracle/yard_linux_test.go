@@ -91,7 +91,7 @@ func newYard(t *testing.T) *yard {
 		"work/plain/a.txt": "alpha\nbeta\nKEY\n", "work/plain/b.md": "beta\n1\n", "work/plain/sub/c.txt": "gamma 3\n", "work/plain/sub/d.sh": "echo d\n", "work/plain/empty": "",
 		"work/plain/big.txt": strings.Repeat("some words\n", 20_000),
 		"work/list0":         y.Outside + "/secret.txt\x00.env\x00", "work/names.txt": y.Outside + "/secret.txt\n.env\n", "work/tree/leaf.txt": "leaf\n", "work/tree/a/leaf.txt": "leaf\n",
-		"work/tree/b/x.txt": "x\n", "work/denied/.env": guardtest.Canary + "\n", "work/denied/ok.txt": "ok\n", "work/out/x": "",
+		"work/tree/b/x.txt": "x\n", "work/denied/.env": guardtest.Canary + "\n", "work/denied/ok.txt": "ok\n", "work/out/x": "", "work/kept/x": "",
 	} {
 		y.Write(t, name, text)
 	}
