@@ -28,7 +28,8 @@ var constructs = []string{
 	"for f in %g; do %1; done", "for f in %g; do cat \"$f\"; done", "for ((i=0; i<2; i++)); do %1; done", "case %w in %w) %1;; *) %2;; esac", "select x in %f; do %1; done",
 	"cd %d && %1", "cd %d; %1", "(cd %d && %1); %2", "cd %d && cd .. && %1", "cd %d || %1", "pushd %d && %1", "cd %R && %1", "cd %h && %1", "cd %g && %1", "cd %h; %1", "env -C %g %1", "env -C %h %1",
 	"env --chdir=%d %1", "env --chdir %d %1", "env -C%d %1", "env - %1", "env -uX -- %1", "timeout -k 1 5 %1", "timeout -k1 5s %1", "stdbuf -o0 -i 0 %1", "nice --adjustment=5 %1", "nice -5 %1", "ionice -c2 -n7 %1",
-	"time -o out/x %1", "time -f x %1", "command -pv %1", "nohup nice %1", "env -C %b %1", "timeout 5 nice -n 1 stdbuf -oL %1", "cd -P %d && %1", "cd %b && %1",
+	"time -o out/x %1", "time -f x %1", "command -pv %1", "nohup nice %1", "env -C %b %1", "timeout 5 nice -n 1 stdbuf -oL %1", "timeout %g %1", "nice -n %g %1", "stdbuf -o %g %1", "%g", "command %g", "env %g", "env X=%g %1",
+	"cd -P %d && %1", "cd %b && %1",
 	"%1 < %f", "%1 < %b", "%1 < %g", "%1 3< %f", "%1 3< %f <&3", "%1 {x}< %f", "%1 2>&1", "%1 > /dev/null", "%1 2>/dev/null | %2", "%1 &>/dev/null", "%1 <&-",
 	"%1 > out/%n", "%1 >> out/%n", "%1 >| out/%n", "%1 &> out/%n", "%1 2> out/%n", "%1 > %b", "%1 >& out/%n", "%1 <> %f",
 	"%1 <<EOF\n%w\nEOF", "%1 <<'EOF'\n$(%2)\nEOF", "%1 <<EOF\n$(%2)\nEOF", "%1 <<< %w", "%1 <<< \"$(%2)\"", "%1 <<-EOF\n\t%w\n\tEOF",
@@ -395,6 +396,8 @@ func (m *maker) value(program string) string {
 		return m.word('s', program)
 	case 6, 7:
 		return m.word('b', program)
+	case 8:
+		return m.word('g', program)
 	}
 	return m.word('f', program)
 }
