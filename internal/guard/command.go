@@ -140,6 +140,9 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 		a.Paths = append(a.Paths, out)
 		return
 	}
+	if p.Reach == shell.ReachRules {
+		g.addRules(a, res)
+	}
 	whole := p.Write && p.Moves && (!into || !res.IsDir)
 	switch {
 	case p.Write && p.Unknown:
@@ -151,7 +154,7 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 		g.addBelow(a, res, below{write: true})
 	case res.IsDir && p.Reach == shell.ReachLinks:
 		g.addBelow(a, res, below{links: true})
-	case res.IsDir && p.Reach == shell.ReachTree && !into && g.deniedBelow(res):
+	case res.IsDir && (p.Reach == shell.ReachTree || p.Reach == shell.ReachRules) && !into && g.deniedBelow(res):
 		read := out
 		read.Write, read.Tree = false, true
 		a.Paths = append(a.Paths, read)

@@ -102,6 +102,7 @@ var allowed = map[string][]string{
 	"test/openclaw":                            {},
 	"test/openclaw/gateway":                    {},
 	"test/openclaw/openclawtest":               {"internal/durable"},
+	"test/oracle":                              {},
 	"test/vscode":                              {},
 }
 

@@ -118,6 +118,7 @@ func TestRepositoriesThatRunPrograms(t *testing.T) {
 		"upload pack":     "[remote \"origin\"]\n\tuploadpack = evil\n",
 		"promisor":        "[remote \"origin\"]\n\tpromisor = true\n",
 		"partial clone":   "[extensions]\n\tpartialClone = origin\n",
+		"summary":         "[status]\n\tsubmoduleSummary = true\n",
 		"work tree":       "[core]\n\tworktree = /\n",
 		"bare":            "[core]\n\tbare = true\n",
 		"include":         "[include]\n\tpath = ../evil\n",
