@@ -142,7 +142,7 @@ func TestDefaults(t *testing.T) {
 	}
 	home := filepath.Join(w.home, ".copilot-bridge")
 	want := &Config{
-		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "auto",
+		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "off",
 		OpenClaw: OpenClaw{Host: "127.0.0.1", Port: 18789, Memory: "auto"},
 		ABP:      ABP{Transport: TransportAuto, MaxInlineOutputBytes: 8192},
 		Engine: Engine{
