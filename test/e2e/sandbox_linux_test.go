@@ -72,7 +72,7 @@ func TestToolBusSandbox(t *testing.T) {
 func TestToolBusWithholdsConfiguration(t *testing.T) {
 	t.Parallel()
 	needsSandbox(t)
-	s := serveFiles(t, map[string]string{"~/policy.yaml": "shell: {allow: ['bash *']}\n", "make": "echo bad > CLAUDE.md; mkdir -p .github/hooks; echo x > .github/hooks/a.json; echo fine > fine\n"}, nil, "--read-write")
+	s := serveFiles(t, map[string]string{"~/policy.yaml": "shell: {allow: ['bash *']}\n", "make": "echo bad > CLAUDE.md; mkdir -p .github/hooks; echo x > .github/hooks/a.json; echo fine > fine\n"}, []string{"COPILOT_BRIDGE_SANDBOX=require"}, "--read-write")
 	got := s.post(t, "mcp.shell.run", map[string]any{"cmd": "bash make"})
 	if !strings.Contains(got, ".github/hooks, CLAUDE.md would configure agents") || !strings.Contains(got, `"exitCode":0`) {
 		t.Error(got)
