@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox oracle test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -32,6 +32,26 @@ test:
 ## race: the same under the race detector, which the load tests build the program with as well
 race:
 	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+
+## test-sandbox: programs inside bubblewrap, and a sample of generated commands under strace; installs what it needs where apt may
+test-sandbox: sandbox-tools
+	$(GO) test -count=1 -timeout 30m ./internal/guard/sandbox
+	$(GO) test -count=1 -timeout 30m -run 'Wall|Grant' ./internal/agent/sdk
+	COPILOT_BRIDGE_TEST_SANDBOX=1 $(GO) test -count=1 -timeout 30m -v -run 'Sandbox|Withholds|Everyday' ./test/e2e
+	COPILOT_BRIDGE_TEST_ORACLE=1500 $(GO) test -count=1 -v -timeout 30m ./test/oracle
+
+## oracle: run what the guard allows of 50,000 generated commands, and find what it did not foresee
+SEED ?= 1
+CASES ?= 50000
+oracle: sandbox-tools
+	COPILOT_BRIDGE_TEST_ORACLE=$(CASES) COPILOT_BRIDGE_TEST_ORACLE_SEED=$(SEED) $(GO) test -count=1 -v -timeout 60m -run Escapes ./test/oracle
+
+# The programs that those tests run, each with the package that has it.
+.PHONY: sandbox-tools
+sandbox-tools:
+	@for p in bwrap:bubblewrap strace:strace gcc:gcc make:make python3:python3-venv cargo:cargo; do \
+	  command -v $${p%%:*} >/dev/null || apt-get install -y -q $${p##*:} || { apt-get update -q && apt-get install -y -q $${p##*:}; } || sudo -n apt-get install -y -q $${p##*:} || exit 1; \
+	done
 
 ## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
 test-openclaw:

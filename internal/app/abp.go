@@ -61,6 +61,9 @@ func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir st
 	if s.base.Config != nil {
 		o.MaxInline = s.base.Config.ABP.MaxInlineOutputBytes
 	}
+	if s.bridge != nil {
+		o.Confine = s.bridge.confineGit()
+	}
 	return abp.Serve(ctx, s, in, out, o)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
 	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -55,6 +56,7 @@ type Bridge struct {
 	depth int
 	model *rehearsal.Server // nil unless it answers
 	guard guardParts
+	wall  *sandbox.Wall // nil where programs are not confined
 }
 
 // prepare is a Bridge that has not been started: it can make guards, no
@@ -84,6 +86,9 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	for _, w := range ModuleWarnings(o.Environ) {
 		o.Logger.Warn(w)
+	}
+	if err := b.raiseWall(ctx); err != nil {
+		return nil, err
 	}
 	agent, err := b.chooseAgent(ctx)
 	if err != nil {

@@ -44,6 +44,9 @@ func PluginMCP(ctx context.Context, o Options, serving MCPServing) (*MCP, error)
 
 func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door string, serve func(mcp.Copilot, mcp.Options) *mcp.Server) (*MCP, error) {
 	b := prepareMCP(o)
+	if err := b.raiseWall(ctx); err != nil {
+		return nil, err
+	}
 	root, err := filepath.EvalSymlinks(serving.Workspace)
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace cannot be used", Cause: err, Remedy: "name an existing directory"}
@@ -55,7 +58,11 @@ func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door str
 		return nil, errors.Join(unguarded(err), b.Close(ctx))
 	}
 	c.guard = g
-	c.ws, err = workspace.Open(ctx, root, workspace.Options{Guard: g, Journal: o.Config.Path("patches"), Env: task.PlainEnviron(o.Environ),
+	confined, err := b.confined(ctx, root, g)
+	if err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
+	}
+	c.ws, err = workspace.Open(ctx, root, workspace.Options{Guard: g, Sandbox: confined, Journal: o.Config.Path("patches"), Env: task.PlainEnviron(o.Environ),
 		Trees: func() (*supervise.Tree, error) { return supervise.NewTree(o.records(), o.Self) }})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))

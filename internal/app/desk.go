@@ -141,13 +141,17 @@ func (b *Bridge) openDesk(o Serving, gate func(dir string) (bridge.Gate, error),
 		if !ok {
 			return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before a workspace"}
 		}
+		confined, err := b.confined(ctx, dir, made)
+		if err != nil {
+			return nil, err
+		}
 		d.mu.Lock()
 		d.readOnly[dir] = readOnly(made, o)
 		if s, ok := made.(interface{ Sources() []string }); ok {
 			d.policies[dir] = s.Sources()
 		}
 		d.mu.Unlock()
-		return workspace.Open(ctx, dir, workspace.Options{Guard: g, Journal: c.Path("patches"), Ripgrep: rg, Servers: servers(c), Tasks: c.Tasks,
+		return workspace.Open(ctx, dir, workspace.Options{Guard: g, Sandbox: confined, Journal: c.Path("patches"), Ripgrep: rg, Servers: servers(c), Tasks: c.Tasks,
 			Env: git.SafeEnviron(task.PlainEnviron(b.opts.Environ)), Editor: ed,
 			Trees: func() (*supervise.Tree, error) { return supervise.NewTree(b.opts.records(), b.opts.Self) }})
 	})

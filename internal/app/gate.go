@@ -187,10 +187,14 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	for _, t := range g.Tools {
 		theirs = append(theirs, t.Name)
 	}
+	wall, err := b.guardWall(ws.Root(), rules)
+	if err != nil {
+		return nil, err
+	}
 	return guard.New(guard.Options{
-		Workspace: ws, Dir: g.Dir, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
+		Workspace: ws, Wall: wall, Dir: g.Dir, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
-		Personal: b.copilotHome(), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
+		Home: c.Home, Personal: b.copilotHome(), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil
 }
 

@@ -101,7 +101,7 @@ func (b *Bridge) memoryServer(workspace string) map[string]bridge.MCPServer {
 			env[name] = v
 		}
 	}
-	return map[string]bridge.MCPServer{memoryName: {Command: b.opts.Self, Args: []string{"mcp", "openclaw"}, Env: env, Dir: workspace, Timeout: 30 * time.Second}}
+	return map[string]bridge.MCPServer{memoryName: {Command: b.opts.Self, Args: []string{"mcp", "openclaw"}, Env: env, Dir: workspace, Timeout: 30 * time.Second, Own: true}}
 }
 
 // withServers adds a caller's own servers to those that every session has; of

@@ -33,6 +33,7 @@ func (b *Bridge) Orchestration(o Orchestrating, with orchestrate.Options) orches
 	c := b.opts.Config
 	with.Home, with.Dir = c.Home, o.Workspace
 	with.Environ, with.Logger, with.MaxRetries = slices.Clone(b.opts.Environ), b.opts.Logger, c.MaxRetries
+	with.Confine = b.confineGit()
 	with.Open, with.MayRead, with.Admit, with.Mask = b.opener(o), b.mayRead(o), b.admit(o), b.clean
 	return with
 }

@@ -102,6 +102,9 @@ func (b *Bridge) acpAgent(ctx context.Context, install bool) (engine.Agent, erro
 	c := b.opts.Config
 	o := acp.Options{Home: c.Path("copilot"), Records: b.opts.records(), Self: b.opts.Self, Version: b.opts.Version, Env: b.opts.Environ,
 		TerminalEnv: append(task.PlainEnviron(b.opts.Environ), guard.DepthVariable+"="+b.env(guard.DepthVariable)), Trusted: b.trusts, Logger: b.opts.Logger}
+	if b.wall != nil {
+		o.Confine = b.confineTerminal
+	}
 	o.Args = c.ABP.ACPArgs
 	switch {
 	case c.ABP.ACPURL != "":

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -34,15 +35,18 @@ func (d *dialog) Ask(ctx context.Context, q approval.Question) (approval.Answer,
 	if deadline, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(deadline))
 	}
-	choice, err := d.conn.Confirm(ctx, editor.Question{
-		Title: "Copilot Bridge", Message: lead, Detail: body,
-		Actions: []editor.Action{{ID: "once", Label: "Allow Once"}, {ID: "session", Label: "Allow for This Session"}, {ID: "no", Label: "Deny"}},
-	}, within)
+	answers := map[string]approval.Answer{"once": approval.Once, "session": approval.Session}
+	actions := []editor.Action{{ID: "once", Label: "Allow Once"}, {ID: "session", Label: "Allow for This Session"}, {ID: "no", Label: "Deny"}}
+	if len(q.Rules) > 0 {
+		answers["always"] = approval.Always
+		actions = slices.Insert(actions, 2, editor.Action{ID: "always", Label: "Always Allow, by This Rule"})
+	}
+	choice, err := d.conn.Confirm(ctx, editor.Question{Title: "Copilot Bridge", Message: lead, Detail: body, Actions: actions}, within)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), bridge.CodeOf(err) == bridge.CodeTimeout:
 		return approval.No, context.DeadlineExceeded // the guard says how long it has waited
 	case err != nil:
 		return approval.No, err
 	}
-	return map[string]approval.Answer{"once": approval.Once, "session": approval.Session}[choice], nil
+	return answers[choice], nil
 }

@@ -1,5 +1,11 @@
 package bridge
 
+import (
+	"context"
+	"path"
+	"slices"
+)
+
 // Confinement is what the operating system lets the programs of a session see
 // and change. Of several entries that hold for a path the deepest one counts;
 // of the same path Hide counts before Read, and Read before Write. Paths are
@@ -15,4 +21,34 @@ type Confinement struct {
 	// Env are variables of the programs inside, on top of their environment:
 	// where caches are, who commits.
 	Env []string
+}
+
+// Confiner is a Gate that knows what the programs of its session may see and
+// change. An agent that can hold a confinement asks it when the session is
+// opened, when it is resumed and before every turn, and refuses the session or
+// the turn if it fails. Nil means that there is no sandbox; where one stands
+// already it stays.
+type Confiner interface {
+	Confinement(ctx context.Context) (*Confinement, error)
+}
+
+// With is the confinement and what a grant adds. A path that is granted is not
+// hidden any more, nor read-only if it may be changed; what is hidden or
+// read-only below it stays so.
+func (c Confinement) With(grant Confinement) Confinement {
+	without := func(paths []string, granted ...string) []string {
+		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(granted, p) })
+	}
+	// A file that was read-only in a place to write becomes part of it again. As
+	// a mount point of its own it could not be replaced, as git does.
+	more := slices.DeleteFunc(slices.Clone(grant.Write), func(p string) bool {
+		return slices.Contains(c.Read, p) && slices.Contains(c.Write, path.Dir(p))
+	})
+	return Confinement{
+		Write:   slices.Concat(c.Write, more),
+		Read:    slices.Concat(without(c.Read, grant.Write...), grant.Read),
+		Hide:    slices.Concat(without(without(c.Hide, grant.Write...), grant.Read...), grant.Hide),
+		Network: c.Network || grant.Network,
+		Env:     slices.Concat(c.Env, grant.Env),
+	}
 }

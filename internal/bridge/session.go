@@ -54,8 +54,9 @@ type SessionSpec struct {
 	// permission it asks for: nothing is allowed by omission.
 	Gate Gate
 	// Confinement bounds the programs that the session runs, its sub-agents'
-	// and MCP servers' included; nil where there is no sandbox. An agent that
-	// cannot hold it refuses the session.
+	// and MCP servers' included; nil where there is no sandbox, and where the
+	// Gate is a Confiner, which is asked instead. An agent that cannot hold it
+	// refuses the session.
 	Confinement *Confinement
 	// WorkOrder is the Agent Backplane's order behind the session, as it came,
 	// for an agent that hands it on; nil elsewhere.
@@ -100,6 +101,8 @@ type MCPServer struct {
 	Headers map[string]string
 	Tools   []string // nil = all
 	Timeout time.Duration
+	// Own: it is a part of the bridge itself, and needs no confinement.
+	Own bool
 }
 
 // Prompt is one message to a session.

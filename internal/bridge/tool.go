@@ -19,6 +19,12 @@ type ToolCall struct {
 	Args   any    `json:"args,omitempty"`   // as decoded by encoding/json
 	Server string `json:"server,omitempty"` // the MCP server, if it has one
 	Parent string `json:"parent,omitempty"` // the call that started this sub-agent
+	// Confined says that the session's confinement holds for whatever the call
+	// starts or touches on this machine.
+	Confined bool `json:"-"`
+	// NoGrant says that the call can be granted nothing besides: it is a
+	// sub-agent's, or is to run in the background. Nobody needs to be asked.
+	NoGrant bool `json:"-"`
 }
 
 // ToolResult answers a parked call.
@@ -62,6 +68,7 @@ type PermissionRequest struct {
 	Diff      string         `json:"diff,omitempty"`     // write
 	Args      any            `json:"args,omitempty"`     // mcp, custom-tool, hook
 	ReadOnly  bool           `json:"read_only,omitempty"`
+	Confined  bool           `json:"-"` // see ToolCall
 }
 
 // Verdict is the short form of a decision. The zero value denies.
@@ -99,6 +106,12 @@ type Decision struct {
 	// Args, if not nil, are what the tool is called with instead. Only
 	// Gate.Before may set it.
 	Args any `json:"-"`
+	// Grant is what an allowed call needs besides the session's confinement. It
+	// holds for this call alone. Only Gate.Before may set it, and only for a
+	// call that is Confined.
+	Grant *Confinement `json:"-"`
+	// Consented: a person has seen what would happen, and agreed.
+	Consented bool `json:"-"`
 }
 
 // Recovery is what to do about an error inside a turn.

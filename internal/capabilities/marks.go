@@ -144,7 +144,7 @@ var methodMarks = []judgement{
 	{"session.provider.*", Ignored, "the provider goes with the session"},
 	{"session.queue.*", Ignored, byEngine},
 	{"session.remote.*", Ignored, noRemote}, {"session.visibility.*", Ignored, noRemote},
-	{"session.sandbox.*", NotYet, "the runtime's sandbox below the guard"},
+	{"session.sandbox.*", Ignored, "it is about managed policy alone; the sandbox is set by session.options.update"},
 	{"session.schedule.*", Ignored, noSchedules},
 	{"session.settings.*", Ignored, forTheTUI},
 	{"session.shell.*", Ignored, byWorkspace},

@@ -23,8 +23,8 @@ func (p *program) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check that Copilot can answer, and say what to do if not",
-		Long: `Check the configuration, the state directories, the Copilot runtime, who answers
-and with which models. Nothing is installed. Exits with 3 if Copilot cannot answer;
+		Long: `Check the configuration, the state directories, the sandbox, the Copilot runtime, who
+answers and with which models. Nothing is installed. Exits with 3 if Copilot cannot answer;
 the rehearsal model counts as an answer, but is pointed out.`,
 		Example: `  copilot-bridge validate
   copilot-bridge validate --turn
@@ -62,6 +62,7 @@ type validation struct {
 	ExitCode int          `json:"exit_code"`
 	Answers  *app.Answers `json:"answers,omitempty"`
 	OpenClaw *openClaw    `json:"openclaw,omitempty"`
+	Sandbox  *walled      `json:"sandbox,omitempty"`
 	Checks   []check      `json:"checks"`
 
 	p    *program
@@ -165,12 +166,36 @@ func (v *validation) run(ctx context.Context, o *validateOptions) {
 	v.sessions(ctx, cfg)
 	v.leftovers(cfg)
 	v.modules()
+	v.sandbox(ctx, cfg)
 	v.openclaw(ctx, cfg)
 	v.vscode(ctx, cfg)
 	if !v.transport(ctx, cfg) {
 		return
 	}
 	v.copilot(ctx, cfg, o)
+}
+
+// walled is what holds programs besides the guard.
+type walled struct {
+	Mode string `json:"mode"`
+	Wall string `json:"wall,omitempty"` // "" for none
+}
+
+// sandbox tries whether the operating system can confine programs.
+func (v *validation) sandbox(ctx context.Context, cfg *config.Config) {
+	v.Sandbox = &walled{Mode: cfg.Sandbox}
+	wall, err := app.Wall(ctx, cfg, v.p.env.Environ)
+	switch {
+	case err == nil && wall == nil:
+		v.ok("sandbox", "off: programs are held by the guard alone (sandbox: auto has the operating system confine them too)")
+	case err == nil:
+		v.Sandbox.Wall = wall.String()
+		v.ok("sandbox", "%s was tried and confines programs", wall)
+	case cfg.Sandbox == "require":
+		v.fail("sandbox", err, exitUnavailable)
+	default:
+		v.warn("sandbox", "programs are held by the guard alone, which asks more: "+err.Error(), bridge.AsError(err).Remedy)
+	}
 }
 
 // config says which files are in force.

@@ -36,6 +36,7 @@ type Config struct {
 	AuditLogDir     string // absolute
 	ProjectContext  string // added to every prompt
 	MaxRetries      int
+	Sandbox         string // whether programs are confined: "auto", "require" or "off"
 
 	BYOK             BYOK
 	OpenClaw         OpenClaw

@@ -142,7 +142,7 @@ func TestDefaults(t *testing.T) {
 	}
 	home := filepath.Join(w.home, ".copilot-bridge")
 	want := &Config{
-		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3,
+		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "off",
 		OpenClaw: OpenClaw{Host: "127.0.0.1", Port: 18789, Memory: "auto"},
 		ABP:      ABP{Transport: TransportAuto, MaxInlineOutputBytes: 8192},
 		Engine: Engine{
@@ -166,7 +166,7 @@ func TestEveryField(t *testing.T) {
 	w := world{env: []string{
 		"COPILOT_BRIDGE_HOME=~/state", "COPILOT_GITHUB_TOKEN=ghp_1", "COPILOT_CLI_PATH=~/bin/copilot",
 		"COPILOT_BRIDGE_MODEL=m1", "COPILOT_BRIDGE_REASONING_EFFORT=xhigh", "COPILOT_LOG_LEVEL=all",
-		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0",
+		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require",
 		"COPILOT_BYOK_PROVIDER=azure", "COPILOT_BYOK_API_KEY=key", "COPILOT_BYOK_BASE_URL=https://x.example/",
 		"COPILOT_BYOK_MODEL=m2", "COPILOT_BYOK_WIRE_API=responses", "COPILOT_BYOK_AZURE_API_VERSION=2024-10-21",
 		"OPENCLAW_HOST=::1", "OPENCLAW_PORT=1", "OPENCLAW_GATEWAY_TOKEN=gate", "COPILOT_BRIDGE_OPENCLAW_AGENT=main", "COPILOT_BRIDGE_OPENCLAW_MEMORY=off",
@@ -195,7 +195,7 @@ func TestEveryField(t *testing.T) {
 	off := false
 	want := &Config{
 		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", CLIPath: filepath.Join(w.home, "bin", "copilot"),
-		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"),
+		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), Sandbox: "require",
 		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
 		ProjectContext: " two\nlines ",
 		BYOK: BYOK{

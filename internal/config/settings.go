@@ -68,6 +68,11 @@ func settings() []setting {
 			about:   "Most retries after a rate limit or a passing failure",
 			binding: whole(0, 10).into(func(c *Config) *int { return &c.MaxRetries }),
 		},
+		{
+			key: "sandbox", env: "COPILOT_BRIDGE_SANDBOX", fallback: "off",
+			about:   "Whether the operating system confines programs: where it can, or nothing starts without, or never",
+			binding: oneOf("auto", "require", "off").into(func(c *Config) *string { return &c.Sandbox }),
+		},
 
 		{
 			key: "byok.provider", env: "COPILOT_BYOK_PROVIDER",

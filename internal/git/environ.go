@@ -16,11 +16,12 @@ type setting struct{ key, value string }
 // SafeEnviron returns an environment for programs that may run git in a
 // workspace: shell lines, tasks, language servers. git then takes no directory
 // for a bare repository because it looks like one, starts no file system
-// monitor, fetches no missing objects by itself (as of git 2.45), and uses
-// neither pager nor prompt. Hooks, filters and drivers are left alone: the
-// user may want them in a command they agree to.
+// monitor, fetches no missing objects by itself (as of git 2.45), does not
+// write the index where it only reads, and uses neither pager nor prompt.
+// Hooks, filters and drivers are left alone: the user may want them in a
+// command they agree to.
 func SafeEnviron(environ []string) []string {
-	return configure(append(slices.Clone(environ), "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_NO_LAZY_FETCH=1"),
+	return configure(append(slices.Clone(environ), "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0"),
 		setting{"safe.bareRepository", "explicit"}, setting{"core.fsmonitor", "false"})
 }
 

@@ -3,6 +3,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -630,14 +631,28 @@ func TestNestedRepositories(t *testing.T) {
 	}
 }
 
-// A shell's git runs no monitor, and keeps the settings that it was given.
+// A shell's git runs no monitor, writes nothing where it only reads, and keeps
+// the settings that it was given.
 func TestSafeEnviron(t *testing.T) {
 	b := newBench(t)
+	b.write("dated.txt", "x\n")
+	b.git("add", "dated.txt")
 	b.git("config", "core.fsmonitor", b.trap("true"))
 	b.env = SafeEnviron(append(b.env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=given"))
+	index := filepath.Join(b.dir, ".git", "index")
+	before, err := os.ReadFile(index)
+	if err == nil {
+		err = os.Chtimes(filepath.Join(b.dir, "dated.txt"), time.Time{}, time.Unix(1, 0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.git("status")
 	if b.sprung() {
 		t.Error("the monitor was run")
+	}
+	if after, err := os.ReadFile(index); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the index was written (%v)", err)
 	}
 	if got := b.git("config", "user.name"); got != "given" {
 		t.Error(got)

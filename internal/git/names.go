@@ -55,7 +55,7 @@ func (r *Repository) AddWorktree(ctx context.Context, dir, branch, commit string
 	} else {
 		args = append(args, "--detach")
 	}
-	if _, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: append(args, dir, commit)}); err != nil {
+	if _, _, err := r.answer(ctx, r.Top, r.named(), Call{New: dir, Args: append(args, dir, commit)}); err != nil {
 		return "", err
 	}
 	data, err := readData(filepath.Join(dir, ".git"))

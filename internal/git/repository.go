@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Options say which repository to open, and how.
@@ -20,7 +21,11 @@ type Options struct {
 	// Scratch is a directory of the caller's alone, outside of the repository.
 	// The name "git" in it belongs to the Repository.
 	Scratch string
+	Confine Confine // nil where there is no sandbox
 }
+
+// Confine puts git in a sandbox in which it may write some directories.
+type Confine func(ctx context.Context, c program.Command, write ...string) (program.Command, error)
 
 // Repository is a repository with a working tree. It may be used by several
 // goroutines at once.
@@ -39,6 +44,8 @@ type Repository struct {
 	// settings are for the view, hooks those that the configuration defines.
 	settings []setting
 	hooks    []string
+	scratch  string
+	confine  Confine
 }
 
 // Call is one run of git on the view.
@@ -47,7 +54,8 @@ type Call struct {
 	Index string // "" for none
 	Input string
 	Args  []string
-	OK    []int // codes besides 0 that are answers
+	OK    []int  // codes besides 0 that are answers
+	New   string // a directory outside in which git makes something
 }
 
 // oldest is the first git that merges without a working tree, and that can be
@@ -71,7 +79,11 @@ func Open(ctx context.Context, o Options) (*Repository, error) {
 		prefix = ""
 	}
 	environ := plainEnviron(o.Environ, top)
-	r := &Repository{Top: top, Prefix: prefix, environ: environ, view: filepath.Join(o.Scratch, "git")}
+	r := &Repository{Top: top, Prefix: prefix, environ: environ, view: filepath.Join(o.Scratch, "git"), confine: o.Confine}
+	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
+		return nil, err
+	}
+	r.scratch = resolved(o.Scratch)
 	if err := r.checkVersion(ctx); err != nil {
 		return nil, err
 	}
@@ -242,7 +254,22 @@ func (r *Repository) Line(ctx context.Context, c Call) (string, error) {
 
 // answer runs git and tells answers from failures.
 func (r *Repository) answer(ctx context.Context, dir string, env []string, c Call) (string, int, error) {
-	out, problem, code, err := run(ctx, "git", c.Args, dir, env, c.Input)
+	var confine func(context.Context, program.Command) (program.Command, error)
+	if r.confine != nil && r.Common != "" { // before that git is only asked where it is
+		confine = func(ctx context.Context, made program.Command) (program.Command, error) {
+			write := []string{r.scratch, r.Top, r.Common, r.gitDir}
+			for _, more := range []string{c.Tree, c.New} {
+				if more != "" {
+					write = append(write, resolved(more))
+				}
+			}
+			if c.Index != "" {
+				write = append(write, resolved(filepath.Dir(c.Index)))
+			}
+			return r.confine(ctx, made, write...)
+		}
+	}
+	out, problem, code, err := run(ctx, "git", c.Args, dir, env, c.Input, confine)
 	switch {
 	case ctx.Err() != nil:
 		return "", -1, context.Cause(ctx)
@@ -250,6 +277,8 @@ func (r *Repository) answer(ctx context.Context, dir string, env []string, c Cal
 		return "", -1, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("git %s took longer than %s", c.Args[0], patience), Cause: err}
 	case errors.Is(err, errTooMuch):
 		return "", -1, &bridge.Error{Code: bridge.CodeInternal, Message: "git " + c.Args[0] + " wrote more than we take", Cause: err}
+	case errors.Is(err, errConfine):
+		return "", -1, &bridge.Error{Code: bridge.CodeInternal, Message: "git was not run", Cause: err, Remedy: bridge.AsError(err).Remedy}
 	case err != nil:
 		return "", -1, &bridge.Error{Code: bridge.CodeUnavailable, Message: "git cannot be run", Cause: err, Remedy: "install git, or use --isolation shared"}
 	case code == 0 || slices.Contains(c.OK, code):

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -19,11 +21,15 @@ const (
 	grace = 5 * time.Second
 )
 
+// errConfine is that git could not be put in its sandbox. It does not mean that
+// there is no git.
+var errConfine = errors.New("git cannot be confined")
+
 // errTooMuch ends a run that writes more than maxOutput.
 var errTooMuch = errors.New("the output is too large")
 
 // run runs git to its end. A code other than 0 is no error.
-func run(ctx context.Context, path string, args []string, dir string, env []string, stdin string) (stdout, stderr string, code int, err error) {
+func run(ctx context.Context, path string, args []string, dir string, env []string, stdin string, confine func(context.Context, program.Command) (program.Command, error)) (stdout, stderr string, code int, err error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -32,8 +38,16 @@ func run(ctx context.Context, path string, args []string, dir string, env []stri
 	if err != nil {
 		return "", "", -1, err
 	}
+	if confine != nil {
+		if c, err = confine(ctx, c); err != nil {
+			return "", "", -1, fmt.Errorf("%w: %w", errConfine, err)
+		}
+	}
 	out, problem := &bounded{full: cancel}, &bounded{full: cancel}
 	exit, err := c.Run(ctx, program.RunOptions{Stdin: []byte(stdin), Stdout: out, Stderr: problem, Grace: grace})
+	if confine != nil && bridge.CodeOf(err) == bridge.CodeUnavailable { // the sandbox did not start
+		err = fmt.Errorf("%w: %w", errConfine, err)
+	}
 	if err != nil {
 		return "", "", -1, err
 	}

@@ -31,8 +31,9 @@ var known = map[string]policy.Kind{
 }
 
 // action makes of a tool call what a policy can judge.
-func (g *Guard) action(call bridge.ToolCall) policy.Action {
-	a := policy.Action{Tool: call.Name, Server: call.Server, Args: call.Args}
+func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
+	a = policy.Action{Tool: call.Name, Server: call.Server, Args: call.Args, Wall: g.wall(call.Confined && call.Name != ToolServerStart), NoGrant: call.NoGrant}
+	defer func() { g.confine(&a) }()
 	if a.Server == "" {
 		for _, s := range g.opts.Servers {
 			if strings.HasPrefix(call.Name, s+"-") {
@@ -170,7 +171,7 @@ func (g *Guard) addPaths(a *policy.Action, call bridge.ToolCall) {
 		res, err := g.here.Resolve(f.Value)
 		p := pathOf(res, err, f.Value, write && a.Kind == policy.KindWrite)
 		p.Tree = searches(call.Name) && res.IsDir && g.deniedBelow(res)
-		if a.Kind == policy.KindMCP && !a.ReadOnly && res.Inside && (g.opts.Policy.Protected(res.Rel) || res.Named != "" && g.opts.Policy.Protected(res.Named)) {
+		if a.Kind == policy.KindMCP && !a.ReadOnly && res.Inside && (g.policy().Protected(res.Rel) || res.Named != "" && g.policy().Protected(res.Named)) {
 			p.Doubt = "the tool may write it, and it is protected"
 		}
 		a.Paths = append(a.Paths, p)
@@ -190,6 +191,9 @@ func searches(tool string) bool {
 
 func pathOf(res paths.Resolved, err error, name string, write bool) policy.Path {
 	p := policy.Path{Rel: res.Rel, Named: res.Named, Name: name, Write: write, Outside: !res.Inside}
+	if p.Outside {
+		p.Abs = res.Abs
+	}
 	if err != nil {
 		p.Outside, p.Problem = false, err.Error()
 	}
@@ -198,21 +202,14 @@ func pathOf(res paths.Resolved, err error, name string, write bool) policy.Path 
 
 // requested makes the same of a permission request. What the runtime says of
 // a command is used as well, never instead.
-func (g *Guard) requested(r bridge.PermissionRequest) policy.Action {
-	a := policy.Action{Tool: r.Tool, Server: r.Server, Args: r.Args, ReadOnly: r.ReadOnly}
+func (g *Guard) requested(r bridge.PermissionRequest) (a policy.Action) {
+	a = policy.Action{Tool: r.Tool, Server: r.Server, Args: r.Args, ReadOnly: r.ReadOnly, Wall: g.wall(r.Confined)}
+	defer func() { g.confine(&a) }()
 	switch r.Kind {
 	case bridge.PermissionShell:
 		a.Kind = policy.KindShell
 		g.addCommand(&a, r.Command)
-		for _, p := range r.Paths {
-			res, err := g.here.Resolve(p)
-			if err == nil && !res.Inside && !harmless[res.Abs] {
-				a.Paths = append(a.Paths, pathOf(res, err, p, false))
-			}
-		}
-		for _, u := range r.URLs {
-			a.Hosts = append(a.Hosts, host(u))
-		}
+		g.addMentioned(&a, r)
 	case bridge.PermissionRead, bridge.PermissionWrite:
 		a.Kind = policy.KindRead
 		if r.Kind == bridge.PermissionWrite {
@@ -247,6 +244,19 @@ func (g *Guard) requested(r bridge.PermissionRequest) policy.Action {
 		a.Kind = policy.Kind("unknown " + r.Native)
 	}
 	return a
+}
+
+// addMentioned adds what the runtime has seen in a command.
+func (g *Guard) addMentioned(a *policy.Action, r bridge.PermissionRequest) {
+	for _, p := range r.Paths {
+		res, err := g.here.Resolve(p)
+		if err == nil && !res.Inside && !harmless[res.Abs] {
+			a.Paths = append(a.Paths, pathOf(res, err, p, false))
+		}
+	}
+	for _, u := range r.URLs {
+		a.Hosts = append(a.Hosts, host(u))
+	}
 }
 
 // harmless are files outside that every command may name.

@@ -39,6 +39,10 @@ func (g *Guard) addCommand(a *policy.Action, text string) {
 		if isGit(given.Words[0]) {
 			g.addGit(a, given, &c)
 		}
+		c.Network = given.Has(shell.FlagNetwork)
+		if a.Wall == policy.WholeWall {
+			c.Destroys = g.destroys(given)
+		}
 		a.Commands = append(a.Commands, c)
 	}
 	for _, why := range an.Opaque {
@@ -52,7 +56,7 @@ func (g *Guard) addCommand(a *policy.Action, text string) {
 		g.addCopy(a, c)
 	}
 	for _, r := range an.Redirects {
-		if r.Dynamic {
+		if r.Dynamic && a.Wall != policy.WholeWall {
 			a.Paths = append(a.Paths, policy.Path{Name: r.Path, Write: r.Write, Problem: "it is only known when the command runs"})
 		}
 	}
@@ -110,7 +114,7 @@ func (g *Guard) addFile(a *policy.Action, p shell.Path, into bool) {
 	}
 	for i, m := range matches {
 		// Of many files only those are added that a rule speaks about.
-		if i < maxNamed || m.IsDir || p.Write && !g.opts.Policy.MayWrite(m.Rel) || !p.Write && g.denied(m.Rel) {
+		if i < maxNamed || m.IsDir || p.Write && !g.policy().MayWrite(m.Rel) || !p.Write && g.denied(m.Rel) {
 			g.addResolved(a, p, m, nil, into)
 		}
 	}
@@ -120,7 +124,7 @@ func (g *Guard) addFile(a *policy.Action, p shell.Path, into bool) {
 const maxNamed = 200
 
 func (g *Guard) denied(rel string) bool {
-	_, denied := g.opts.Policy.ReadDenied(rel)
+	_, denied := g.policy().ReadDenied(rel)
 	return denied
 }
 
@@ -136,18 +140,21 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 		a.Paths = append(a.Paths, out)
 		return
 	}
+	if p.Reach == shell.ReachRules {
+		g.addRules(a, res)
+	}
 	whole := p.Write && p.Moves && (!into || !res.IsDir)
 	switch {
 	case p.Write && p.Unknown:
 		out.Doubt = "the names of the files that are written there are not known"
-	case whole && (g.opts.Policy.HoldsConfiguration(res.Rel) || res.Named != "" && g.opts.Policy.HoldsConfiguration(res.Named)):
+	case whole && (g.policy().HoldsConfiguration(res.Rel) || res.Named != "" && g.policy().HoldsConfiguration(res.Named)):
 		out.Doubt = "files that configure programs or agents may be in it"
 	case whole && res.IsDir:
 		out.Tree = true
 		g.addBelow(a, res, below{write: true})
 	case res.IsDir && p.Reach == shell.ReachLinks:
 		g.addBelow(a, res, below{links: true})
-	case res.IsDir && p.Reach == shell.ReachTree && !into && g.deniedBelow(res):
+	case res.IsDir && (p.Reach == shell.ReachTree || p.Reach == shell.ReachRules) && !into && g.deniedBelow(res):
 		read := out
 		read.Write, read.Tree = false, true
 		a.Paths = append(a.Paths, read)

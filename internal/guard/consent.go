@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,9 +21,11 @@ import (
 )
 
 // ask puts a request to a person, who is shown all of it. Consent for the
-// session is for the same bytes only.
-func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string) (d bridge.Decision) {
-	sum, err := sumOf(r, bridge.DetailOf(ctx))
+// session is for the same bytes only, and for the paths and hosts that were
+// granted with it.
+func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.Outcome, wall policy.Wall) (d bridge.Decision) {
+	why, needs := out.Reason, wants(out.Grant)
+	sum, err := sumOf(r, bridge.DetailOf(ctx), needs...)
 	if err != nil {
 		return deny(why + ": " + err.Error())
 	}
@@ -39,13 +42,16 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string)
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
 	q.SHA256 = sum
+	if wall != policy.NoWall {
+		g.addNeeds(&q, out, needs)
+	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
 	end := bridge.Waiting(ctx, r)
 	began := time.Now()
 	defer func() {
 		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID,
-			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}}, d, began)
+			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
 	}()
 	answer, err := g.opts.Asker.Ask(ctx, q)
@@ -58,10 +64,17 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string)
 			reason += " (" + e.Remedy + ")"
 		}
 		return deny(reason)
+	case answer == approval.Always && len(q.Rules) > 0:
+		g.remember(sum, out.Lasting)
+		file, err := policy.Remember(context.WithoutCancel(ctx), g.opts.Home, out.Lasting...)
+		if err != nil {
+			e := bridge.AsError(err)
+			return allow("allowed for this session only: " + e.Error() + " (" + e.Remedy + ")")
+		}
+		return allow("always allowed from now on: " + strings.Join(q.Rules, ", ") + " was written into " + file)
 	case answer == approval.Session:
-		g.mu.Lock()
-		g.agreed[sum] = true
-		g.mu.Unlock()
+		// A command stays what was shown, whatever else is granted.
+		g.remember(sum, slices.DeleteFunc(slices.Clone(out.Lasting), func(a policy.Addition) bool { return a.List == "sandbox.shell" }))
 		return allow("allowed for this session")
 	case answer == approval.Once:
 		return allow("allowed once")
@@ -69,10 +82,40 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, why string)
 	return deny("the user said no")
 }
 
+// remember keeps what was agreed to until the session ends.
+func (g *Guard) remember(sum string, additions []policy.Addition) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.agreed[sum] = true
+	if len(additions) > 0 {
+		g.inForce.Store(g.policy().Lift("granted for this session", additions...))
+	}
+}
+
+// addNeeds adds to a question why it is asked inside a sandbox, what is wanted
+// beyond that, and what each answer is about.
+func (g *Guard) addNeeds(q *approval.Question, out policy.Outcome, needs []string) {
+	lines := []string{q.Detail}
+	for _, n := range needs {
+		lines = append(lines, "needs "+approval.Visible(n))
+	}
+	lines = append(lines, "because "+approval.Visible(out.Reason))
+	if slices.ContainsFunc(out.Lasting, func(a policy.Addition) bool { return a.List != "sandbox.shell" }) {
+		lines = append(lines, "for this session: the same paths and hosts for every command")
+	}
+	if g.opts.Home != "" {
+		for _, a := range out.Lasting {
+			q.Rules = append(q.Rules, a.String())
+		}
+	}
+	q.Outside = out.Grant.Outside
+	q.Detail = strings.TrimLeft(strings.Join(lines, "\n"), "\n")
+}
+
 // sumOf is the hash of what a request would do: of every byte that matters,
 // and of nothing that the model says about it. content is what is not among
 // the arguments.
-func sumOf(r bridge.PermissionRequest, content string) (string, error) {
+func sumOf(r bridge.PermissionRequest, content string, needs ...string) (string, error) {
 	words := r.Intention
 	if worded(r) {
 		words = ""
@@ -84,6 +127,9 @@ func sumOf(r bridge.PermissionRequest, content string) (string, error) {
 	h := sha256.New()
 	// Quoting keeps the parts apart, and bytes that are no text.
 	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %q %s", r.Kind, r.Native, r.Server, r.Tool, r.Command, r.Paths, r.URLs, r.Diff, content, words, args)
+	if len(needs) > 0 {
+		fmt.Fprintf(h, " %q", needs)
+	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 

@@ -136,7 +136,7 @@ func (c *changing) Before(ctx context.Context, call bridge.ToolCall) bridge.Deci
 // Consent to one thing lets nothing else through that the runtime makes of it.
 func TestConsentWhileTheCallIsChanged(t *testing.T) {
 	y := newYard(t)
-	gate := &changing{}
+	gate := &changing{Guard: y.asks(t, &refusesSecond{})}
 	y.spec.Gate = gate
 	s := y.open(t, y.spec)
 	made := filepath.Join(y.ws, "made.txt")

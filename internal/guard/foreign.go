@@ -23,6 +23,7 @@ func CheckEnviron(env map[string]string, own []string) error {
 		case set && value == env[name]:
 		case set:
 			return foreign(name, "it is set already")
+		case name == "TZ" && timeZone.MatchString(env[name]):
 		case changesPrograms(name), ours.MatchString(strings.ToUpper(name)):
 			return foreign(name, "it can change what programs do")
 		case strings.ContainsRune(env[name], 0):
@@ -61,6 +62,8 @@ var (
 	// clients of a service act as, and where.
 	ours = regexp.MustCompile(`^((COPILOT|GITHUB|GH|GITLAB|ABP|OPENCLAW|OTEL|OPENAI|ANTHROPIC|AZURE|ARM|AWS|BOTO|GOOGLE|GCLOUD|CLOUDSDK|DIGITALOCEAN|CLOUDFLARE|HEROKU|HF|` +
 		`VAULT|CONSUL|NOMAD|MYSQL)(_.*)?|PG[A-Z]+)$`)
+	// timeZone is the name of one. Other values may name any file.
+	timeZone    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`)
 	identifier  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	influential = regexp.MustCompile(`^(` + strings.Join([]string{
 		// Loaders, shells and what they read.

@@ -20,7 +20,7 @@ func TestCheckEnviron(t *testing.T) {
 		"CTAGS", "MORE", "LESSKEY", "CHROME_BIN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "PGHOST", "RBENV_VERSION", "PYENV_ROOT", "GRAPHVIZ_DOT", "FLASK_APP",
 		"SASS_BINARY_SITE", "ELECTRON_MIRROR", "REQUESTS_CA_BUNDLE", "DBUS_SESSION_BUS_ADDRESS", "TF_CLI_ARGS_plan", "ANSIBLE_STRATEGY", "HGMERGE", "P4PORT", "TEXINPUTS",
 		"DEPENDENCIES_OUTPUT", "SQLITE_HISTORY", "TMUX_TMPDIR", "XML_CATALOG_FILES", "DISPLAY", "ASPELL_CONF", "RSH", "VIMRUNTIME",
-		"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "KUBECONFIG", "DOCKER_HOST", "", "A B", "A=B", "1A", "A\x00", "É"}
+		"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "KUBECONFIG", "DOCKER_HOST", "tz", "", "A B", "A=B", "1A", "A\x00", "É"}
 	for _, name := range refused {
 		err := CheckEnviron(map[string]string{"FINE": "1", name: "evil-value"}, own)
 		if bridge.CodeOf(err) != bridge.CodeDenied || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) || strings.Contains(err.Error(), "evil-value") {
@@ -32,6 +32,11 @@ func TestCheckEnviron(t *testing.T) {
 		"CI_JOB_ID": "3", "PATH": "/bin", "HOME": "/home/me"}
 	if err := CheckEnviron(fine, own); err != nil {
 		t.Errorf("what is fine: %v", err)
+	}
+	for zone, fine := range map[string]bool{"Europe/Berlin": true, "CET-1CEST": true, ":/etc/x": false, "/etc/x": false, "../x": false, "a/../../x": false, "": false} {
+		if err := CheckEnviron(map[string]string{"TZ": zone}, own); (err == nil) != fine {
+			t.Errorf("TZ=%s: %v", zone, err)
+		}
 	}
 	if err := CheckEnviron(map[string]string{"FINE": "a\x00b"}, own); bridge.CodeOf(err) != bridge.CodeDenied {
 		t.Errorf("NUL in a value: %v", err)

@@ -175,8 +175,8 @@ func (g *Guard) addGitReads(a *policy.Action, at place, call gitCall, out *polic
 	case !c.whole:
 	case at.above:
 		a.Paths = append(a.Paths, policy.Path{Name: "the repository " + at.repo.Top, Outside: true})
-	case g.opts.Policy.LimitsReads() && (c.history || at.repo == nil || g.tracksDenied(at)):
-		a.Paths = append(a.Paths, policy.Path{Rel: at.top, Name: "the repository", Tree: true})
+	case g.policy().LimitsReads() && (c.history || at.repo == nil || g.tracksDenied(at)):
+		a.Paths = append(a.Paths, policy.Path{Rel: at.top, Name: "the repository", Tree: true, History: true})
 	}
 }
 
@@ -245,9 +245,11 @@ func (g *Guard) treePath(at place, name string, history bool) policy.Path {
 	switch file := err == nil && info.Mode().IsRegular(); {
 	case p.Outside:
 	case file:
-		p.Tree = history && g.opts.Policy.NamesBelow(p.Rel)
+		p.Tree = history && g.policy().NamesBelow(p.Rel)
+		p.History = p.Tree
 	default:
-		p.Tree = history && g.opts.Policy.LimitsReads() || !history && g.deniedBelow(paths.Resolved{Rel: p.Rel})
+		p.History = history
+		p.Tree = history && g.policy().LimitsReads() || !history && g.deniedBelow(paths.Resolved{Rel: p.Rel})
 	}
 	return p
 }
@@ -519,7 +521,7 @@ func isOneFile(object string) bool {
 func (g *Guard) isRegular(at place, object string) bool {
 	p := g.objectPath(at, object)
 	info, err := os.Lstat(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(p.Rel)))
-	return !p.Outside && err == nil && info.Mode().IsRegular() && !g.opts.Policy.NamesBelow(p.Rel)
+	return !p.Outside && err == nil && info.Mode().IsRegular() && !g.policy().NamesBelow(p.Rel)
 }
 
 // gitCommands are git's own and the best known of others. What else there is

@@ -143,8 +143,24 @@ func (g *Guard) addRewritten(a *policy.Action, at place, call gitCall) {
 	if at.above {
 		doubt += ", and files outside the workspace"
 	}
+	if plan := g.planned(); a.Wall == policy.WholeWall && plan != nil && !at.above {
+		// The sandbox keeps protected files as they are, and git would stop
+		// half-way at one of them that it is to change.
+		for _, rel := range plan.protected {
+			if !g.sealed(rel) {
+				a.Paths = append(a.Paths, policy.Path{Rel: rel, Write: true, Doubt: doubt})
+			}
+		}
+		return
+	}
 	p := policy.Path{Rel: at.top, Name: "the work tree", Write: true, Doubt: doubt}
 	if !slices.Contains(a.Paths, p) {
 		a.Paths = append(a.Paths, p)
 	}
+}
+
+// sealed says whether nobody may write a path, with consent or without.
+func (g *Guard) sealed(rel string) bool {
+	_, sealed := g.policy().Sealed(rel)
+	return sealed
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
@@ -67,6 +68,12 @@ type Options struct {
 	Whole func(call bridge.ToolCall, result any)
 	// Reason, if set, words the denial of a tool; "" leaves it as it is.
 	Reason func(tool string, o policy.Outcome) string
+	// Wall is the sandbox that calls are in which say that they are confined;
+	// nil where there is none.
+	Wall *Wall
+	// Home is the bridge's own directory, with the user's policy file. Without
+	// it no rule is written, and nobody is offered to.
+	Home string
 }
 
 // maxResult is how much of one string of a tool's result the model gets.
@@ -78,8 +85,12 @@ type Guard struct {
 	here    *paths.Workspace // as seen from where the session works
 	results *redact.Redactor // for what tools return
 	repos   repo.Finder
+	// inForce is the policy, with what was granted for the session.
+	inForce atomic.Pointer[policy.Policy]
 
 	mu       sync.Mutex
+	plan     *plan           // of the sandbox, once it is made
+	own      map[string]bool // files that the session has made
 	session  string
 	agreed   map[string]bool // what a person has allowed for the session, by its hash
 	calls    []*openCall     // allowed and not ended, the oldest first
@@ -105,8 +116,12 @@ func New(opts Options) *Guard {
 	if opts.Dir != "" {
 		here = here.At(opts.Dir)
 	}
-	return &Guard{opts: opts, here: here, results: opts.Redactor.Results(), agreed: map[string]bool{}}
+	g := &Guard{opts: opts, here: here, results: opts.Redactor.Results(), agreed: map[string]bool{}, own: map[string]bool{}}
+	g.inForce.Store(opts.Policy)
+	return g
 }
+
+func (g *Guard) policy() *policy.Policy { return g.inForce.Load() }
 
 // Begin puts the beginning of a session on record, with the policy that it is
 // under; the session's name is part of every entry from then on.
@@ -154,35 +169,50 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 		d, asked = g.decide(ctx, action, requestOf(call, action))
 	}
 	if d.Verdict == bridge.Allow {
-		d.Args = g.settled(call)
-		g.begin(call, d.Args, action, asked)
+		d.Args, d.Consented = g.settled(call), asked
+		g.makes(action)
+		g.begin(call, d, action, asked)
 	}
-	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args}, d, began)
+	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
 }
 
-// Permit answers a permission request of the runtime.
+// Permit answers a permission request of the runtime. A command that was judged
+// when it was called is not judged again.
 func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
 	began := time.Now()
-	action := g.requested(r)
-	call, agreed := g.callOf(action, r)
-	if call != nil && action.Tool == "" {
-		action.Tool = call.call.Name
-	}
-	var d bridge.Decision
-	if out := g.opts.Policy.Evaluate(action); out.Verdict == policy.Ask && agreed {
-		d = allow("allowed when it was called")
+	call, d := g.judged(r)
+	var action policy.Action
+	if call != nil {
+		action = call.action
 	} else {
-		d, _ = g.decide(ctx, action, r)
+		var agreed bool
+		action = g.requested(r)
+		call, agreed = g.callOf(action, r)
+		if call != nil && action.Tool == "" {
+			action.Tool = call.call.Name
+		}
+		if out := g.policy().Evaluate(action); out.Verdict == policy.Ask && agreed {
+			d = allow("allowed when it was called")
+		} else {
+			d, _ = g.decide(ctx, action, r)
+		}
 	}
 	if d.Verdict != bridge.Allow {
 		g.forget(call)
 	}
-	return g.written(ctx, audit.Entry{Hook: audit.HookPermission, Tool: action.Tool, Call: r.CallID, Input: r}, d, began)
+	e := audit.Entry{Hook: audit.HookPermission, Tool: action.Tool, Call: r.CallID, Input: r, Sandbox: confined(action, d)}
+	d.Grant = nil // it was given when the call was judged
+	return g.written(ctx, e, d, began)
 }
 
 // decide evaluates the policy and asks a person where it says so.
 func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest) (d bridge.Decision, asked bool) {
-	out := g.opts.Policy.Evaluate(a)
+	out := g.policy().Evaluate(a)
+	defer func() {
+		if d.Verdict == bridge.Allow {
+			d.Grant = g.granted(a, out.Grant)
+		}
+	}()
 	switch out.Verdict {
 	case policy.Allow:
 		return allow(out.Reason), false
@@ -192,7 +222,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 				return allow("always allowed by configuration"), false
 			}
 		}
-		return g.ask(ctx, r, out.Reason), true
+		return g.ask(ctx, r, out, a.Wall), true
 	case policy.Deny:
 	}
 	if g.opts.Reason != nil {
@@ -207,7 +237,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 // before the model or anybody else sees it.
 func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
 	began := time.Now()
-	g.ended(call)
+	notice := g.ended(call)
 	if reason := g.strayed(call); reason != "" {
 		err := errors.New(reason)
 		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
@@ -220,6 +250,10 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 		g.opts.Whole(call, clean)
 	}
 	clean = shorten(clean)
+	if m, ok := clean.(map[string]any); ok && notice != "" {
+		text, _ := m["textResultForLlm"].(string)
+		m["textResultForLlm"] = text + "\n" + notice
+	}
 	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: clean, Decision: "allow"}
 	if hits > 0 {
 		e.Reason = fmt.Sprintf("%d secrets hidden", hits)

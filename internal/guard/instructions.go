@@ -127,7 +127,7 @@ func (r *instructionReader) ofWorkspace(name, place string) {
 		return
 	}
 	r.seen[res.Rel] = true
-	out := r.guard.opts.Policy.Evaluate(policy.Action{Tool: "view", Kind: policy.KindRead,
+	out := r.guard.policy().Evaluate(policy.Action{Tool: "view", Kind: policy.KindRead,
 		Args: map[string]any{"path": res.Abs}, Paths: []policy.Path{{Rel: res.Rel, Name: name}}})
 	if out.Verdict != policy.Allow {
 		r.withhold(name, out.Reason)

@@ -19,8 +19,11 @@ type openCall struct {
 	call   bridge.ToolCall
 	args   []string // as it was called and as it was settled, in JSON
 	action policy.Action
-	agreed bool   // a person has consented to it
+	agreed bool // a person has consented to it
+	grant  *bridge.Confinement
 	id     string // the runtime's own, from its first request on
+	// withhold takes away what the command has made unseen; see Wall.Watch.
+	withhold func() (string, error)
 }
 
 // maxOpen bounds the calls that are kept. Of those beyond it the oldest are
@@ -28,10 +31,13 @@ type openCall struct {
 const maxOpen = 256
 
 // begin keeps a call that was allowed.
-func (g *Guard) begin(call bridge.ToolCall, settled any, a policy.Action, agreed bool) {
-	c := &openCall{call: call, args: []string{encoded(call.Args)}, action: a, agreed: agreed}
-	if settled != nil {
-		c.args = append(c.args, encoded(settled))
+func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, agreed bool) {
+	c := &openCall{call: call, args: []string{encoded(call.Args)}, action: a, agreed: agreed, grant: d.Grant}
+	if w := g.opts.Wall; w != nil && w.Watch != nil && a.Wall != policy.NoWall && runtimeShells[call.Name] && !agreed {
+		c.withhold = w.Watch()
+	}
+	if d.Args != nil {
+		c.args = append(c.args, encoded(d.Args))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -41,17 +47,28 @@ func (g *Guard) begin(call bridge.ToolCall, settled any, a policy.Action, agreed
 	}
 }
 
-// ended forgets a call, and with it the consent.
-func (g *Guard) ended(call bridge.ToolCall) {
+// ended forgets a call, and with it the consent. What it has made unseen is
+// taken away, and notice says so.
+func (g *Guard) ended(call bridge.ToolCall) (notice string) {
 	args := encoded(call.Args)
+	var withhold func() (string, error)
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	i := slices.IndexFunc(g.calls, func(c *openCall) bool {
 		return c.call.Name == call.Name && c.call.ID == call.ID && slices.Contains(c.args, args)
 	})
 	if i >= 0 {
+		withhold = g.calls[i].withhold
 		g.calls = slices.Delete(g.calls, i, i+1)
 	}
+	g.mu.Unlock()
+	if withhold == nil {
+		return ""
+	}
+	notice, err := withhold()
+	if err != nil {
+		notice += " It could not all be moved: " + err.Error()
+	}
+	return notice
 }
 
 // forget ends a call that the runtime has asked about.
@@ -79,6 +96,43 @@ func (g *Guard) callOf(a policy.Action, r bridge.PermissionRequest) (found *open
 		}
 	}
 	return found, false
+}
+
+// judged finds the call that a request for a command is about, if its command
+// is the same to the byte, it was confined alike, and the runtime has seen
+// nothing in it that was not judged.
+func (g *Guard) judged(r bridge.PermissionRequest) (*openCall, bridge.Decision) {
+	if r.Kind != bridge.PermissionShell {
+		return nil, bridge.Decision{}
+	}
+	g.mu.Lock()
+	calls := slices.Clone(g.calls)
+	g.mu.Unlock()
+	for _, c := range slices.Backward(calls) {
+		if !c.names(policy.Action{}, r) || c.call.Confined != r.Confined || !g.covered(c, r) || !g.bind(c, r.CallID) {
+			continue
+		}
+		reason := "judged when it was called"
+		if c.agreed {
+			reason = "allowed when it was called"
+		}
+		d := allow(reason)
+		d.Grant = c.grant
+		return c, d
+	}
+	return nil, bridge.Decision{}
+}
+
+// covered says whether all that the runtime has seen in a command was judged
+// with the call.
+func (g *Guard) covered(c *openCall, r bridge.PermissionRequest) bool {
+	var seen policy.Action
+	g.addMentioned(&seen, r)
+	return !slices.ContainsFunc(seen.Paths, func(p policy.Path) bool {
+		return !slices.ContainsFunc(c.action.Paths, func(q policy.Path) bool { return q.Outside && q.Abs == p.Abs })
+	}) && !slices.ContainsFunc(seen.Hosts, func(h policy.Host) bool {
+		return h.Problem != "" || !slices.Contains(c.action.Hosts, h)
+	})
 }
 
 // bind uses a consent for one call of the runtime's: the runtime may ask about

@@ -3,11 +3,13 @@ package guard
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 )
 
 // maxListed bounds how many files are looked at to learn whether one is among
@@ -19,7 +21,7 @@ const maxFound = 3
 
 // deniedBelow says whether a file that may not be read lies below a directory.
 func (g *Guard) deniedBelow(dir paths.Resolved) bool {
-	if !g.opts.Policy.LimitsReads() {
+	if !g.policy().LimitsReads() {
 		return false
 	}
 	seen, found := 0, false
@@ -37,7 +39,7 @@ func (g *Guard) deniedBelow(dir paths.Resolved) bool {
 			}
 			return nil
 		}
-		if _, found = g.opts.Policy.ReadDenied(p); found {
+		if _, found = g.policy().ReadDenied(p); found {
 			return fs.SkipAll
 		}
 		return nil
@@ -87,7 +89,7 @@ func (g *Guard) addBelow(a *policy.Action, dir paths.Resolved, b below) {
 				return fs.SkipDir
 			}
 			for _, rel := range g.placed(dir, p, b) {
-				if !g.opts.Policy.MayWrite(rel) {
+				if !g.policy().MayWrite(rel) {
 					add(policy.Path{Rel: rel})
 				}
 			}
@@ -103,6 +105,55 @@ func (g *Guard) addBelow(a *policy.Action, dir paths.Resolved, b below) {
 			add(policy.Path{Rel: dir.Rel, Doubt: "not all that lies below could be looked at"})
 			return
 		}
+	}
+}
+
+// maxRuled bounds how many files are looked at to find rules of what to ignore.
+const maxRuled = 500_000
+
+// addRules adds the files with rules of what to ignore that rg reads for a
+// path, below it and in the directories above, where they are not plain files
+// of the workspace. A rule that cannot be understood is shown.
+func (g *Guard) addRules(a *policy.Action, at paths.Resolved) {
+	root := g.opts.Workspace.Root()
+	look := func(file string) {
+		if _, err := os.Lstat(file); err != nil {
+			return
+		}
+		if res, err := g.opts.Workspace.Resolve(file); err != nil || !res.Inside || g.denied(res.Rel) {
+			a.Paths = append(a.Paths, pathOf(res, err, file, false))
+		}
+	}
+	lookIn := func(dir string) {
+		for _, name := range []string{".gitignore", ".ignore", ".rgignore", ".git/info/exclude"} {
+			look(filepath.Join(dir, filepath.FromSlash(name)))
+		}
+		for _, store := range repo.Stores(dir) {
+			look(filepath.Join(store, "info", "exclude"))
+		}
+	}
+	for dir := path.Dir(at.Rel); at.Rel != "."; dir = path.Dir(dir) {
+		lookIn(filepath.Join(root, filepath.FromSlash(dir)))
+		if dir == "." {
+			break
+		}
+	}
+	seen := 0
+	err := fs.WalkDir(g.opts.Workspace.FS().FS(), at.Rel, func(p string, d fs.DirEntry, err error) error {
+		if seen++; err == nil && seen > maxRuled {
+			err = errTooMany
+		}
+		switch {
+		case err != nil || !d.IsDir():
+			return err
+		case d.Name() == ".git":
+			return fs.SkipDir
+		}
+		lookIn(filepath.Join(root, filepath.FromSlash(p)))
+		return nil
+	})
+	if err != nil {
+		a.Paths = append(a.Paths, policy.Path{Rel: at.Rel, Doubt: "not all that lies below could be looked at"})
 	}
 }
 

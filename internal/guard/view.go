@@ -30,7 +30,7 @@ type view struct {
 
 func (v *view) MayRead(path string) bool {
 	rel, inside := v.places.Inside(path)
-	return inside && v.guard.opts.Policy.MayRead("mcp.fs.read", rel)
+	return inside && v.guard.policy().MayRead("mcp.fs.read", rel)
 }
 
 func (v *view) Hide(text *string) { v.hide(text, v.guard.results.StringContext) }

@@ -98,7 +98,7 @@ func (g *Guard) MayRead(path string) bool {
 	if err != nil || !res.Inside {
 		return false
 	}
-	return g.opts.Policy.MayRead("mcp.fs.read", res.Rel)
+	return g.policy().MayRead("mcp.fs.read", res.Rel)
 }
 
 // WorkingDir resolves a directory that somebody wants to work in, relative to
@@ -122,11 +122,11 @@ func (g *Guard) WorkingDir(dir string) (string, error) {
 	case !res.IsDir:
 		return refuse(bridge.CodeInvalid, fmt.Sprintf("%.200q is not a directory", dir), "name a directory inside the workspace")
 	}
-	if rule, denied := g.opts.Policy.ReadDenied(res.Rel); denied {
+	if rule, denied := g.policy().ReadDenied(res.Rel); denied {
 		return refuse(bridge.CodeDenied, fmt.Sprintf("nobody may work in %.200q: reading it is denied by %s", dir, rule), "work in another directory, or change the policy")
 	}
 	for _, rel := range []string{res.Rel, res.Named} {
-		if rule, sealed := g.opts.Policy.Sealed(rel); rel != "" && sealed {
+		if rule, sealed := g.policy().Sealed(rel); rel != "" && sealed {
 			return refuse(bridge.CodeDenied, fmt.Sprintf("nobody may work in %.200q: it is protected by %s", dir, rule), "work in another directory")
 		}
 	}
@@ -135,7 +135,7 @@ func (g *Guard) WorkingDir(dir string) (string, error) {
 
 // ReadOnly says whether nothing may be written, at least not without consent.
 func (g *Guard) ReadOnly() bool {
-	readOnly, _ := g.opts.Policy.ReadOnly()
+	readOnly, _ := g.policy().ReadOnly()
 	return readOnly
 }
 
@@ -152,7 +152,7 @@ func (g *Guard) Unreadable(path string) string {
 	case !res.Inside:
 		return fmt.Sprintf("path escapes workspace root: '%s'", path)
 	}
-	if rule, denied := g.opts.Policy.ReadDenied(res.Rel); denied {
+	if rule, denied := g.policy().ReadDenied(res.Rel); denied {
 		return "reading it is denied by " + rule.String()
 	}
 	return ""

@@ -66,7 +66,7 @@ func TestTasksThatMeddleWithGit(t *testing.T) {
 // not overwritten.
 func TestSavedWhileDelivering(t *testing.T) {
 	y := newYard(t)
-	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir)
+	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ type repository struct {
 }
 
 // openRepository finds the repository of a directory; see git.Open.
-func openRepository(ctx context.Context, environ []string, scratch, dir string) (*repository, error) {
-	r, err := git.Open(ctx, git.Options{Dir: dir, Environ: environ, Scratch: scratch})
+func openRepository(ctx context.Context, environ []string, scratch, dir string, confine git.Confine) (*repository, error) {
+	r, err := git.Open(ctx, git.Options{Dir: dir, Environ: environ, Scratch: scratch, Confine: confine})
 	if err != nil {
 		return nil, err
 	}

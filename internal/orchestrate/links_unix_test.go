@@ -127,7 +127,7 @@ func TestLinksThatAppearWhileDelivering(t *testing.T) {
 			y.write(".gitignore", "*.tmp\n")
 			y.git("add", "-A")
 			y.git("commit", "-q", "-m", "dir")
-			repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir)
+			repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,7 @@ func TestLinksThatAppearWhileDelivering(t *testing.T) {
 func TestTemporaryFileIsALink(t *testing.T) {
 	y := newYard(t)
 	out := y.outside()
-	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir)
+	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // MergeMode says where finished work goes.
@@ -42,6 +44,7 @@ type Options struct {
 	TaskTimeout, Timeout time.Duration
 	MaxRetries           int
 	Environ              []string // for git
+	Confine              git.Confine
 	// MayRead says whether a file, relative to Dir, may be read. Untracked ones
 	// that may not are not copied to where tasks work. nil: all may.
 	MayRead func(path string) bool

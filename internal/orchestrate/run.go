@@ -92,7 +92,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	if m.Isolation == IsolationShared {
 		return nil
 	}
-	repo, err := openRepository(ctx, r.opts.Environ, scratch, m.Dir)
+	repo, err := openRepository(ctx, r.opts.Environ, scratch, m.Dir, r.opts.Confine)
 	if err != nil {
 		code := bridge.CodeOf(err)
 		if m.Isolation == "" && (code == bridge.CodeNotFound || code == bridge.CodeUnavailable || code == bridge.CodeUnsupported) {

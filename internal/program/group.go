@@ -49,8 +49,9 @@ const poll = 10 * time.Millisecond
 // Group is one program and what it started. All methods may be called
 // concurrently and more than once.
 type Group struct {
-	cmd  *exec.Cmd
-	tree *supervise.Tree
+	cmd    *exec.Cmd
+	tree   *supervise.Tree
+	guards bool // the leader is an Outer that guards the program
 
 	done   chan struct{} // closed when the program has gone and the rest was killed
 	err    error         // set before done is closed
@@ -73,8 +74,13 @@ func (c Command) start(s Streams, trees Trees, polite bool) (*Group, error) {
 	if !c.made {
 		return nil, errors.New("the command was not made by New or Shell")
 	}
+	if c.outer != nil { // a supervisor would report it as a failure of the program
+		if _, err := executable(c.outer.Path); err != nil {
+			return nil, c.outer.failed(err.Error())
+		}
+	}
 	cmd := c.cmd(s)
-	g := &Group{cmd: cmd, done: make(chan struct{}), asked: make(chan struct{}, 1)}
+	g := &Group{cmd: cmd, guards: c.outer != nil && c.outer.Guards, done: make(chan struct{}), asked: make(chan struct{}, 1)}
 	if trees != nil {
 		tree, err := trees()
 		if err != nil {
@@ -148,14 +154,15 @@ func (g *Group) PID() int {
 
 // Exit returns the program's exit code and the signal that ended it, if any;
 // the code is then 128 and the signal's number, as shells have it. It is
-// valid once Done is closed. A supervisor passes signals on as such codes, so
-// there a program that ends with 129 to 159 by itself counts as signalled.
+// valid once Done is closed. A supervisor and an Outer pass signals on as such
+// codes, so there a program that ends with 129 to 159 by itself counts as
+// signalled.
 func (g *Group) Exit() (code int, signal string) {
 	code, signal = exitStatus(g.cmd.ProcessState)
-	if g.tree == nil || signal != "" {
+	if g.tree == nil && !g.guards || signal != "" {
 		return code, signal
 	}
-	if code == 0 && g.killed.Load() { // a supervisor that had to insist does not say so
+	if g.tree != nil && code == 0 && g.killed.Load() { // a supervisor that had to insist does not say so
 		code = killedCode
 	}
 	return code, signalName(code - 128)
@@ -220,10 +227,12 @@ func (g *Group) terminate() {
 	}
 	if g.tree != nil {
 		if pid := g.tree.ProgramPID(); pid > 1 {
-			terminateGroup(pid)
+			terminateGroup(pid, g.guards)
 			return
 		}
 		// Not started yet: the supervisor is to give up.
+		terminateGroup(g.cmd.Process.Pid, false)
+		return
 	}
-	terminateGroup(g.cmd.Process.Pid)
+	terminateGroup(g.cmd.Process.Pid, g.guards)
 }

@@ -13,31 +13,36 @@ func dieWithParent(attr *syscall.SysProcAttr, by syscall.Signal) { attr.Pdeathsi
 // but that their new parent has not waited for yet still count for kill(2),
 // hence the look at /proc.
 func groupGone(leader *os.Process) bool {
-	if syscall.Kill(-leader.Pid, 0) != nil {
-		return true
-	}
+	return syscall.Kill(-leader.Pid, 0) != nil || len(groupMembers(leader.Pid)) == 0
+}
+
+// groupMembers lists those of a group that are alive. If that cannot be told,
+// it is the leader.
+func groupMembers(leader int) []int {
 	d, err := os.Open("/proc")
 	if err != nil {
-		return false
+		return []int{leader}
 	}
 	defer func() { _ = d.Close() }() // it was only read
 	names, err := d.Readdirnames(-1)
 	if err != nil {
-		return false
+		return []int{leader}
 	}
+	var found []int
 	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
 			continue
 		}
 		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue // it has gone
 		}
-		if state, pgrp := parseStat(stat); pgrp == leader.Pid && state != 'Z' && state != 'X' {
-			return false
+		if state, pgrp := parseStat(stat); pgrp == leader && state != 'Z' && state != 'X' {
+			found = append(found, pid)
 		}
 	}
-	return true
+	return found
 }
 
 // parseStat reads state and process group, which come after a name that may

@@ -13,3 +13,5 @@ import (
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func groupGone(leader *os.Process) bool { return syscall.Kill(-leader.Pid, 0) != nil }
+
+func groupMembers(leader int) []int { return []int{leader} }

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 func ownGroup(cmd *exec.Cmd, supervised, polite bool) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A session of its own is a group of its own too, and one without the
+	// bridge's terminal: nobody can ask for a password there, or type into it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	switch {
 	case supervised: // a supervisor must outlive us to do its work
 	case polite:
@@ -37,8 +40,20 @@ func killGroup(leader *os.Process) error {
 // killRest kills what a leader that has ended leaves behind.
 func killRest(leader *os.Process) error { return killGroup(leader) }
 
-// terminateGroup asks only; what does not listen is killed later.
-func terminateGroup(leader int) { _ = syscall.Kill(-leader, syscall.SIGTERM) }
+// terminateGroup asks only; what does not listen is killed later. A leader
+// that guards the others would kill them when it goes, so it is not asked.
+func terminateGroup(leader int, guards bool) {
+	if guards {
+		others := slices.DeleteFunc(groupMembers(leader), func(pid int) bool { return pid == leader })
+		for _, pid := range others {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		if len(others) > 0 {
+			return
+		}
+	}
+	_ = syscall.Kill(-leader, syscall.SIGTERM)
+}
 
 func exitStatus(state *os.ProcessState) (int, string) {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

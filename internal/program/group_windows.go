@@ -38,7 +38,7 @@ func killRest(*os.Process) error { return nil }
 
 // terminateGroup does nothing: there is no polite way to end a program that
 // has no window and no console of its own.
-func terminateGroup(int) {}
+func terminateGroup(int, bool) {}
 
 func groupGone(*os.Process) bool { return true }
 

@@ -48,6 +48,29 @@ type Command struct {
 	before string // see Line
 	script bool   // the last argument is the line
 	made   bool
+	outer  *Outer // see Within
+}
+
+// Outer is a program that starts another one with less around it, such as a
+// sandbox.
+type Outer struct {
+	Path string   // absolute
+	Args []string // those before the inner program's path
+	// Complaint begins the first line that Outer writes to standard error when
+	// it fails before the inner program runs. It ends with a code other than 0
+	// then.
+	Complaint string
+	// Guards: Outer stays the inner program's parent, kills it when it goes
+	// itself, and ends with its exit code (128 and the number of a signal).
+	Guards bool
+}
+
+// Within is the same command, started by another program. What is judged,
+// shown and put on record stays what it was. An outer program that cannot
+// start the inner one fails the command; it never runs by itself.
+func (c Command) Within(o Outer) Command {
+	c.outer = &o
+	return c
 }
 
 // New returns the command that runs a program without a shell. A bare name is
@@ -239,6 +262,9 @@ func invalid(message, remedy string) error {
 // cmd is the command for os/exec.
 func (c Command) cmd(s Streams) *exec.Cmd {
 	cmd := &exec.Cmd{Path: c.Path, Args: slices.Clone(c.Args), Dir: c.Dir, Env: slices.Clone(c.Env)}
+	if o := c.outer; o != nil {
+		cmd.Path, cmd.Args = o.Path, slices.Concat([]string{o.Path}, o.Args, []string{c.Path}, c.Args[1:])
+	}
 	if s.In != nil { // a nil *os.File is no nil io.Reader
 		cmd.Stdin = s.In
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 // pipeGrace bounds the wait for output that is held open by what left the
@@ -56,6 +58,14 @@ func (c Command) Run(ctx context.Context, o RunOptions) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
 	}
+	complaint := &Head{Limit: 1 << 10}
+	if c.outer != nil {
+		if o.Stderr == nil {
+			o.Stderr = complaint
+		} else {
+			o.Stderr = io.MultiWriter(complaint, o.Stderr)
+		}
+	}
 	p, err := newPipes(o)
 	if err != nil {
 		return Exit{}, fmt.Errorf("run %s: %w", c.Path, err)
@@ -83,11 +93,21 @@ func (c Command) Run(ctx context.Context, o RunOptions) (Exit, error) {
 	if ctx.Err() != nil {
 		return exit, context.Cause(ctx)
 	}
+	if exit.Code != 0 && c.outer != nil && strings.HasPrefix(complaint.String(), c.outer.Complaint) {
+		line, _, _ := strings.Cut(complaint.String(), "\n")
+		return exit, c.outer.failed(line)
+	}
 	var failed *exec.ExitError
 	if err := g.Err(); err != nil && !errors.As(err, &failed) {
 		return exit, fmt.Errorf("wait for %s: %w", c.Path, err)
 	}
 	return exit, nil
+}
+
+// failed is the error of an outer program that did not start the inner one.
+func (o *Outer) failed(why string) error {
+	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the command was not run, because its sandbox could not be set up: " + why,
+		Remedy: "Run `copilot-bridge validate`: it tries the sandbox and says what is missing."}
 }
 
 // pipes are the streams of one run.

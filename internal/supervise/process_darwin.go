@@ -11,7 +11,7 @@ import (
 
 func becomeReaper() {}
 
-func programAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func programAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func startTime(pid int) uint64 {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)

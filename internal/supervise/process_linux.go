@@ -17,9 +17,10 @@ import (
 // sight however they detach. Without it (an old kernel) Sweep still finds them.
 func becomeReaper() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// programAttr: if the supervisor itself is killed, so is the program.
+// programAttr: if the supervisor itself is killed, so is the program. It has no
+// terminal.
 func programAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 type stat struct {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -101,7 +102,8 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c
 	}
 	args["command"], args["program"] = c.Line(), c.Path
 	spec := task.Spec{Program: c, Timeout: o.Timeout, Trees: w.opts.Trees}
-	r, _, err := guarded(ctx, w, tool, args, func() (task.Result, error) {
+	call := bridge.ToolCall{Name: tool, Args: args, Confined: w.Confined()}
+	r, _, err := guardedCall(ctx, w, call, func(d bridge.Decision) (task.Result, error) {
 		if o.OnOutput != nil {
 			streams := map[string]bridge.TextMask{"stdout": w.opts.Guard.Stream(), "stderr": w.opts.Guard.Stream()}
 			spec.OnOutput = func(stream string, text []byte) {
@@ -117,7 +119,29 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c
 				}
 			}()
 		}
-		return task.Run(ctx, spec)
+		return w.confined(ctx, spec, d)
 	}, func(r *task.Result) []*string { return []*string{&r.Stdout, &r.Stderr} })
 	return r, err
+}
+
+// confined runs a command in the sandbox, if there is one. What it has made
+// that would configure something is taken away, unless a person has agreed to
+// the command, and its error output says so.
+func (w *Workspace) confined(ctx context.Context, spec task.Spec, d bridge.Decision) (r task.Result, err error) {
+	if !w.Confined() {
+		return task.Run(ctx, spec)
+	}
+	if spec.Program, err = w.opts.Sandbox.Wrap(ctx, spec.Program, d.Grant); err != nil {
+		return task.Result{}, err
+	}
+	if d.Consented {
+		return task.Run(ctx, spec)
+	}
+	end := w.opts.Sandbox.Watch()
+	r, err = task.Run(ctx, spec)
+	notice, failed := end()
+	if notice != "" {
+		r.Stderr += "\n" + notice + "\n"
+	}
+	return r, errors.Join(err, failed)
 }

@@ -58,11 +58,21 @@ type Guard interface {
 	Stream() bridge.TextMask
 }
 
+// Sandbox holds programs to what they may see and change.
+type Sandbox interface {
+	// Wrap is a command in the sandbox, with what was granted to it.
+	Wrap(ctx context.Context, c program.Command, grant *bridge.Confinement) (program.Command, error)
+	// Watch begins to look after files that configure agents, editors or git.
+	// end takes away those that are new, and says so.
+	Watch() (end func() (notice string, err error))
+}
+
 // Options make a Workspace.
 type Options struct {
 	Guard   Guard
-	Journal string // directory for what a crash must be undone with, outside the workspace
-	Ripgrep string // path, or "" for the scanner
+	Sandbox Sandbox // nil where there is none
+	Journal string  // directory for what a crash must be undone with, outside the workspace
+	Ripgrep string  // path, or "" for the scanner
 	// Servers are language servers over the built-in table, Tasks commands
 	// that the user has declared by name.
 	Servers map[string]language.Server
@@ -95,9 +105,18 @@ func Open(ctx context.Context, dir string, opts Options) (*Workspace, error) {
 		return nil, errors.Join(fmt.Errorf("undoing an interrupted patch: %w", err), root.Close())
 	}
 	w := &Workspace{dir: dir, root: root, opts: opts}
-	w.language = language.New(dir, language.Options{Servers: opts.Servers, Env: opts.Env, Trees: opts.Trees, Permit: w.permit})
+	lang := language.Options{Servers: opts.Servers, Env: opts.Env, Trees: opts.Trees, Permit: w.permit}
+	if w.Confined() {
+		lang.Confine = func(ctx context.Context, c program.Command) (program.Command, error) {
+			return opts.Sandbox.Wrap(ctx, c, nil)
+		}
+	}
+	w.language = language.New(dir, lang)
 	return w, nil
 }
+
+// Confined says whether programs run in a sandbox.
+func (w *Workspace) Confined() bool { return w.opts.Sandbox != nil }
 
 // permit asks the guard about a language server or a formatter, as about a
 // command of the shell. Only one that may run code of the project is put to a
@@ -111,7 +130,7 @@ func (w *Workspace) permit(ctx context.Context, start language.Start) error {
 	if !start.Harmless {
 		what += ", which may run code of the project"
 	}
-	d := w.opts.Guard.Before(ctx, bridge.ToolCall{Name: tool, Args: map[string]any{"command": start.Program.Line(),
+	d := w.opts.Guard.Before(ctx, bridge.ToolCall{Name: tool, Confined: w.Confined(), Args: map[string]any{"command": start.Program.Line(),
 		"program": start.Program.Path, "language": start.Language, "harmless": start.Harmless, "description": what}})
 	if d.Verdict != bridge.Allow {
 		return denied(tool, d.Reason)
@@ -130,12 +149,18 @@ func (w *Workspace) Close(ctx context.Context) error {
 // guarded asks the guard, runs an operation and, if it went well, lets the
 // guard hide what texts names of its result.
 func guarded[T any](ctx context.Context, w *Workspace, tool string, args map[string]any, do func() (T, error), texts func(*T) []*string) (T, int, error) {
+	return guardedCall(ctx, w, bridge.ToolCall{Name: tool, Args: args}, func(bridge.Decision) (T, error) { return do() }, texts)
+}
+
+// guardedCall is guarded for a call of which more is known. do gets what it was
+// granted besides its sandbox.
+func guardedCall[T any](ctx context.Context, w *Workspace, call bridge.ToolCall, do func(d bridge.Decision) (T, error), texts func(*T) []*string) (T, int, error) {
 	var none T
-	call := bridge.ToolCall{Name: tool, Args: args}
-	if d := w.opts.Guard.Before(ctx, call); d.Verdict != bridge.Allow {
-		return none, 0, denied(tool, d.Reason)
+	d := w.opts.Guard.Before(ctx, call)
+	if d.Verdict != bridge.Allow {
+		return none, 0, denied(call.Name, d.Reason)
 	}
-	result, err := do()
+	result, err := do(d)
 	if err != nil {
 		w.opts.Guard.Failed(ctx, call, err.Error())
 		return none, 0, err

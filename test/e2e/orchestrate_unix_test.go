@@ -27,6 +27,7 @@ type studio struct {
 	t         *testing.T
 	dir, home string
 	model     *rehearsal.Server
+	sandbox   string // "" for the default
 }
 
 func newStudio(t *testing.T) *studio {
@@ -89,7 +90,7 @@ func (s *studio) command(args ...string) *exec.Cmd {
 	s.t.Helper()
 	cmd := exec.Command(binary, append([]string{"orchestrate"}, args...)...)
 	cmd.Dir = s.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "TMPDIR=" + os.TempDir(), "COPILOT_BRIDGE_HOME=" + filepath.Join(s.home, "bridge"),
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "COPILOT_BRIDGE_SANDBOX=" + s.sandbox, "HOME=" + s.home, "TMPDIR=" + os.TempDir(), "COPILOT_BRIDGE_HOME=" + filepath.Join(s.home, "bridge"),
 		"COPILOT_CLI_PATH=" + runtimetest.Path(s.t), "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + s.model.URL(),
 		"COPILOT_BYOK_API_KEY=" + s.model.Key(), "COPILOT_BYOK_MODEL=" + s.model.Model()}
 	if err := os.MkdirAll(s.home, 0o755); err != nil {

@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/guard/redact", "internal/openclaw/registration", "internal/orchestrate", "internal/program", "internal/sessionstore", "internal/supervise"},
 	"internal/app": {"internal/agent/acp", "internal/agent/auto", "internal/agent/runner", "internal/agent/sdk", "internal/agent/vscode", "internal/bridge", "internal/chat", "internal/config", "internal/door/abp", "internal/door/abp/contract", "internal/door/acp", "internal/door/anthropic", "internal/door/front", "internal/door/mcp", "internal/door/openai", "internal/door/toolbus", "internal/git", "internal/openclaw", "internal/openclaw/registration", "internal/copilotruntime", "internal/durable", "internal/editor", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
-		"internal/guard/redact", "internal/guard/repo", "internal/orchestrate", "internal/program", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
+		"internal/guard/redact", "internal/guard/repo", "internal/guard/sandbox", "internal/orchestrate", "internal/program", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
 	"internal/chat":              {"internal/bridge", "internal/engine"},
 	"internal/engine":            {"internal/bridge", "internal/sessionstore"},
 	"internal/acpwire":           {"internal/lineconn"},
@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/agent/auto":        {"internal/bridge"},
 	"internal/agent/environ":     {},
 	"internal/agent/runner":      {"internal/agent/environ", "internal/agentfiles", "internal/bridge", "internal/program", "internal/supervise"},
-	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/supervise"},
+	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/program", "internal/supervise"},
 	"internal/agent/vscode":      {"internal/bridge", "internal/editor"},
 	"internal/agent/agenttest":   {"internal/bridge", "internal/engine"},
 	"internal/guard": {"internal/agentfiles", "internal/bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
@@ -49,6 +49,7 @@ var allowed = map[string][]string{
 	"internal/guard/policy":               {"internal/bridge", "internal/durable"},
 	"internal/guard/redact":               {},
 	"internal/guard/repo":                 {},
+	"internal/guard/sandbox":              {"internal/bridge", "internal/durable", "internal/program"},
 	"internal/guard/shell":                {"internal/bridge"},
 	"internal/capabilities":               {"internal/bridge"},
 	"internal/capabilities/generate":      {"internal/capabilities", "internal/copilotruntime", "internal/program"},
@@ -101,6 +102,7 @@ var allowed = map[string][]string{
 	"test/openclaw":                            {},
 	"test/openclaw/gateway":                    {},
 	"test/openclaw/openclawtest":               {"internal/durable"},
+	"test/oracle":                              {},
 	"test/vscode":                              {},
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
 	"github.com/copilot-bridge/copilot-bridge/internal/agentfiles"
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Options say which agent to reach, and how.
@@ -46,6 +47,9 @@ type Options struct {
 	Env     []string
 	// TerminalEnv is the environment of commands that the agent asks for.
 	TerminalEnv []string
+	// Confine puts such a command in the sandbox of a session, with what was
+	// granted to it; nil where there is none.
+	Confine func(ctx context.Context, spec bridge.SessionSpec, c program.Command, grant *bridge.Confinement) (program.Command, error)
 	// Trusted says whether the user trusts the files of a directory. In others
 	// the agent does not work if they hold anything that it loads by itself.
 	Trusted func(dir string) bool
@@ -248,6 +252,8 @@ func (a *Agent) supported(spec bridge.SessionSpec) error {
 		return unsupported("use another provider for one session")
 	case spec.MaxAICredits > 0:
 		return unsupported("bound the credits of one session")
+	case spec.Confinement != nil:
+		return unsupported("keep its programs inside a sandbox")
 	case spec.WorkingDir == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "an ACP session needs a working directory"}
 	}

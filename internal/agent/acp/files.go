@@ -21,13 +21,14 @@ const maxFile = 8 << 20
 // permit lets the gate see an act of the bridge's own that the agent asks for,
 // in the same two steps as one of the agent's: the call, then the permission.
 // It returns the call's arguments as the gate wants them.
-func (s *session) permit(ctx context.Context, tool bridge.ToolCall, req bridge.PermissionRequest) (map[string]any, error) {
+func (s *session) permit(ctx context.Context, tool bridge.ToolCall, req bridge.PermissionRequest) (map[string]any, *bridge.Confinement, error) {
 	gateC, cancel := context.WithCancel(s.gateContext())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	waiting := bridge.WithWaiting(gateC, s.waiting)
 	args, _ := tool.Args.(map[string]any)
 	d := s.before(waiting, tool)
+	grant := d.Grant
 	if d.Verdict == bridge.Allow {
 		if changed, ok := d.Args.(map[string]any); ok {
 			args = changed
@@ -36,9 +37,9 @@ func (s *session) permit(ctx context.Context, tool bridge.ToolCall, req bridge.P
 		d = guarded(waiting, func(ctx context.Context) bridge.Decision { return s.spec.Gate.Permit(ctx, req) })
 	}
 	if d.Verdict != bridge.Allow {
-		return nil, acpwire.Errorf(acpwire.CodeInternal, "denied: %s", d.Reason)
+		return nil, nil, acpwire.Errorf(acpwire.CodeInternal, "denied: %s", d.Reason)
 	}
-	return args, nil
+	return args, grant, nil
 }
 
 // after lets the gate see a result before the agent does.
@@ -92,7 +93,7 @@ func (s *session) within(path string) (*os.Root, string, error) {
 // readFile serves fs/read_text_file under the gate.
 func (s *session) readFile(ctx context.Context, p acpwire.ReadTextFileRequest) (any, error) {
 	tool := bridge.ToolCall{ID: s.number("read"), Name: "view", Args: map[string]any{"path": p.Path}}
-	args, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionRead, Paths: []string{p.Path}, ReadOnly: true})
+	args, _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionRead, Paths: []string{p.Path}, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ func (s *session) writeFile(ctx context.Context, p acpwire.WriteTextFileRequest)
 		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "the content is larger than %d MiB", maxFile>>20)
 	}
 	tool := bridge.ToolCall{ID: s.number("write"), Name: "create", Args: map[string]any{"path": p.Path, "file_text": p.Content}}
-	args, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionWrite, Paths: []string{p.Path}})
+	args, _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionWrite, Paths: []string{p.Path}})
 	if err != nil {
 		return nil, err
 	}

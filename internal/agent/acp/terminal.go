@@ -51,9 +51,17 @@ func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRe
 		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "%s", err)
 	}
 	line := c.Line()
-	tool := bridge.ToolCall{ID: s.number("terminal"), Name: "bash", Args: map[string]any{"command": line}}
-	if _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionShell, Command: line}); err != nil {
+	confine := s.link.opts.Confine
+	tool := bridge.ToolCall{ID: s.number("terminal"), Name: "bash", Args: map[string]any{"command": line}, Confined: confine != nil}
+	_, grant, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionShell, Command: line, Confined: confine != nil})
+	if err != nil {
 		return nil, err
+	}
+	if confine != nil {
+		if c, err = confine(ctx, s.spec, c, grant); err != nil {
+			s.spec.Gate.Failed(s.gateContext(), tool, err.Error())
+			return nil, acpwire.Errorf(acpwire.CodeInternal, "%s", err)
+		}
 	}
 	t := &terminal{tool: tool, read: make(chan struct{}), limit: maxOutput}
 	if p.OutputByteLimit != nil && *p.OutputByteLimit >= 0 && *p.OutputByteLimit < maxOutput {

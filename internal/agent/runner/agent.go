@@ -63,6 +63,8 @@ func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session
 		return nil, unsupported("call tools of the caller")
 	case spec.Provider != nil || spec.MaxAICredits > 0:
 		return nil, unsupported("be told of providers or credits")
+	case spec.Confinement != nil:
+		return nil, unsupported("keep its programs inside a sandbox")
 	}
 	id := spec.ID
 	if id == "" {

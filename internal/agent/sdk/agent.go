@@ -130,7 +130,7 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 	defer done()
 	s := newSession(h, proc, spec)
 	if err := s.resume(ctx, id); err != nil {
-		if strings.Contains(strings.ToLower(err.Error()), "not found") {
+		if known := (*bridge.Error)(nil); !errors.As(err, &known) && strings.Contains(strings.ToLower(err.Error()), "not found") {
 			return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id,
 				Remedy: "list what there is with `copilot-bridge sessions list`", Cause: err}
 		}

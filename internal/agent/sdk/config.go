@@ -20,33 +20,50 @@ const clientName = "copilot-bridge"
 
 // create opens a new session in the runtime.
 func (s *session) create(ctx context.Context) error {
+	if err := s.enclose(ctx); err != nil {
+		return err
+	}
 	c, err := s.config()
+	if err == nil {
+		err = s.proc.call(func(client *copilot.Client) error { return s.attached(client.CreateSession(ctx, c)) })
+	}
 	if err != nil {
-		return err
+		return errors.Join(err, s.raze())
 	}
-	if err := s.proc.call(func(client *copilot.Client) error { return s.attached(client.CreateSession(ctx, c)) }); err != nil || !s.stored() {
-		return err
+	if err := s.hold(ctx); err != nil {
+		return errors.Join(err, s.Remove(ctx))
 	}
-	return s.host.agent.claim(ctx, s.ID())
+	if s.stored() {
+		return s.host.agent.claim(ctx, s.ID())
+	}
+	return nil
 }
 
 // resume attaches to a stored session under the same configuration.
 func (s *session) resume(ctx context.Context, id string) error {
-	c, err := s.config()
-	if err != nil {
+	if err := s.enclose(ctx); err != nil {
 		return err
 	}
-	s.older = true
-	if s.stored() {
-		if err := s.host.agent.claim(ctx, id); err != nil {
-			return err
-		}
+	c, err := s.config()
+	if err == nil && s.stored() {
+		err = s.host.agent.claim(ctx, id)
 	}
+	if err != nil {
+		return errors.Join(err, s.raze())
+	}
+	s.older = true
 	err = s.attach(ctx, id, resumed(c))
-	if err != nil && s.stored() {
+	if err == nil {
+		// The runtime does not store the sandbox with the session.
+		if err = s.hold(ctx); err == nil {
+			return nil
+		}
+		return errors.Join(err, s.Close(ctx))
+	}
+	if s.stored() {
 		err = errors.Join(err, s.host.agent.release(id))
 	}
-	return err
+	return errors.Join(err, s.raze())
 }
 
 // attach resumes a session that no other program has open: two runtimes would
@@ -131,6 +148,7 @@ func resumed(c *copilot.SessionConfig) *copilot.ResumeSessionConfig {
 		Memory:                             c.Memory,
 		ExcludedBuiltInAgents:              c.ExcludedBuiltInAgents,
 		CustomAgents:                       c.CustomAgents,
+		LargeOutput:                        c.LargeOutput,
 
 		Provider:             c.Provider,
 		MCPServers:           c.MCPServers,
@@ -181,6 +199,9 @@ func (s *session) config() (*copilot.SessionConfig, error) {
 		c.SystemMessage = &copilot.SystemMessageConfig{Mode: "append", Content: system}
 	}
 	loadNothing(c, spec)
+	if s.confined() {
+		c.LargeOutput = &copilot.LargeToolOutputConfig{OutputDirectory: s.wallTemp()}
+	}
 	if err := s.provide(c); err != nil {
 		return nil, err
 	}

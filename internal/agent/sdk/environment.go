@@ -14,10 +14,17 @@ import (
 // runtime would hand on to every shell, and without what the user may have
 // set for another runtime.
 func (h *host) environment() []string {
+	login := ""
 	env := slices.DeleteFunc(environ.Plain(h.opts.Env, h.opts.UseLogin), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "GH_TOKEN" || name == "GITHUB_TOKEN" && login == "" {
+			login = value
+		}
 		return slices.Contains(hidden, name) || strings.HasPrefix(name, "COPILOT_PROVIDER_")
 	})
+	if login != "" {
+		env = append(env, tokenVariable+"="+login)
+	}
 	if p := h.opts.Provider; p != nil && h.opts.Token == "" && !h.opts.UseLogin {
 		// The real key goes with each session, not through the environment.
 		env = append(env, "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE="+providerType(p.Kind),
@@ -44,6 +51,9 @@ func allocator() string {
 	return fmt.Sprintf("glibc.malloc.tcache_count=500:glibc.malloc.mxfast=0:glibc.malloc.arena_max=%d", max(1, runtime.NumCPU()/2))
 }
 
-// hidden are the token that goes to the runtime in another way, and what the
+// tokenVariable is one that the runtime reads but keeps from what it starts.
+const tokenVariable = "COPILOT_GITHUB_TOKEN"
+
+// hidden are tokens, which go to the runtime by tokenVariable, and what the
 // user may have set for another runtime.
-var hidden = []string{"COPILOT_GITHUB_TOKEN", "COPILOT_OFFLINE", "COPILOT_MODEL"}
+var hidden = []string{tokenVariable, "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_OFFLINE", "COPILOT_MODEL"}

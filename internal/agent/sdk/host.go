@@ -14,6 +14,7 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
@@ -26,6 +27,7 @@ type process struct {
 	client *copilot.Client
 	tree   *supervise.Tree
 	home   string       // where it keeps its sessions
+	temp   string       // its temporary directory, if it has one of its own
 	heard  atomic.Int64 // when a session last said anything, in Unix nanoseconds
 	turns  atomic.Int32 // under way
 	served atomic.Int64 // turns that ended well
@@ -41,6 +43,7 @@ type process struct {
 	leaving  int                           // being disconnected
 	doomed   []string                      // sessions whose files go with the process
 	ended    bool
+	wrapped  bool // see wrapBubblewrap
 }
 
 // call uses the client, unless it has been stopped.
@@ -209,18 +212,23 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make the runtime's directory", Cause: err,
 			Remedy: "make sure that " + h.opts.Home + " can be written"}
 	}
-	temp, err := h.temp(tree)
+	temp, tempEnv, err := h.temp(tree)
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make a temporary directory for the runtime", Cause: err,
 			Remedy: "make sure that " + os.TempDir() + " can be written, or set TMPDIR to a directory that can"}
 	}
 	path, args, env := tree.Command(h.opts.Runtime)
+	if h.opts.Token != "" {
+		// Not as the SDK would do it: the runtime hands the SDK's variable on to
+		// every shell, and takes this one out.
+		args = append(args, "--auth-token-env", tokenVariable)
+		env = append(env, tokenVariable+"="+h.opts.Token)
+	}
 	opts := copilot.ClientOptions{
 		Connection:      copilot.StdioConnection{Path: path, Args: args},
 		BaseDirectory:   home,
 		LogLevel:        runtimeLogLevel(h.opts.LogLevel),
-		Env:             slices.Concat(h.environment(), temp, env),
-		GitHubToken:     h.opts.Token,
+		Env:             slices.Concat(h.environment(), tempEnv, env),
 		UseLoggedInUser: copilot.Bool(h.opts.UseLogin && h.opts.Token == ""),
 		ClientInfo:      &copilot.ClientInfo{ApplicationName: "copilot-bridge", ApplicationVersion: h.opts.Version},
 		Mode:            copilot.ModeCopilotCli,
@@ -242,7 +250,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		return nil, h.explainStart(errors.Join(err, tree.Stop(context.WithoutCancel(ctx))))
 	}
 	h.opts.Logger.Debug("runtime started", "profile", h.profile, "pid", tree.ProgramPID(), "took", time.Since(began))
-	return &process{client: client, tree: tree, home: home, sessions: map[*copilot.Session]struct{}{}}, nil
+	return &process{client: client, tree: tree, home: home, temp: temp, sessions: map[*copilot.Session]struct{}{}}, nil
 }
 
 // home is where a new process keeps its state. Chats are nobody's but ours: a
@@ -270,11 +278,14 @@ func (h *host) home(tree *supervise.Tree) (string, error) {
 // temp gives the agent a temporary directory of its own, which goes with the
 // process. The runtime puts long outputs of tools there, for everybody on the
 // machine to read and for ever, and so do the programs that it runs.
-func (h *host) temp(tree *supervise.Tree) (env []string, err error) {
+func (h *host) temp(tree *supervise.Tree) (at string, env []string, err error) {
 	if h.profile == bridge.ProfileChat {
-		return nil, nil // runs no tools
+		return "", nil, nil // runs no tools
 	}
-	return tree.Temp()
+	env, err = tree.Temp()
+	at = program.Variable(env, "TMPDIR")
+	// The runtime looks for bubblewrap on its PATH with every command.
+	return at, append(env, "PATH="+wrapperDir(at)+string(os.PathListSeparator)+program.Variable(h.opts.Env, "PATH")), err
 }
 
 // startClient bounds Start by ctx, which the SDK's handshake does not do in

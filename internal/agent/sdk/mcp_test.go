@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -20,8 +21,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
-// mcpMain is a small MCP server on stdio with two tools: `pid` tells its
-// process id, `form` asks the user for a name through elicitation.
+// mcpMain is a small MCP server on stdio with three tools: `pid` tells its
+// process id, `reach` tries to get at what the environment names, and `form`
+// asks the user for a name through elicitation.
 func mcpMain(in io.Reader, out io.Writer) int {
 	enc := json.NewEncoder(out)
 	send := func(v any) { _ = enc.Encode(v) } // a dead peer shows at the next read
@@ -56,9 +58,12 @@ func mcpMain(in io.Reader, out io.Writer) int {
 		case msg.Method == "tools/list":
 			reply(msg.ID, map[string]any{"tools": []any{
 				map[string]any{"name": "pid", "description": "process id", "inputSchema": object},
+				map[string]any{"name": "reach", "description": "reaches out", "inputSchema": object},
 				map[string]any{"name": "form", "description": "asks for a name", "inputSchema": object}}})
 		case msg.Method == "tools/call" && msg.Params.Name == "pid":
 			text(msg.ID, "pid="+strconv.Itoa(os.Getpid()))
+		case msg.Method == "tools/call" && msg.Params.Name == "reach":
+			text(msg.ID, reach(os.Getenv("SDK_TEST_REACH")))
 		case msg.Method == "tools/call":
 			form = msg.ID
 			send(map[string]any{"jsonrpc": "2.0", "id": "e1", "method": "elicitation/create", "params": map[string]any{"message": "Who are you?",
@@ -70,6 +75,26 @@ func mcpMain(in io.Reader, out io.Writer) int {
 		}
 	}
 	return 0
+}
+
+// reach tries for goals and says what it got. It is the MCP server's tool.
+func reach(goals string) string {
+	g := strings.Split(goals, "|")
+	var out []string
+	if os.WriteFile(g[0], []byte("x"), 0o600) == nil {
+		out = append(out, "wrote")
+	}
+	if b, err := os.ReadFile(g[1]); err == nil {
+		out = append(out, "read "+string(b))
+	}
+	if list, err := os.ReadDir(g[2]); err == nil {
+		out = append(out, fmt.Sprint("listed ", list))
+	}
+	if c, err := net.DialTimeout("tcp", g[3], time.Second); err == nil {
+		out = append(out, "connected")
+		_ = c.Close()
+	}
+	return "reached: " + strings.Join(out, ", ")
 }
 
 func mcpServer(t *testing.T) map[string]bridge.MCPServer {

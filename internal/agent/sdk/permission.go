@@ -106,9 +106,12 @@ func (s *session) permit(r copilot.PermissionRequest, _ copilot.PermissionInvoca
 		if s.spec.Gate == nil {
 			return bridge.Decision{Reason: "nobody is there to allow it"}
 		}
-		return s.spec.Gate.Permit(ctx, permission(r))
+		req := permission(r)
+		req.Confined = s.confined()
+		return s.spec.Gate.Permit(ctx, req)
 	})
 	if d.Verdict != bridge.Allow {
+		s.narrow(func(*call) bool { return true }) // nothing else can be asked about meanwhile
 		return &rpc.PermissionDecisionReject{Feedback: &d.Reason}, nil
 	}
 	return &rpc.PermissionDecisionApproveOnce{}, nil
@@ -157,13 +160,23 @@ func (s *session) hooks() *copilot.SessionHooks {
 			args, moved := rerouted(in.ToolName, args)
 			changed := attached || moved
 			d := guarded(bridge.WithWaiting(s.gateContext(), s.waiting), func(ctx context.Context) bridge.Decision {
-				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args})
+				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: s.confined(),
+					NoGrant: in.SessionID != s.ID() || inBackground(args)})
 			})
-			if d.Verdict != bridge.Allow {
-				return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: d.Reason}, nil
-			}
 			if d.Args == nil && changed {
 				d.Args = args
+			}
+			if d.Verdict == bridge.Allow {
+				if d.Args != nil {
+					args = d.Args
+				}
+				if no := s.admit(s.gateContext(), in.SessionID, bridge.ToolCall{Name: in.ToolName, Args: args}, in.ToolArgs, d.Grant); no != "" {
+					d = bridge.Decision{Reason: no}
+					gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: args, Confined: true}, no)
+				}
+			}
+			if d.Verdict != bridge.Allow {
+				return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: d.Reason}, nil
 			}
 			if d.Args != nil {
 				return &copilot.PreToolUseHookOutput{ModifiedArgs: d.Args}, nil
@@ -171,7 +184,11 @@ func (s *session) hooks() *copilot.SessionHooks {
 			return nil, nil
 		},
 		OnPostToolUse: func(in copilot.PostToolUseHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseHookOutput, error) {
-			result, err := after(s.gateContext(), gate, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs}, in.ToolResult)
+			s.narrow(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
+			if s.confined() {
+				in.ToolResult = failed(in.ToolName, in.ToolResult)
+			}
+			result, err := after(s.gateContext(), gate, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.ToolResult)
 			if err != nil {
 				// The model must not see what could not be checked.
 				result = map[string]any{"textResultForLlm": "[withheld: " + err.Error() + "]", "resultType": "failure"}
@@ -179,7 +196,8 @@ func (s *session) hooks() *copilot.SessionHooks {
 			return &copilot.PostToolUseHookOutput{ModifiedResult: result}, nil
 		},
 		OnPostToolUseFailure: func(in copilot.PostToolUseFailureHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseFailureHookOutput, error) {
-			gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs}, in.Error)
+			s.narrow(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
+			gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.Error)
 			return nil, nil
 		},
 		OnErrorOccurred: func(in copilot.ErrorOccurredHookInput, _ copilot.HookInvocation) (*copilot.ErrorOccurredHookOutput, error) {

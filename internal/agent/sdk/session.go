@@ -46,6 +46,9 @@ type session struct {
 
 	resumed chan bool // whether the session was open elsewhere when it was resumed
 
+	wall   wall
+	grants grants
+
 	given  atomic.Bool // the claim on what is stored was released
 	ending atomic.Bool // the turn is being aborted; its events say nothing
 
@@ -72,6 +75,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	if !s.ending.Load() {
 		s.proc.heard.Store(time.Now().UnixNano())
 	}
+	s.follow(e)
 	s.mu.Lock()
 	t := s.turn
 	s.note(e)
@@ -142,6 +146,9 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 	}
 	turnC, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := s.renew(ctx); err != nil {
+		return err
+	}
 	t, err := s.begin(turnC)
 	if err != nil {
 		return err
@@ -165,6 +172,7 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 		cancelSend()
 		<-sent
 		t.settle()
+		s.settle(done)
 	}()
 
 	total := bridge.Usage{}
@@ -435,6 +443,7 @@ func (s *session) leave(ctx context.Context) error {
 		s.abortTurn(t)
 	}
 	s.stop()
+	s.endShells(ctx)
 	gone := s.proc.detach(s.sdk)
 	defer s.host.left(ctx, s.proc)
 	done := make(chan error, 1)
@@ -445,6 +454,7 @@ func (s *session) leave(ctx context.Context) error {
 	}()
 	select {
 	case err := <-done:
+		err = errors.Join(err, s.raze())
 		if err = s.host.explain(err, "close the session"); bridge.CodeOf(err) == bridge.CodeCrashed {
 			return nil // there is nothing left to close
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
 // BackendID is how the back end calls itself.
@@ -96,6 +97,8 @@ type Options struct {
 	Dir string
 	// Environ is for git, which verifies.
 	Environ []string
+	// Confine puts git in a sandbox; nil where there is none.
+	Confine git.Confine
 	Logger  *slog.Logger
 	// Now replaces the clock in tests.
 	Now func() time.Time

@@ -50,7 +50,7 @@ func (d *door) askGit(ctx context.Context, root string) (v verified, err error) 
 		return v, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	repo, err := git.Open(ctx, git.Options{Dir: root, Environ: d.opts.Environ, Scratch: scratch})
+	repo, err := git.Open(ctx, git.Options{Dir: root, Environ: d.opts.Environ, Scratch: scratch, Confine: d.opts.Confine})
 	if err != nil {
 		return v, err
 	}

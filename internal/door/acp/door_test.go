@@ -158,6 +158,30 @@ func TestList(t *testing.T) {
 	}
 }
 
+// A rule for good is an option of its own, where there is one.
+func TestPermissionByRule(t *testing.T) {
+	for rule, want := range map[string]approval.Answer{`sandbox.read: "/srv/x"`: approval.Always, "": approval.No} {
+		var got approval.Answer
+		c := begin(t, &script{turn: func(ctx context.Context, p *played, pr bridge.Prompt, yield func(bridge.Event, error) bool) {
+			q := approval.Question{Request: bridge.PermissionRequest{ID: "gate-1", Kind: bridge.PermissionShell, Tool: "bash"}, Summary: "run: cat /srv/x"}
+			if rule != "" {
+				q.Rules = []string{rule}
+			}
+			got, _ = p.opening.Asker.Ask(ctx, q)
+			plays(nil)(ctx, p, pr, yield)
+		}})
+		id := c.request("session/prompt", prompt("go"))
+		asked := c.asked("session/request_permission", `"result":{"outcome":{"outcome":"selected","optionId":"allow_by_rule"}}`)
+		offered := strings.Contains(asked.raw, `{"optionId":"allow_by_rule","name":"Always allow, by the rule shown","kind":"allow_always"}`)
+		if offered != (rule != "") || rule != "" && !strings.Contains(asked.raw, `/srv/x\\\"`) && !strings.Contains(asked.raw, `sandbox.read: \"/srv/x\"`) {
+			t.Errorf("asked %s", asked.raw)
+		}
+		if c.answer(id); got != want {
+			t.Errorf("%q: %v, want %v", rule, got, want)
+		}
+	}
+}
+
 func TestPermission(t *testing.T) {
 	args := map[string]any{"command": "make"}
 	for _, tt := range []struct {

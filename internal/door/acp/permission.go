@@ -3,6 +3,7 @@ package acp
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
@@ -12,7 +13,7 @@ import (
 
 // Ask implements approval.Asker: the question goes to the client as a
 // permission request about the tool call that it belongs to. Whatever is not
-// one of the two consents that were offered is a refusal.
+// one of the consents that were offered is a refusal.
 func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	lead, body, err := q.Whole(approval.MaxShown)
 	if err != nil {
@@ -29,6 +30,9 @@ func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer
 		{OptionID: acpwire.AllowAlways, Kind: acpwire.AllowAlways, Name: "Allow this for the session"},
 		{OptionID: acpwire.RejectOnce, Kind: acpwire.RejectOnce, Name: "Reject"},
 	}}
+	if len(q.Rules) > 0 {
+		r.Options = slices.Insert(r.Options, 2, acpwire.PermissionOption{OptionID: allowByRule, Kind: acpwire.AllowAlways, Name: "Always allow, by the rule shown"})
+	}
 	var answer acpwire.PermissionResponse
 	if err := s.door.conn.Call(ctx, acpwire.MethodRequestPermission, r, &answer); err != nil {
 		if ctx.Err() != nil {
@@ -44,9 +48,16 @@ func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer
 		return approval.Once, nil
 	case acpwire.AllowAlways:
 		return approval.Session, nil
+	case allowByRule:
+		if len(q.Rules) > 0 {
+			return approval.Always, nil
+		}
 	}
 	return approval.No, nil
 }
+
+// allowByRule is the option that writes the rule which the question shows.
+const allowByRule = "allow_by_rule"
 
 // unasked is why a client could not be asked.
 func unasked(err error) error {

@@ -60,6 +60,7 @@ func (c client) Ask(ctx context.Context, q approval.Question) (approval.Answer, 
 	if !c.may {
 		return approval.No, unasked("clients may consent only where a token is set")
 	}
+	q.Rules = nil // the form has no such answer
 	lead, body, err := q.Whole(approval.MaxShown)
 	if err != nil {
 		return approval.No, err

@@ -160,7 +160,7 @@ func TestParameterErrors(t *testing.T) {
 		{"mcp.edit.applyPatch", `{"unifiedDiff":"","dryrun":true}`, `params: there is no parameter "dryrun"; mcp.edit.applyPatch takes unifiedDiff, verify?, dryRun?, format?, organizeImports?`},
 		{"mcp.edit.applyPatch", `{"unifiedDiff":"","verify":{"a b":1}}`, `params.verify["a b"]: expected a string, got a number`},
 		{"mcp.task.list", `{"x":1}`, `params: there is no parameter "x"; mcp.task.list takes no parameters`},
-		{"bridge.approval.answer", `{"id":"x","answer":"yes"}`, "params.answer: expected one of once, session, no"},
+		{"bridge.approval.answer", `{"id":"x","answer":"yes"}`, "params.answer: expected one of once, session, always, no"},
 		{"$/cancelRequest", `{"id":[]}`, "params.id: expected a string or a number, got an array"},
 	} {
 		got := exchange(t, d, `{"jsonrpc":"2.0","id":1,"method":"`+tt.method+`","params":`+tt.params+`}`)

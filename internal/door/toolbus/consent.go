@@ -72,7 +72,7 @@ func (q *consent) ask(ctx context.Context, a Approval) {
 		defer q.mu.Unlock()
 		delete(q.open, a.ID)
 	}()
-	said, err := q.asker.Ask(ctx, approval.Question{Who: "This request", Summary: a.Summary, Detail: a.Detail, Says: a.Says, SHA256: a.SHA256,
+	said, err := q.asker.Ask(ctx, approval.Question{Who: "This request", Summary: a.Summary, Detail: a.Detail, Says: a.Says, SHA256: a.SHA256, Rules: a.Rules,
 		Request: bridge.PermissionRequest{Kind: a.Kind}})
 	if ctx.Err() != nil {
 		return
@@ -84,6 +84,8 @@ func (q *consent) ask(ctx context.Context, a Approval) {
 		answer = "once"
 	case said == approval.Session:
 		answer = "session"
+	case said == approval.Always:
+		answer = "always"
 	}
 	// If it does not arrive the bridge takes that for a no.
 	_, _ = q.client.Call(ctx, "bridge.approval.answer", answerParams{ID: a.ID, Answer: answer, SHA256: a.SHA256}, nil)

@@ -36,6 +36,8 @@ type Approval struct {
 	Says    string                `json:"says,omitempty" jsonschema:"what the model says of it, which may be untrue"`
 	Kind    bridge.PermissionKind `json:"kind"`
 	SHA256  string                `json:"sha256,omitempty" jsonschema:"of what would happen, secrets included"`
+	// Rules would be written for an answer of always.
+	Rules []string `json:"rules,omitempty" jsonschema:"the rules that would be written into the user's policy file if the answer is always; show them. Without any that answer is refused"`
 	// Permission is the same for programs.
 	Permission *bridge.PermissionRequest `json:"permission,omitempty" jsonschema:"the same for programs, without secrets"`
 	// Request is the id of the request that it is about, if that is one of the
@@ -95,7 +97,7 @@ func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, er
 	}
 	asked := &question{done: make(chan struct{}), about: callOf(ctx), asked: map[*conn]bool{},
 		Approval: Approval{ID: rand.Text(), Summary: approval.Visible(q.Summary), Detail: approval.Lines(q.Detail), Says: approval.Visible(q.Says),
-			Kind: q.Request.Kind, SHA256: q.SHA256, Permission: &q.Request}}
+			Kind: q.Request.Kind, SHA256: q.SHA256, Rules: q.Rules, Permission: &q.Request}}
 	messages := map[transport][]byte{}
 	h.mu.Lock()
 	for c, s := range h.subs {
@@ -175,6 +177,9 @@ func (h *Hub) answer(by *conn, id, sum string, said approval.Answer) error {
 	}
 	if sum != "" && sum != q.SHA256 {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the answer is for something else than the question", Remedy: "give the question's own sha256, or none"}
+	}
+	if said == approval.Always && len(q.Rules) == 0 {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "no rule can be written for this question", Remedy: "answer once, session or no"}
 	}
 	q.by, q.said = by, said
 	delete(h.open, id)

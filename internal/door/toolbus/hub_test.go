@@ -168,6 +168,39 @@ func TestFirstAnswerCounts(t *testing.T) {
 	}
 }
 
+// Always is an answer where there are rules for it.
+func TestAlwaysNeedsRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{}
+		p := newDoor(&fake{}, Options{Hub: h}).person(t)
+		a := h.ask(t.Context())
+		id := p.asked(t)
+		if got := p.answers(id, "always"); !strings.Contains(got, "no rule can be written") || a.ended() {
+			t.Errorf("got %s", got)
+		}
+		p.answers(id, "no")
+		<-a.done
+		ruled := question1
+		ruled.Rules = []string{`sandbox.shell: "npm test"`}
+		said := make(chan approval.Answer, 1)
+		go func() {
+			answer, _ := h.Ask(t.Context(), ruled)
+			said <- answer
+		}()
+		synctest.Wait()
+		if got := strings.Join(p.to.take(), ""); !strings.Contains(got, `"rules":["sandbox.shell: \"npm test\""]`) {
+			t.Errorf("got %s", got)
+		} else {
+			_, rest, _ := strings.Cut(got, `"id":"`)
+			id, _, _ = strings.Cut(rest, `"`)
+		}
+		p.answers(id, "always")
+		if answer := <-said; answer != approval.Always {
+			t.Errorf("got %v", answer)
+		}
+	})
+}
+
 func TestQuestionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Hub{}

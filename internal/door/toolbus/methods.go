@@ -140,7 +140,7 @@ type subscribeParams struct {
 
 type answerParams struct {
 	ID     string `json:"id" jsonschema:"that of the question"`
-	Answer string `json:"answer" enum:"once,session,no" jsonschema:"whether it may happen: this time, also the very same thing again in this session, or not"`
+	Answer string `json:"answer" enum:"once,session,always,no" jsonschema:"whether it may happen: this time, also the very same thing again in this session, always by the rules of the question, or not"`
 	SHA256 string `json:"sha256,omitempty" jsonschema:"that of the question: the answer then counts for nothing else"`
 }
 
@@ -161,7 +161,7 @@ func (d *door) approvals() []method {
 			explained("Whoever subscribes shows the questions to a person. They come as bridge.approval.requested, and those that wait already with the result; bridge.approval.closed says that one needs no answer any more. Not over HTTP POST."),
 		define("bridge.approval.answer", "Answer a question of consent",
 			func(_ context.Context, c *call, p answerParams) (none, error) {
-				said := map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "no": approval.No}[p.Answer]
+				said := map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "always": approval.Always, "no": approval.No}[p.Answer]
 				return none{}, d.opts.Hub.answer(c.conn, p.ID, p.SHA256, said)
 			},
 			answerParams{ID: question.ID, Answer: "once"}, none{}).atOnce().

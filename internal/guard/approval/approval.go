@@ -28,6 +28,11 @@ type Question struct {
 	// SHA256 is of what would happen, secrets included. Consent is for
 	// nothing else.
 	SHA256 string
+	// Rules are those that would be written into the user's own policy file to
+	// allow it always. Without any Always is not offered.
+	Rules []string
+	// Outside are paths outside the workspace that would be granted.
+	Outside []string
 	// Unshown is why it cannot be shown whole; "" if it can.
 	Unshown string
 }
@@ -57,6 +62,9 @@ func (q Question) Whole(most int) (lead, body string, err error) {
 	var parts []string
 	if detail := Lines(strings.TrimRight(q.Detail, "\n")); detail != "" {
 		parts = append(parts, detail)
+	}
+	if len(q.Rules) > 0 {
+		parts = append(parts, "always: writes into your policy file "+Visible(strings.Join(q.Rules, ", ")))
 	}
 	if q.Says != "" {
 		parts = append(parts, fmt.Sprintf("%s says: “%s”", who, Clip(Visible(q.Says), maxSays)))
@@ -109,6 +117,7 @@ const (
 	No      Answer = iota
 	Once           // this time
 	Session        // this, and the very same thing again in this session
+	Always         // this, and whatever the question's Rules allow from now on
 )
 
 // Asker puts a question to a person. It is called concurrently, and returns
@@ -120,8 +129,15 @@ type Asker interface {
 // Yes consents to everything, as its user asked for with --yes.
 type Yes struct{}
 
-// Ask always answers Once.
-func (Yes) Ask(context.Context, Question) (Answer, error) { return Once, nil }
+// Ask answers Once, but grants nothing outside the workspace: nobody has seen
+// what that is.
+func (Yes) Ask(_ context.Context, q Question) (Answer, error) {
+	if len(q.Outside) > 0 {
+		return No, &bridge.Error{Code: bridge.CodeDenied, Message: "--yes grants nothing outside the workspace",
+			Remedy: "run without --yes to be asked, or name it in sandbox.read or sandbox.write of your policy"}
+	}
+	return Once, nil
+}
 
 // Nobody is what to use when there is no person.
 type Nobody struct{}

@@ -72,8 +72,12 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	if body != "" {
 		t.print("    " + strings.ReplaceAll(body, "\n", "\n    ") + "\n")
 	}
+	choices, keys := "  [y]es once / [a]lways this session / [n]o: ", "y, a or n"
+	if len(q.Rules) > 0 {
+		choices, keys = "  [y]es once / [a]lways this session / [r]ule, for good / [n]o: ", "y, a, r or n"
+	}
 	for {
-		text, err := t.read(ctx, "  [y]es once / [a]lways this session / [n]o: ")
+		text, err := t.read(ctx, choices)
 		if err != nil {
 			return No, unanswered(err)
 		}
@@ -82,10 +86,14 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 			return Once, nil
 		case "a", "always":
 			return Session, nil
+		case "r", "rule":
+			if len(q.Rules) > 0 {
+				return Always, nil
+			}
 		case "", "n", "no":
 			return No, nil
 		}
-		t.print("  Please type y, a or n.\n")
+		t.print("  Please type " + keys + ".\n")
 	}
 }
 

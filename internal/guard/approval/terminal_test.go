@@ -36,6 +36,24 @@ func TestAskUnderstands(t *testing.T) {
 	}
 }
 
+// A rule for good is offered where there is one, and shown.
+func TestAskOffersARule(t *testing.T) {
+	for typing, want := range map[string]Answer{"r\n": Always, "Rule\n": Always, "a\n": Session, "y\n": Once, "\n": No} {
+		term, s := typed(t, typing)
+		got, err := term.Ask(t.Context(), Question{Summary: "run: cat /srv/x", Rules: []string{`sandbox.read: "/srv/x"`}})
+		if err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", typing, got, err, want)
+		}
+		if want := "    always: writes into your policy file sandbox.read: \"/srv/x\"\n  [y]es once / [a]lways this session / [r]ule, for good / [n]o: "; !strings.Contains(s.String(), want) {
+			t.Errorf("%q", s)
+		}
+	}
+	term, _ := typed(t, "r\nrule\nn\n")
+	if got, err := term.Ask(t.Context(), Question{Summary: "run: make"}); got != No || err != nil {
+		t.Errorf("not offered: %v, %v", got, err)
+	}
+}
+
 func TestAskShowsWhatIsAsked(t *testing.T) {
 	term, s := typed(t, "maybe\nn\n")
 	if _, err := term.Ask(t.Context(), Question{Summary: "run: npm test …", Detail: "npm test\nnpm run build\n"}); err != nil {

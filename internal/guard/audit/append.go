@@ -65,12 +65,14 @@ func (l *Log) prepare(e *Entry) error {
 			*field = data
 		}
 	}
-	if reason, ok := l.opts.Redact(e.Reason).(string); ok {
-		e.Reason = reason
-	} else if e.Reason != "" {
-		e.Reason = "(not readable after redaction)"
+	for _, text := range []*string{&e.Reason, &e.Sandbox} {
+		if clean, ok := l.opts.Redact(*text).(string); ok {
+			*text = clean
+		} else if *text != "" {
+			*text = "(not readable after redaction)"
+		}
 	}
-	for _, field := range []*string{&e.Session, &e.Door, &e.Tool, &e.Call, &e.Decision, &e.Reason} {
+	for _, field := range []*string{&e.Session, &e.Door, &e.Tool, &e.Call, &e.Decision, &e.Reason, &e.Sandbox} {
 		*field = cut(*field, maxText)
 	}
 	e.PID = os.Getpid()

@@ -65,15 +65,18 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	PID  int       `json:"pid"`
 
-	Hook     Hook    `json:"hook"`
-	Session  string  `json:"session,omitempty"`
-	Door     string  `json:"door,omitempty"`
-	Tool     string  `json:"tool,omitempty"`
-	Call     string  `json:"call,omitempty"`
-	Input    any     `json:"input,omitempty"`
-	Output   any     `json:"output,omitempty"`
-	Decision string  `json:"decision,omitempty"`
-	Reason   string  `json:"reason,omitempty"`
+	Hook     Hook   `json:"hook"`
+	Session  string `json:"session,omitempty"`
+	Door     string `json:"door,omitempty"`
+	Tool     string `json:"tool,omitempty"`
+	Call     string `json:"call,omitempty"`
+	Input    any    `json:"input,omitempty"`
+	Output   any    `json:"output,omitempty"`
+	Decision string `json:"decision,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	// Sandbox is what the sandbox does about it, besides the decision: that it
+	// is confined, and what it was granted. "" where there is none.
+	Sandbox  string  `json:"sandbox,omitempty"`
 	Duration float64 `json:"duration_ms,omitempty"` // milliseconds
 
 	// PrevFile is set in the first entry of a file and names the file that

@@ -31,6 +31,9 @@ func Format(e Entry) string {
 	if e.Reason != "" {
 		b.WriteString(" (" + visible(e.Reason, maxShown) + ")")
 	}
+	if e.Sandbox != "" {
+		b.WriteString(" sandbox=" + visible(e.Sandbox, maxShown))
+	}
 	if e.Duration > 0 {
 		b.WriteString(" " + time.Duration(e.Duration*float64(time.Millisecond)).Round(10*time.Microsecond).String())
 	}

@@ -42,7 +42,7 @@ func New(tb testing.TB) *Yard {
 	for link, to := range map[string]string{"link": y.Outside, "filelink": filepath.Join(y.Outside, "secret.txt"), "dangling": y.Pwned, "src/deep/up": "../../..", "inside": "src",
 		"e1/gone.txt": filepath.Join(y.Outside, "secret.txt"), "e3/hidden": "../.env", "[x]": y.Outside, "e2/[y]": filepath.Join(y.Outside, "secret.txt"), "e3/dir": "../secrets",
 		"odd/{}": filepath.Join(y.Outside, "secret.txt"), "odd/@": filepath.Join(y.Outside, "secret.txt"), "odd/@leak": filepath.Join(y.Outside, "secret.txt"),
-		"odd/@gc": "../.git/config", "odd/http:/secret.lnk": filepath.Join(y.Outside, "secret.txt")} {
+		"ruled/.gitignore": filepath.Join(y.Outside, "secret.txt"), "odd/@gc": "../.git/config", "odd/http:/secret.lnk": filepath.Join(y.Outside, "secret.txt")} {
 		if err := os.Symlink(to, filepath.Join(y.Workspace, link)); err != nil {
 			tb.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func (y *Yard) files() map[string]string {
 		"work/posing/config":   "[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = touch " + y.Pwned + "\n",
 		"work/redirected/.git": "gitdir: ../evil/.git\n", "outside/patch.diff": "", "work/AGENTS.md": "# how to work here\n",
 		"work/.env": "KEY=" + Canary + "\n", "work/secrets/key.pem": Canary + "\n", "outside/secret.txt": Canary + "\n", "home/x": "", "work/docs/z.md": "z\n",
-		"work/arith/a[$(echo hi >pwned)]": "", "work/odd/http:/x": "",
+		"work/arith/a[$(echo hi >pwned)]": "", "work/odd/http:/x": "", "work/ruled/sub/x.txt": "x\n",
 	}
 }
 

@@ -49,7 +49,23 @@ type Action struct {
 	Hosts []Host
 	// Unparsable says why the analysis gave up; the action is denied.
 	Unparsable string
+	// Wall says whether a sandbox holds what the action does.
+	Wall Wall
+	// NoGrant: it can get nothing beyond the sandbox, so what it would need
+	// consent for is denied.
+	NoGrant bool
 }
+
+// Wall is what a sandbox does about an action.
+type Wall int
+
+// The walls. With gaps it does not hold all that the rules say, and nothing is
+// lifted because of it.
+const (
+	NoWall Wall = iota
+	WallWithGaps
+	WholeWall
+)
 
 // Path is a file or directory that an action touches.
 type Path struct {
@@ -67,11 +83,22 @@ type Path struct {
 	// removal. If a denied file may be below, the action is asked about; a
 	// caller who has listed what is below can name the files instead.
 	Tree bool
+	// History: what the repository remembers of it is shown too, which no
+	// sandbox hides.
+	History bool
 	// Doubt says why more may be touched than is known; it is asked about.
 	Doubt string
 	// Outside: it lies outside the workspace, and is denied. Reading it is
-	// asked about where Doubt is set.
+	// asked about where Doubt is set. Inside a sandbox a program may see it, or
+	// be granted it.
 	Outside bool
+	// Abs is where a path outside really is; without it nothing is granted.
+	Abs string
+	// Seen: programs inside the sandbox may do with it what they want: it is
+	// part of the system or a toolchain, or it is private to them.
+	Seen bool
+	// Missing: nothing is there that could be granted.
+	Missing bool
 	// Problem says why it could not be resolved; it is denied.
 	Problem string
 }
@@ -104,6 +131,11 @@ type Command struct {
 	// table, started so that it runs nothing of the workspace. It needs no
 	// rule that allows it; one that denies it still holds.
 	Harmless bool
+	// Network: it is of no use without the network.
+	Network bool
+	// Destroys says why it may destroy work that is not committed. Inside a
+	// sandbox such a command is still asked about.
+	Destroys string
 }
 
 func (c *Command) isGlob(word int) bool { return slices.Contains(c.Globs, word) }
@@ -185,4 +217,26 @@ type Outcome struct {
 	// Firm: consent is needed because of what would be written. That a tool is
 	// allowed in general does not replace it.
 	Firm bool `json:"-"`
+	// Grant is what the action needs beyond the sandbox if it is allowed.
+	Grant Grant `json:"-"`
+	// Lasting are the rules that would allow all that is asked about here from
+	// now on, and nothing else. There are none where that cannot be said.
+	Lasting []Addition `json:"-"`
 }
+
+// Grant is what one action gets beyond the sandbox. Paths are absolute.
+type Grant struct {
+	Read, Write []string
+	Outside     []string // those of both that lie outside the workspace
+	Hosts       []string // for which the network is opened, where they are known
+	Network     bool
+}
+
+// Addition is a rule that is not written yet.
+type Addition struct {
+	List    string // sandbox.read
+	Pattern string
+}
+
+// String returns the rule as it is shown to people.
+func (a Addition) String() string { return a.List + ": " + quoteRule(a.Pattern) }

@@ -93,6 +93,8 @@ type Policy struct {
 	networkDeny         []Rule
 
 	tools, reads, writes, shell, network []allowList
+
+	sandbox sandboxRules
 }
 
 // allowList is one layer's list. Everything must be on every one of them.
@@ -129,6 +131,9 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 		p.writes = addAllowList(p.writes, r.WritesAllow, nil, trusted)
 		p.shell = addAllowList(p.shell, r.ShellAllow, nil, trusted)
 		p.network = addAllowList(p.network, r.NetworkAllow, nil, trusted)
+		if trusted {
+			p.sandbox.add(r)
+		}
 		switch {
 		case r.ReadOnly == nil:
 		case *r.ReadOnly && !p.readOnly:
@@ -156,7 +161,8 @@ func (p *Policy) ReadOnly() (bool, Source) { return p.readOnly, p.readOnlySource
 
 // Rules returns every rule in force, for people to read.
 func (p *Policy) Rules() []Rule {
-	all := slices.Concat(p.toolsDeny, p.toolsAsk, p.patterns, p.readsDeny, p.writesDeny, p.protected.rules(), p.shellDeny, p.networkDeny)
+	all := slices.Concat(p.toolsDeny, p.toolsAsk, p.patterns, p.readsDeny, p.writesDeny, p.protected.rules(), p.shellDeny, p.networkDeny,
+		p.sandbox.read, p.sandbox.write, p.sandbox.network, p.sandbox.shell)
 	for _, lists := range [][]allowList{p.tools, p.reads, p.writes, p.shell, p.network} {
 		for i := range lists {
 			all = append(all, lists[i].rules...)

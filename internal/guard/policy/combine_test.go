@@ -166,12 +166,17 @@ func (g generator) rules(t *testing.T) Rules {
 		"network":  {"*", "*.a.com", "a.com", "10.0.0.0/8", "a.com:443"},
 	}
 	pools["writes"] = pools["reads"]
+	sandbox := map[string][]string{"sandbox.read": {"/data", "/x/y"}, "sandbox.write": {"/data/w", "/x"}, "sandbox.network": {"*", "a.com", "*.a.com"}, "sandbox.shell": {"npm *", "rm x", "git push"}}
 	for _, l := range lists() {
 		if g.IntN(5) > 0 {
 			continue
 		}
 		group, _, _ := strings.Cut(l.name, ".")
-		for _, pattern := range g.some(pools[group], 3) {
+		pool := pools[group]
+		if group == "sandbox" {
+			pool = sandbox[l.name]
+		}
+		for _, pattern := range g.some(pool, 3) {
 			if l.name == "shell.deny" && (pattern == readOnlyCommands || strings.Contains(pattern, "=")) {
 				continue
 			}
@@ -195,7 +200,7 @@ func (g generator) action() Action {
 	}
 	kinds := []Kind{KindRead, KindWrite, KindShell, KindNetwork, KindMCP, KindMemory, KindHook, KindOther, "odd"}
 	pick := func(s ...string) string { return s[g.IntN(len(s))] }
-	a := Action{Kind: kinds[g.IntN(len(kinds))], Tool: pick("view", "bash", "edit", "web_fetch", "x", "")}
+	a := Action{Kind: kinds[g.IntN(len(kinds))], Tool: pick("view", "bash", "edit", "web_fetch", "x", ""), Wall: Wall(g.IntN(3))}
 	if g.IntN(3) == 0 {
 		a.Server = "srv"
 	}
@@ -205,11 +210,11 @@ func (g generator) action() Action {
 	}
 	for range g.IntN(3) {
 		a.Paths = append(a.Paths, Path{Rel: pick("src/a.go", "src", ".", "README.md", ".env", "secrets/x", "../x", ".git/config"), Write: g.IntN(2) == 0,
-			Tree: g.IntN(4) == 0, Outside: g.IntN(10) == 0})
+			Tree: g.IntN(4) == 0, Outside: g.IntN(10) == 0, Abs: pick("", "/data/w/f", "/x/y", "/own/f"), Seen: g.IntN(4) == 0})
 	}
 	for range g.IntN(3) {
 		words := [][]string{{"npm", "test"}, {"npm", "install"}, {"ls", "-l"}, {"git", "push"}, {"git", "status"}, {"rm", "x"}, {"A"}}
-		c := Command{Words: words[g.IntN(len(words))], Opaque: g.IntN(6) == 0}
+		c := Command{Words: words[g.IntN(len(words))], Opaque: g.IntN(6) == 0, Network: g.IntN(5) == 0, Destroys: pick("", "", "it removes files")}
 		if g.IntN(5) == 0 {
 			c.Env = []string{"A=1"}
 		}
@@ -234,13 +239,17 @@ func (g generator) ordinary() Action {
 		{Tool: "web_fetch", Kind: KindNetwork, Hosts: []Host{{Name: "a.com", Port: 443}}},
 		{Tool: "x", Server: "srv", Kind: KindMCP, ReadOnly: true},
 		{Tool: "task", Kind: KindOther},
+		{Tool: "bash", Kind: KindShell, Commands: []Command{{Words: []string{"rm", "x"}, Destroys: "it removes files"}}, Wall: WholeWall},
+		{Tool: "bash", Kind: KindShell, Commands: []Command{{Words: []string{"npm", "install"}, Network: true}}, Wall: WholeWall},
+		{Tool: "bash", Kind: KindShell, Commands: run("curl", "a.com"), Hosts: []Host{{Name: "a.com", Port: 443}}, Wall: WholeWall},
+		{Tool: "bash", Kind: KindShell, Commands: run("cat", "/data/w/f"), Paths: []Path{{Outside: true, Abs: "/data/w/f"}}, Wall: WholeWall},
 	}
 	return all[g.IntN(len(all))]
 }
 
 func (g generator) defaults() Defaults {
 	d := []Defaults{DefaultsRun(), DefaultsServe(), DefaultsABP()}[g.IntN(3)]
-	d.Root = "/w"
+	d.Root, d.Protected = "/w", []string{"/own"}
 	d.CaseInsensitive = g.IntN(2) == 0
 	return d
 }
@@ -266,7 +275,7 @@ func TestLayersOnlyTighten(t *testing.T) {
 			}
 			continue
 		}
-		byDefault := before.Source == d.Source && (before.Stage == StageDefault || before.Rule.Key == "readOnly" || d.AskIsDeny)
+		byDefault := before.Source == d.Source && (before.Stage == StageDefault || before.Rule.Key == "readOnly" || d.AskIsDeny || a.Wall == WholeWall && before.Verdict == Ask && before.Rule.Key == "default")
 		if !extra.Trusted || !byDefault {
 			t.Fatalf("%s → %s by a layer that is trusted: %v\n%+v\nbefore: %s\nafter: %s\nlayer: %q", before.Verdict, after.Verdict, extra.Trusted, a,
 				before.Reason, after.Reason, render(extra.Rules))

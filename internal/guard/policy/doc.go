@@ -18,6 +18,7 @@
 //	writes:   { allow: ["src/**/*.ts"], deny: ["**/node_modules/**"] }
 //	shell:    { allow: ["npm test", "go test *", "builtin:read-only"], deny: ["git push"] }
 //	network:  { allow: ["*.example.com", "10.0.0.0/8"], deny: ["169.254.169.254"] }
+//	sandbox:  { read: [/srv/data], write: [/var/cache/x], network: [example.com], shell: [npm install] }
 //
 // The environment's and plugins' allowedTools, blockedTools, askTools and
 // blockedPatterns, which a file may use at its top level as well (but not
@@ -148,6 +149,25 @@
 // Names are not resolved: a rule for 127.0.0.1 does not cover localhost.
 // Spellings of addresses that programs read in different ways (0x7f.1) are
 // denied.
+//
+// # Sandbox
+//
+// What programs inside a sandbox get without a question. These lists only ease:
+// nothing is denied for not being on them, they lift no rule that denies or
+// asks, and those of a layer that is not trusted do not count.
+//
+//	read: /srv/data        that path and all below it; absolute, no wildcards
+//	write: /var/cache/x    the same, to be changed too
+//	network: example.com   a command that names this host; also host:port, *.name and *
+//	shell: npm install     exactly this command; with the network if it is of no use without
+//
+// An action whose Wall is whole is held by the operating system to what the
+// rules say. Then nothing is asked about it but: what tools.ask names, writing
+// what configures agents, commands that may destroy work which is not
+// committed, paths outside that the sandbox does not show, and the network.
+// Whether to open the network is all or nothing; so where it is open because a
+// rule allows a host, what runs beside is asked about as without a sandbox.
+// With gaps nothing is lifted.
 //
 // # Layers
 //

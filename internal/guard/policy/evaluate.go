@@ -42,7 +42,17 @@ func (p *Policy) Evaluate(a Action) (out Outcome) {
 	if !e.decided {
 		return Outcome{Stage: StageDefault, Reason: "denied: nothing allows it"}
 	}
-	e.out.Firm = e.firm
+	e.out.Firm, e.out.Grant = e.firm, e.grant
+	if e.out.Verdict == Ask && !e.unruled && a.Wall == WholeWall {
+		e.out.Lasting = e.needs
+	}
+	if a.NoGrant && a.Wall != NoWall {
+		if e.out.Verdict == Ask && (e.grant.Network || len(e.grant.Read)+len(e.grant.Write) > 0) {
+			e.out.Verdict = Deny
+			e.out.Reason = "denied: " + e.out.Reason + ", and what a sub-agent or a command in the background needs beyond the sandbox cannot be granted; let the agent itself do it"
+		}
+		e.out.Grant = Grant{}
+	}
 	if e.out.Verdict == Ask && p.defaults.AskIsDeny {
 		e.out.Verdict = Deny
 		e.out.Reason = "denied: " + e.out.Reason + ", and there is nobody to ask"
@@ -60,6 +70,11 @@ type evaluation struct {
 	out     Outcome
 	allowed Rule // what lifted a default, if anything did
 	firm    bool // something would be written that needs consent by itself
+
+	grant   Grant
+	opened  bool       // the network is open to it, and nobody was asked
+	needs   []Addition // the rules that would make an end of the questions
+	unruled bool       // there is a question that no rule makes an end of
 }
 
 func (e *evaluation) denied() bool { return e.decided && e.out.Verdict == Deny }
@@ -67,6 +82,15 @@ func (e *evaluation) denied() bool { return e.decided && e.out.Verdict == Deny }
 // settle takes an outcome if it is stricter than what there is, or as strict
 // and of an earlier stage: a default is the last to be named.
 func (e *evaluation) settle(o Outcome) {
+	if o.Verdict == Ask {
+		e.unruled = e.unruled || o.Lasting == nil
+		for _, a := range o.Lasting {
+			if !slices.Contains(e.needs, a) {
+				e.needs = append(e.needs, a)
+			}
+		}
+	}
+	o.Lasting = nil
 	if e.decided && (o.Verdict > e.out.Verdict || o.Verdict == e.out.Verdict && o.Stage.rank() >= e.out.Stage.rank()) {
 		return
 	}

@@ -37,7 +37,7 @@ func (e *evaluation) path(path *Path) {
 		e.settle(Outcome{Verdict: Ask, Stage: StagePath, Subject: shown, Rule: p.defaultRule(), Reason: what + ", which is outside the workspace, needs consent: " + shorten(oneLine(path.Doubt)), Outside: true})
 		return
 	case path.Outside:
-		e.settle(Outcome{Stage: StagePath, Subject: shown, Rule: p.defaultRule(), Reason: what + " is denied: it is outside the workspace", Outside: true})
+		e.outside(path, shown, what)
 		return
 	case !validRel(path.Rel):
 		settle(Deny, StagePath, p.defaultRule(), " is denied: it is not a clean path inside the workspace")
@@ -70,20 +70,22 @@ func (e *evaluation) path(path *Path) {
 	if path.Write {
 		if rule := p.configures(path); rule != nil {
 			e.firm = true
+			e.change(path.Rel)
 			settle(Ask, StagePath, *rule, " needs consent, since it configures programs or agents: "+rule.String())
 			return
 		}
 	}
-	if path.Doubt != "" {
+	if path.Doubt != "" && !e.lifted() {
 		e.firm = e.firm || path.Write || e.a.Kind == KindMCP
 		settle(Ask, StagePath, p.defaultRule(), " needs consent: "+shorten(oneLine(path.Doubt)))
 		return
 	}
 	if path.Write && p.readOnlyAsks {
+		e.change(".")
 		settle(Ask, StagePath, p.readOnlyRule(), " needs consent: "+p.readOnlyRule().String())
 		return
 	}
-	if path.Tree {
+	if path.Tree && (path.History || !e.lifted()) {
 		for i := range denied {
 			if r := &denied[i]; p.reachesBelow(r, &n) {
 				settle(Ask, StagePath, *r, " and all below may touch what is denied by "+r.String())
@@ -214,7 +216,11 @@ func (e *evaluation) host(h *Host) {
 		allows = func(r *Rule) bool { return r.host != nil && r.host.allows(&t) }
 	}
 	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
-		e.settle(Outcome{Verdict: v, Stage: stage, Subject: strings.Trim(shown, `"`), Rule: rule, Reason: "reaching " + shown + reason})
+		o := Outcome{Verdict: v, Stage: stage, Subject: strings.Trim(shown, `"`), Rule: rule, Reason: "reaching " + shown + reason}
+		if v == Ask && e.lifted() {
+			o.Lasting = hostAddition(h)
+		}
+		e.settle(o)
 	}
 	if h != nil {
 		problem := h.Problem
@@ -246,6 +252,12 @@ func (e *evaluation) host(h *Host) {
 		if p.network[i].trusted {
 			lifts = rule
 		}
+	}
+	if e.a.Wall != NoWall && e.a.Kind == KindShell {
+		if lifts == nil && e.lifted() {
+			lifts = find(p.sandbox.network, allows)
+		}
+		e.reach(h, lifts != nil || p.defaults.Verdicts[KindNetwork] == Allow)
 	}
 	e.piece(KindNetwork, StageNetwork, lifts, h == nil && len(p.networkDeny) > 0, settle)
 }
@@ -286,7 +298,11 @@ func (e *evaluation) command(cmd *Command) {
 		name = cmd.Words[0]
 	}
 	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
-		e.settle(Outcome{Verdict: v, Stage: stage, Subject: name, Rule: rule, Reason: "running " + quote(name) + reason})
+		o := Outcome{Verdict: v, Stage: stage, Subject: name, Rule: rule, Reason: "running " + quote(name) + reason}
+		if v == Ask && e.lifted() && !p.readOnly {
+			o.Lasting = commandAddition(cmd)
+		}
+		e.settle(o)
 	}
 	if len(cmd.Words) == 0 && !cmd.Opaque {
 		settle(Deny, StageShell, p.defaultRule(), " is denied: it has no words")
@@ -323,11 +339,15 @@ func (e *evaluation) command(cmd *Command) {
 		}
 	}
 	if p.readOnlyAsks && !readOnly {
+		e.change(".")
 		settle(Ask, StageShell, p.readOnlyRule(), write+" needs consent: "+p.readOnlyRule().String())
 		return
 	}
 	if readOnly && lifts == nil {
 		lifts = &Rule{Key: readOnlyCommands, Source: p.defaults.Source}
+	}
+	if e.a.Wall != NoWall && e.confined(cmd, lifts, settle) {
+		return
 	}
 	if cmd.Unsafe != "" && lifts == nil && p.defaults.Verdicts[KindShell] == Ask {
 		settle(Ask, StageShell, p.defaultRule(), " needs consent: "+shorten(oneLine(cmd.Unsafe)))

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -23,8 +24,15 @@ func isReadOnly(cmd *Command) bool {
 			return false
 		}
 	}
-	check := readOnlyCheck(name)
-	return check != nil && check(args)
+	if check, ok := readOnlyChecks[name]; ok {
+		return check(args)
+	}
+	flags, ok := readOnlyFlags[name]
+	if !ok {
+		return false
+	}
+	_, ok = flags.parse(args)
+	return ok
 }
 
 // harmless commands only read, whatever their arguments.
@@ -53,30 +61,34 @@ func isHarmlessGlob(name string, words []string, glob int) bool {
 	return prefix != "" && (prefix[0] != '-' || strings.Contains(prefix, "="))
 }
 
-func readOnlyCheck(name string) func([]string) bool {
-	switch name {
-	case "printf":
-		return checkPrintf
-	case "env":
-		return func(args []string) bool { return len(args) == 0 }
-	case "test":
-		return checkTest
-	case "[":
-		return func(args []string) bool {
-			return len(args) > 0 && args[len(args)-1] == "]" && checkTest(args[:len(args)-1])
+// readOnlyChecks look at the arguments of commands that need more than a list
+// of flags.
+var readOnlyChecks = map[string]func(args []string) bool{
+	"printf": checkPrintf,
+	"env":    func(args []string) bool { return len(args) == 0 },
+	"test":   checkTest,
+	"[": func(args []string) bool {
+		return len(args) > 0 && args[len(args)-1] == "]" && checkTest(args[:len(args)-1])
+	},
+	"find": checkFind,
+	"git":  checkGit,
+	"date": checkDate,
+}
+
+// ReadOnlyCommands are the commands on the built-in list, sorted; those of git
+// are given as "git status".
+func ReadOnlyCommands() []string {
+	names := slices.AppendSeq(slices.Clone(harmless), maps.Keys(readOnlyFlags))
+	for name := range readOnlyChecks {
+		if name != "git" {
+			names = append(names, name)
 		}
-	case "find":
-		return checkFind
-	case "git":
-		return checkGit
-	case "date":
-		return checkDate
-	default:
-		if flags, ok := readOnlyFlags[name]; ok {
-			return func(args []string) bool { _, ok := flags.parse(args); return ok }
-		}
-		return nil
 	}
+	for name := range gitFlags {
+		names = append(names, "git "+name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // checkPrintf refuses -v, which assigns a variable of the shell, PATH perhaps.

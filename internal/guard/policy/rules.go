@@ -43,6 +43,7 @@ type Rule struct {
 	glob    *pathGlob
 	command *commandRule
 	host    *hostRule
+	place   string // an absolute path, and all below it
 }
 
 // String returns the rule as reasons name it: tools.deny "web_*" (file:7).
@@ -72,6 +73,10 @@ type Rules struct {
 	WritesAllow, WritesDeny         []Rule
 	ShellAllow, ShellDeny           []Rule
 	NetworkAllow, NetworkDeny       []Rule
+	// What programs inside a sandbox get without a question. They only ease,
+	// so of a layer that is not trusted none of them counts.
+	SandboxRead, SandboxWrite    []Rule
+	SandboxNetwork, SandboxShell []Rule
 }
 
 // list says how one of the lists of Rules is compiled.
@@ -95,6 +100,10 @@ func lists() []list {
 		{"shell.deny", func(r *Rules) *[]Rule { return &r.ShellDeny }, compileDenyCommand},
 		{"network.allow", func(r *Rules) *[]Rule { return &r.NetworkAllow }, compileHost},
 		{"network.deny", func(r *Rules) *[]Rule { return &r.NetworkDeny }, compileHost},
+		{"sandbox.read", func(r *Rules) *[]Rule { return &r.SandboxRead }, compilePlace},
+		{"sandbox.write", func(r *Rules) *[]Rule { return &r.SandboxWrite }, compilePlace},
+		{"sandbox.network", func(r *Rules) *[]Rule { return &r.SandboxNetwork }, compileSandboxHost},
+		{"sandbox.shell", func(r *Rules) *[]Rule { return &r.SandboxShell }, compileSandboxCommand},
 	}
 }
 

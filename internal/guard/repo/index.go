@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"time"
 )
 
 // maxIndex bounds the index: some half a million files.
@@ -15,16 +17,47 @@ const maxIndex = 64 << 20
 type Index struct {
 	Files      []string
 	Submodules []string
+
+	stats   []stat // of Files
+	written time.Time
+}
+
+// stat is what git remembers of a file that it has stored.
+type stat struct {
+	seconds, nanoseconds, size uint32
+	stored                     bool
+}
+
+// Unchanged are the files that git has stored as they are. Like git it takes a
+// file for unchanged whose size and time are; one that was written so shortly
+// before the index that the time does not tell is left out.
+func (x *Index) Unchanged() map[string]func(fs.FileInfo) bool {
+	out := map[string]func(fs.FileInfo) bool{}
+	for i, name := range x.Files {
+		s := x.stats[i]
+		at := time.Unix(int64(s.seconds), int64(s.nanoseconds))
+		if s.stored && at.Before(x.written) {
+			out[name] = func(info fs.FileInfo) bool {
+				return info.Mode().IsRegular() && info.ModTime().Equal(at) && info.Size() == int64(s.size)
+			}
+		}
+	}
+	return out
 }
 
 var errIndex = errors.New("the index is not understood")
 
 // Index reads the index. There is none in a new repository.
 func (r *Repository) Index() (Index, error) {
-	data, err := read(filepath.Join(r.dir, "index"), maxIndex)
+	file := filepath.Join(r.dir, "index")
+	info, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Index{}, nil
 	}
+	if err != nil {
+		return Index{}, err
+	}
+	data, err := read(file, maxIndex)
 	if err != nil {
 		return Index{}, err
 	}
@@ -39,7 +72,9 @@ func (r *Repository) Index() (Index, error) {
 		}
 		hash = 32
 	}
-	return parseIndex(data, hash)
+	out, err := parseIndex(data, hash)
+	out.written = info.ModTime()
+	return out, err
 }
 
 // parseIndex reads versions 2 to 4. Parts of the index in other files and
@@ -60,7 +95,11 @@ func parseIndex(data []byte, hash int) (Index, error) {
 		if len(rest) < fixed {
 			return out, errIndex
 		}
+		seen := stat{seconds: binary.BigEndian.Uint32(rest[8:]), nanoseconds: binary.BigEndian.Uint32(rest[12:]), size: binary.BigEndian.Uint32(rest[36:]), stored: true}
 		mode, flags := binary.BigEndian.Uint32(rest[24:]), binary.BigEndian.Uint16(rest[40+hash:])
+		if flags&0xf000 != 0 { // a conflict, a promise to store it, or not looked at
+			seen.stored = false
+		}
 		if flags&0x4000 != 0 { // more flags
 			fixed += 2
 		}
@@ -93,7 +132,7 @@ func parseIndex(data []byte, hash int) (Index, error) {
 		if mode&0xf000 == 0xe000 {
 			out.Submodules = append(out.Submodules, string(name))
 		} else {
-			out.Files = append(out.Files, string(name))
+			out.Files, out.stats = append(out.Files, string(name)), append(out.stats, seen)
 		}
 	}
 	return out, extensions(rest)

@@ -118,6 +118,7 @@ func TestRepositoriesThatRunPrograms(t *testing.T) {
 		"upload pack":     "[remote \"origin\"]\n\tuploadpack = evil\n",
 		"promisor":        "[remote \"origin\"]\n\tpromisor = true\n",
 		"partial clone":   "[extensions]\n\tpartialClone = origin\n",
+		"summary":         "[status]\n\tsubmoduleSummary = true\n",
 		"work tree":       "[core]\n\tworktree = /\n",
 		"bare":            "[core]\n\tbare = true\n",
 		"include":         "[include]\n\tpath = ../evil\n",
@@ -394,6 +395,58 @@ func TestLinksAreFoundLater(t *testing.T) {
 		if err := os.Remove(link); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A file is unchanged if git has stored it as it is.
+func TestUnchanged(t *testing.T) {
+	dir := newRepository(t)
+	old := time.Unix(1_700_000_000, 0)
+	for _, name := range []string{"same", "edited", "touched", "staged", "new", "intended"} {
+		put(t, filepath.Join(dir, name), "x")
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git(t, dir, "add", "same", "edited", "touched", "staged")
+	git(t, dir, "add", "-N", "intended")
+	put(t, filepath.Join(dir, "edited"), "yy")
+	if err := os.Chtimes(filepath.Join(dir, "edited"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, "touched"), old, old.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	unchanged := func() (out []string) {
+		r, err := new(Finder).Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index, err := r.Index()
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := index.Unchanged()
+		for _, name := range []string{"same", "edited", "touched", "staged", "new", "intended"} {
+			info, err := os.Lstat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is := same[name]; is != nil && is(info) {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	if got := unchanged(); !slices.Equal(got, []string{"same", "staged"}) {
+		t.Error(got)
+	}
+	// An index that is no newer than the file tells nothing.
+	if err := os.Chtimes(filepath.Join(dir, ".git", "index"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if got := unchanged(); got != nil {
+		t.Error(got)
 	}
 }
 

@@ -160,9 +160,11 @@ func (s setting) harmless() bool {
 	last := rest[strings.LastIndexByte(rest, '.')+1:]
 	plain := last == rest // no subsection
 	switch first {
-	case "branch", "submodule", "user", "author", "committer", "color", "column", "advice", "gui", "gc", "pack", "index", "feature", "status", "push",
+	case "branch", "submodule", "user", "author", "committer", "color", "column", "advice", "gui", "gc", "pack", "index", "feature", "push",
 		"pull", "fetch", "rebase", "checkout", "commit", "tag", "rerere", "stash", "apply", "i18n", "worktree", "maintenance", "http", "url", "init", "receive", "transfer", "fsck":
 		return true
+	case "status":
+		return last != "submodulesummary" // it runs a script
 	case "core":
 		if last == "fsmonitor" || last == "bare" {
 			return plain && (s.value == "false" || s.value == "")

@@ -148,6 +148,7 @@ const (
 	ReachTree  Reach = iota // all files below, but no links
 	ReachNames              // nothing but the names below
 	ReachLinks              // all files below, and what links below lead to
+	ReachRules              // all files below, and rules of what to ignore, which may be links
 	ReachWords              // not even that: the name is only a word, such as one that echo prints
 )
 

@@ -127,6 +127,8 @@ func isDangerous(name string, as Assign, command string) bool {
 			return false
 		}
 		return upper != "GIT_PAGER" && upper != "GIT_EDITOR" && upper != "GIT_SEQUENCE_EDITOR" || !isIdle(as)
+	case upper == "TZ": // it may name a file
+		return as.Dynamic || strings.HasPrefix(as.Value, ":") || strings.HasPrefix(as.Value, "/") || strings.Contains(as.Value, "..")
 	case strings.HasSuffix(upper, "PAGER"), strings.HasSuffix(upper, "EDITOR"), upper == "VISUAL":
 		return !isIdle(as)
 	}

@@ -75,8 +75,9 @@ func (a *analyser) changeDir(c call, d dirSet) (ok, fail dirSet) {
 		if !w.dynamic && w.text == "--" && !found {
 			continue
 		}
-		if found { // cd takes one
-			return dirSet{}, d
+		if found { // newer versions of bash take one alone, older ones the first
+			a.opaque("where " + c.name + " goes is not known, so neither is what paths after it mean")
+			return dirSet{at: d.at, lost: true}, d
 		}
 		target, found = w, true
 	}

@@ -108,19 +108,16 @@ func (a *analyser) socatPaths(c *call, d dirSet) {
 }
 
 // globs lists every word that the shell replaces by names of files, whatever
-// the command makes of them, unless it is listed already.
+// the command makes of them, unless it is listed already. Of several names
+// only the first is a pattern or the value of an option: the others are
+// operands.
 func (a *analyser) globs(c *call, d dirSet, listed []Path) {
-	outer := a.manner
-	if a.manner.reach != ReachWords {
-		a.manner = fileManner
-	}
 	for _, w := range c.args {
 		known := func(p Path) bool { return p.Pattern == w.pattern }
 		if w.pattern != "" && (!slices.ContainsFunc(listed, known) || c.name == "git") {
 			a.wordPath(w, d, false, true)
 		}
 	}
-	a.manner = outer
 }
 
 // unknownPath lists a directory in which files are written whose names are not
@@ -191,12 +188,13 @@ func (a *analyser) copies(c *call, args []word, d dirSet) {
 // neither options nor their values.
 func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 	var rest []word
-	pattern := u.pattern
+	pattern := u.pattern && !givesPattern(u, c.args)
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
-		if w.dynamic || len(w.text) < 2 || w.text[0] != '-' {
+		if !isOption(w) {
 			if pattern {
 				pattern = false
+				a.shifted(c.args[:i+1], w, d)
 				continue
 			}
 			rest = append(rest, w)
@@ -205,6 +203,7 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		if w.text == "--" {
 			tail := c.args[i+1:]
 			if pattern && len(tail) > 0 {
+				a.shifted(c.args[:i+2], tail[0], d)
 				tail = tail[1:]
 			}
 			return append(rest, tail...)
@@ -213,13 +212,11 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		name = u.whole(name)
 		if glued && strings.HasPrefix(name, "--") {
 			a.optionPath(u, name, word{text: value}, d)
-			pattern = pattern && !givesPattern(u, name)
 			continue
 		}
 		if has(u.stops, w.text) {
 			return rest
 		}
-		pattern = pattern && !givesPattern(u, w.text)
 		option := u.whole(w.text)
 		if last, sure := u.cluster(option); last != "" {
 			if !sure && i+1 < len(c.args) && !known(usage{values: u.values}, last) {
@@ -248,6 +245,16 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 	}
 	return rest
 }
+
+// shifted lists a pattern as a path if it may be one: where the shell makes
+// several words of one in front of it, the pattern is among those.
+func (a *analyser) shifted(before []word, pattern word, d dirSet) {
+	if slices.ContainsFunc(before, func(w word) bool { return w.pattern != "" }) {
+		a.wordPath(pattern, d, false, false)
+	}
+}
+
+func isOption(w word) bool { return !w.dynamic && len(w.text) > 1 && w.text[0] == '-' }
 
 // whole is the long option that a shorter one stands for, if that takes a
 // path: GNU programs take any beginning of a name.
@@ -294,11 +301,30 @@ func (u usage) cluster(text string) (last string, sure bool) {
 	return last, sure
 }
 
-// givesPattern reports an option that gives the pattern or the program, so
-// that no operand does: alone, among other letters, or shortened.
-func givesPattern(u usage, option string) bool {
+// givesPattern reports whether an option gives the pattern or the program, so
+// that no operand does, not even one in front of it.
+func givesPattern(u usage, args []word) bool {
+	for _, w := range args {
+		if w.text == "--" {
+			break
+		}
+		if isOption(w) && isPattern(u, w.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPattern reports an option for the pattern: alone, among other letters, or
+// shortened.
+func isPattern(u usage, option string) bool {
+	option, _, _ = strings.Cut(option, "=")
 	if !strings.HasPrefix(option, "--") {
-		return strings.ContainsAny(strings.TrimLeft(option, u.flags+"-"), "efE")
+		rest := strings.TrimLeft(option, u.flags+"-")
+		if rest != "" && has(u.values, "-"+rest[:1]) && rest[0] != 'e' {
+			return false // the rest is its value
+		}
+		return strings.ContainsAny(rest, "efE")
 	}
 	for _, o := range []string{"--regexp", "--file", "--expression", "--source", "--from-file", "--files"} {
 		if strings.HasPrefix(o, option) {

@@ -32,7 +32,7 @@ type option struct {
 func (spec optionSpec) parse(args []word) (opts []option, rest []word, ok bool) {
 	for len(args) > 0 {
 		w := args[0]
-		if w.splits {
+		if w.splits || w.pattern != "" && strings.HasPrefix(w.text, "-") {
 			return opts, args, false
 		}
 		if w.dynamic { // one word, but it may be an option
@@ -56,7 +56,7 @@ func (spec optionSpec) parse(args []word) (opts []option, rest []word, ok bool) 
 				return opts, args, false
 			case glued:
 				opts = append(opts, option{"--" + name, word{text: value}})
-			case len(args) == 0 || args[0].splits:
+			case len(args) == 0 || args[0].many():
 				return opts, args, false
 			default:
 				opts = append(opts, option{"--" + name, args[0]})
@@ -86,7 +86,7 @@ func (spec optionSpec) cluster(text string, args []word) (opts []option, rest []
 			return opts, args, false
 		case i+1 < len(text):
 			return append(opts, option{name, word{text: text[i+1:]}}), args, true
-		case len(args) == 0 || args[0].splits:
+		case len(args) == 0 || args[0].many():
 			return opts, args, false
 		default:
 			return append(opts, option{name, args[0]}), args[1:], true

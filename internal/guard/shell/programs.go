@@ -325,7 +325,7 @@ func (a *analyser) awk(c *call, _ dirSet) {
 	}
 	for _, p := range programs {
 		switch {
-		case p.dynamic:
+		case p.dynamic || p.pattern != "":
 			a.opaque("which program " + c.name + " runs is not known")
 		case awkRuns.MatchString(p.text):
 			a.opaque(c.name + "'s program may run commands or write files")

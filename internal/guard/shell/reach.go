@@ -26,6 +26,8 @@ func mannerOf(c *call) manner {
 	switch {
 	case followsLinks(c):
 		m.reach = ReachLinks
+	case c.name == "rg":
+		m.reach = ReachRules
 	case usages[c.name].text:
 		m.reach = ReachWords
 	case has(namesOnly, c.name) && !runsForEach(c):

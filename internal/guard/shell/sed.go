@@ -49,7 +49,7 @@ func (a *analyser) sed(c *call, d dirSet) {
 		}
 	}
 	for _, s := range scripts {
-		if s.dynamic {
+		if s.dynamic || s.pattern != "" {
 			a.opaque("which script sed runs is not known")
 			continue
 		}

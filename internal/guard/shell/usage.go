@@ -182,8 +182,15 @@ const (
 )
 
 var (
-	grepUsage = usage{pattern: true, flags: "EFGPivwxcLloqshHnrR", values: "-e --regexp -m --max-count -A -B -C --include --exclude --exclude-dir -d -D", inputs: "-f --file --exclude-from"}
-	rgUsage   = usage{pattern: true, flags: "isSvwxFPUnNHlcoqu", values: "-e --regexp -m --max-count -A -B -C -g --glob --iglob -t --type -T --type-not -j --threads -r --replace --sort --pre",
+	// Options that take a value must all be here if a command may pass as one
+	// that only reads: without them a pattern is taken for a path, and the
+	// directory that is searched is not seen.
+	grepUsage = usage{pattern: true, flags: "EFGPiyvwxcLloqshHnTZabzrRIU0123456789",
+		values: "-e --regexp -m --max-count -A --after-context -B --before-context -C --context --include --exclude --exclude-dir -d --directories -D --devices --label --binary-files",
+		inputs: "-f --file --exclude-from"}
+	rgUsage = usage{pattern: true, flags: "isSvwxFPUnNHIlcoquaph.0b",
+		values: "-e --regexp -m --max-count -A --after-context -B --before-context -C --context -g --glob --iglob -t --type -T --type-not -j --threads -r --replace --sort --sortr" +
+			" --pre -d --max-depth -M --max-columns --max-filesize -E --encoding --color --colors --context-separator",
 		inputs: "-f --file --ignore-file"}
 	fdUsage  = usage{pattern: true, values: "-e --extension -t --type -E --exclude -d --max-depth", stops: "-x --exec -X --exec-batch"}
 	awkUsage = usage{pattern: true, values: "-v -F --assign --field-separator -e --source", inputs: "-f --file"}

@@ -243,6 +243,9 @@ func (s *scriptReader) binary(cmd *syntax.BinaryCmd, d dirSet) (ok, fail dirSet)
 		s.stmt(cmd.X, d)
 		piped := s.piped
 		s.piped = true
+		if _, timed := cmd.Y.Cmd.(*syntax.TimeClause); timed {
+			s.opaque("time behind a pipe is a program and no word of the shell")
+		}
 		s.stmt(cmd.Y, d)
 		s.piped = piped
 		return d, d

@@ -20,6 +20,10 @@ type word struct {
 	runs    bool // see Path.Runs
 }
 
+// many reports a word that may become several, of which those behind the first
+// mean something else.
+func (w word) many() bool { return w.splits || w.pattern != "" }
+
 // words expands ws in order. One word may become several, or none.
 func (s *scriptReader) words(ws []*syntax.Word) []word {
 	out := make([]word, 0, len(ws))

@@ -49,7 +49,7 @@ func (a *analyser) wrapper(c *call, d dirSet) {
 		return
 	}
 	for _, w := range rest[:spec.operands] {
-		if w.splits {
+		if w.many() {
 			a.opaque("what " + c.name + " runs cannot be seen")
 			return
 		}

@@ -98,6 +98,11 @@ func (c *client) spawn() error {
 	if err != nil {
 		return err
 	}
+	if confine := c.m.opts.Confine; confine != nil {
+		if made, err = confine(c.m.ctx, made); err != nil {
+			return err
+		}
+	}
 	g, err := made.Pipe(trees)
 	if err != nil {
 		return err
@@ -178,6 +183,9 @@ func (c *client) initialize(ctx context.Context, options any) error {
 		"workspaceFolders":      c.folders(),
 		"capabilities":          clientCapabilities(),
 		"initializationOptions": options,
+	}
+	if c.m.opts.Confine != nil {
+		params["processId"] = nil // they would look for it in vain and end
 	}
 	var answer struct {
 		Capabilities capabilities `json:"capabilities"`

@@ -202,8 +202,15 @@ func (m *Manager) runFormatter(ctx context.Context, t target, start Start, body 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
+	c := start.Program
+	if m.opts.Confine != nil {
+		var err error
+		if c, err = m.opts.Confine(ctx, c); err != nil {
+			return "", err
+		}
+	}
 	r, err := task.Run(ctx, task.Spec{
-		Program: start.Program, Stdin: []byte(body), Trees: m.opts.Trees, Timeout: m.opts.RequestTimeout, MaxOutput: 4 * maxContent,
+		Program: c, Stdin: []byte(body), Trees: m.opts.Trees, Timeout: m.opts.RequestTimeout, MaxOutput: 4 * maxContent,
 	})
 	if err != nil {
 		return "", err

@@ -26,6 +26,9 @@ type Options struct {
 	// Permit is asked before a server or a formatter is started; an error
 	// keeps it from starting. nil: all may.
 	Permit func(context.Context, Start) error
+	// Confine puts a server or a formatter in a sandbox, in which process ids
+	// mean others than outside. nil: there is none.
+	Confine func(context.Context, program.Command) (program.Command, error)
 
 	Env    []string      // of servers and formatters; nil: ours without what looks like a secret
 	Trees  program.Trees // supervises them, so that nothing outlives a killed bridge

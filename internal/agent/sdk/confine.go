@@ -1,0 +1,344 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	copilot "github.com/github/copilot-sdk/go"
+	"github.com/github/copilot-sdk/go/rpc"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
+)
+
+// updateWithin bounds how long the runtime may take to change its sandbox.
+const updateWithin = 10 * time.Second
+
+// confinement asks what holds for the session's programs; nil for nothing.
+// Chats run none.
+func (s *session) confinement(ctx context.Context) (*bridge.Confinement, error) {
+	if s.spec.Profile != bridge.ProfileAgent {
+		return nil, nil
+	}
+	c := s.spec.Confinement
+	if g, ok := s.spec.Gate.(bridge.Confiner); ok {
+		var err error
+		if c, err = g.Confinement(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c == nil {
+		return nil, nil
+	}
+	return c, confinable(c, s.spec.WorkingDir)
+}
+
+// confinable refuses what the runtime would pass over in silence.
+func confinable(c *bridge.Confinement, dir string) error {
+	for _, p := range slices.Concat(c.Write, c.Read, c.Hide) {
+		if !filepath.IsAbs(p) {
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the sandbox cannot hold the path " + p + ": it is not absolute"}
+		}
+	}
+	at, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the sandbox needs the session's working directory", Cause: err}
+	}
+	if !slices.ContainsFunc(slices.Concat(c.Write, c.Read), func(p string) bool {
+		rel, err := filepath.Rel(p, at)
+		return err == nil && filepath.IsLocal(rel)
+	}) {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory " + dir + " is not visible inside the sandbox",
+			Remedy: "work in a directory of the workspace"}
+	}
+	for _, kv := range c.Env {
+		if !variable.MatchString(kv) {
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the sandbox cannot set the variable " + kv}
+		}
+	}
+	return nil
+}
+
+var variable = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*=[^\x00]*\z`)
+
+// wall is a session's confinement as its runtime holds it. The zero value is
+// none.
+type wall struct {
+	dir  string              // of the session alone; goes with the runtime at the latest
+	base *bridge.Confinement // holds while nothing is granted
+	told *bridge.Confinement // what the runtime was told last; nil if that is not known
+}
+
+func (s *session) confined() bool { return s.wall.dir != "" }
+
+// enclose finds out how the session is to be confined, before it is opened.
+// The runtime is told by hold when it has it.
+func (s *session) enclose(ctx context.Context) error {
+	c, err := s.confinement(ctx)
+	if err != nil || c == nil {
+		return err
+	}
+	if err := s.proc.wrapBubblewrap(s.host.opts.Env); err != nil {
+		return err
+	}
+	s.wall.dir, err = os.MkdirTemp(s.proc.temp, "session-")
+	if err == nil {
+		err = os.Mkdir(s.wallTemp(), 0o700)
+	}
+	if err != nil {
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot make a directory for the session's sandbox", Cause: err,
+			Remedy: "make sure that " + s.proc.temp + " can be written"}
+	}
+	s.wall.base = c
+	return nil
+}
+
+// wallTemp is the temporary directory of the session's programs. That of the
+// runtime is common to all of its sessions.
+func (s *session) wallTemp() string { return filepath.Join(s.wall.dir, "tmp") }
+
+func (s *session) wallEnv() string { return filepath.Join(s.wall.dir, "env.sh") }
+
+// hold has the runtime confine the session, if it is to be. Without that the
+// session must not be used.
+func (s *session) hold(ctx context.Context) error {
+	s.grants.mu.Lock()
+	defer s.grants.mu.Unlock()
+	if s.wall.base == nil {
+		return nil
+	}
+	return s.tell(ctx, s.wall.base)
+}
+
+// tell makes a confinement the one that holds. A change ends the shells that
+// run and starts MCP servers anew, so the same one is not told twice.
+// grants.mu is held.
+func (s *session) tell(ctx context.Context, c *bridge.Confinement) error {
+	if s.wall.told != nil && reflect.DeepEqual(s.wall.told, c) {
+		return nil
+	}
+	s.wall.told = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), updateWithin)
+	defer cancel()
+	err := os.WriteFile(s.wallEnv(), s.shellEnv(c), 0o600)
+	if err == nil {
+		var res *rpc.SessionUpdateOptionsResult
+		res, err = s.sdk.RPC.Options.Update(ctx, s.sandbox(c))
+		if err == nil && (res == nil || !res.Success) {
+			err = errors.New("the runtime refused it")
+		}
+	}
+	if err != nil {
+		if err = s.host.explain(err, "confine the session"); bridge.CodeOf(err) == bridge.CodeCrashed {
+			return err
+		}
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the sandbox of the session could not be set", Cause: err,
+			Remedy: "run `copilot-bridge validate` to see which sandbox works here"}
+	}
+	s.wall.told = c
+	return nil
+}
+
+// shellEnv is a script that sets variables in the runtime's shells. There is
+// no other way to give them to one session.
+func (s *session) shellEnv(c *bridge.Confinement) []byte {
+	var b strings.Builder
+	for _, kv := range append([]string{"TMPDIR=" + s.wallTemp()}, c.Env...) {
+		name, value, _ := strings.Cut(kv, "=")
+		fmt.Fprintf(&b, "export %s=%s\n", name, quoted(value))
+	}
+	return []byte(b.String())
+}
+
+// quoted is a text as one word of a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// sandbox is a confinement in the runtime's words. Nothing is left to its own
+// judgement: it would let a command that names npm read the user's tokens.
+func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams {
+	no, yes := copilot.Bool(false), copilot.Bool(true)
+	read := append([]string{s.wallEnv()}, c.Read...)
+	if rg := ripgrep(s.host.opts.Runtime); rg != "" {
+		read = append(read, rg)
+	}
+	read = append(read, s.serverFiles()...)
+	return &rpc.SessionUpdateOptionsParams{
+		Shell: &rpc.ShellOptions{InitScripts: []rpc.ShellInitScript{{Path: s.wallEnv(), Shell: rpc.ShellInitScriptShellBash}}},
+		SandboxConfig: &rpc.SandboxConfig{
+			Enabled:                    true,
+			AddCurrentWorkingDirectory: no,
+			AllowBypass:                no,
+			AllowDevToolAccess:         no,
+			SandboxMCPServers:          copilot.Bool(s.bringsServers()),
+			SandboxLspServers:          yes,
+			UserPolicy: &rpc.SandboxConfigUserPolicy{
+				Filesystem: &rpc.SandboxConfigUserPolicyFilesystem{
+					ReadwritePaths: append([]string{s.wallTemp()}, c.Write...),
+					ReadonlyPaths:  read,
+					// Other sessions have their files there.
+					DeniedPaths: append([]string{s.proc.temp}, c.Hide...),
+				},
+				Network: &rpc.SandboxConfigUserPolicyNetwork{AllowOutbound: &c.Network, AllowLocalNetwork: &c.Network},
+			},
+		},
+	}
+}
+
+// bringsServers says whether a caller has given the session programs to use as
+// MCP servers. The runtime confines all servers or none; the bridge's own and
+// those of the user's Copilot could not work inside.
+func (s *session) bringsServers() bool {
+	for _, server := range s.spec.MCPServers {
+		if server.Command != "" && !server.Own {
+			return true
+		}
+	}
+	return false
+}
+
+// serverFiles are the programs and scripts of those servers, which may lie
+// anywhere. The gate has judged them.
+func (s *session) serverFiles() (out []string) {
+	for _, server := range s.spec.MCPServers {
+		for _, word := range append([]string{server.Command}, server.Args...) {
+			if !filepath.IsAbs(word) || server.Own {
+				continue
+			}
+			at, err := filepath.EvalSymlinks(word)
+			if info, failed := os.Stat(at); err == nil && failed == nil && info.Mode().IsRegular() {
+				out = append(out, at)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ripgrep is where the runtime has the program behind its grep and glob, which
+// runs inside as well.
+func ripgrep(runtime string) string {
+	at, err := filepath.EvalSymlinks(runtime)
+	if err != nil {
+		return ""
+	}
+	at = filepath.Join(filepath.Dir(at), "..", "..", "ripgrep")
+	if _, err := os.Stat(at); err != nil {
+		return ""
+	}
+	return at
+}
+
+// raze removes what the session had on disk for its wall.
+func (s *session) raze() error {
+	if !s.confined() {
+		return nil
+	}
+	return os.RemoveAll(s.wall.dir)
+}
+
+// wrapperDir is where a process finds bubblewrap first.
+func wrapperDir(temp string) string { return filepath.Join(temp, "bin") }
+
+// wrapBubblewrap puts a program in front of bubblewrap that makes good what
+// the runtime leaves out when it calls it: see wrapper.
+func (p *process) wrapBubblewrap(env []string) error {
+	if runtime.GOOS == "darwin" {
+		return nil // sandbox-exec is part of the system
+	}
+	if runtime.GOOS != "linux" {
+		return &bridge.Error{Code: bridge.CodeUnsupported, Message: "there is no sandbox on this system yet", Remedy: "set `sandbox: off`"}
+	}
+	at, err := program.Find("bwrap", env)
+	if err != nil {
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the session cannot be confined: bubblewrap is not installed", Cause: err,
+			Remedy: "install it (`apt install bubblewrap`, `dnf install bubblewrap`), or set `sandbox: off`"}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wrapped {
+		return nil
+	}
+	dir := wrapperDir(p.temp)
+	err = os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "bwrap"), []byte(wrapper(at, dir)), 0o700)
+	}
+	if err != nil {
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot set up the sandbox", Cause: err,
+			Remedy: "make sure that " + p.temp + " can be written and programs in it run"}
+	}
+	p.wrapped = true
+	return nil
+}
+
+// wrapper is the program.
+//
+// As root bubblewrap leaves its programs all capabilities: with them they could
+// unmount what hides or protects a file. The runtime names every variable of
+// the environment on the command line, which every user of the machine can
+// read for as long as the program runs: bubblewrap gets its options from a file
+// instead that is gone before it starts, and the program starts itself anew
+// without them. And a sandbox that cannot be set up
+// ends with status 1, like a grep that found nothing: here it has a status and
+// a text of its own.
+func wrapper(bwrap, dir string) string {
+	return `#!/bin/sh
+case $1 in
+--version) exec ` + quoted(bwrap) + ` --version ;;
+--) ;;
+*)
+	umask 077
+	base=` + quoted(dir) + `/$$
+	{
+		printf '%s\0' --cap-drop ALL --new-session
+		while [ $# -gt 0 ] && [ "$1" != -- ]; do printf '%s\0' "$1"; shift; done
+	} > "$base.options"
+	exec 9< "$base.options" 8> "$base.status" 7< "$base.status"
+	rm -f "$base.options" "$base.status"
+	exec "$0" "$@" ;;
+esac
+` + quoted(bwrap) + ` --json-status-fd 8 --args 9 "$@" 7<&-
+code=$?
+[ $code = 0 ] && exit 0
+while read -r line <&7; do
+	case $line in *exit-code*) exit $code ;; esac
+done
+echo '` + sandboxFailed + `' >&2
+exit 125
+`
+}
+
+const (
+	// sandboxFailed is what the wrapper prints if a program was not started.
+	sandboxFailed = "copilot-bridge: the sandbox failed"
+	// backendFailed begins what the runtime gives as the output of a command
+	// for which it did not even start bubblewrap.
+	backendFailed = "<error: GenericFailure, "
+)
+
+// failed turns the result of a shell whose command was not started into a
+// failure with the reason. The runtime takes that for the command's output.
+func failed(tool string, result any) any {
+	m, _ := result.(map[string]any)
+	text, _ := m["textResultForLlm"].(string)
+	reason, _, found := strings.Cut(text, sandboxFailed)
+	if found = found && strings.Contains(text, "exit code 125>"); !found {
+		reason, found = strings.CutPrefix(text, backendFailed)
+		reason, _, _ = strings.Cut(reason, ">\n")
+	}
+	if !found || tool != "bash" && tool != "read_bash" {
+		return result
+	}
+	text = "Nothing was run, because the sandbox failed: " + strings.TrimRight(reason, ".\r\n") +
+		". This cannot be mended from inside. The user can see what is wrong with `copilot-bridge validate`."
+	return map[string]any{"textResultForLlm": text, "resultType": "failure", "error": text, "sessionLog": text}
+}

@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+func TestRememberKeepsTheRest(t *testing.T) {
+	a := Addition{"sandbox.read", "/data/x y"}
+	for _, tt := range []struct{ name, text, want string }{
+		{"no file", "", "sandbox:\n  read:\n    - \"/data/x y\"\n"},
+		{"other groups", "# mine\nreadOnly: false # yes\n", "# mine\nreadOnly: false # yes\nsandbox:\n  read:\n    - \"/data/x y\"\n"},
+		{"no line end", "readOnly: true", "readOnly: true\nsandbox:\n  read:\n    - \"/data/x y\"\n"},
+		{"a list", "sandbox:\n  read: # places\n    - /a # one\n    - /b # two\n  write: [/c]\n# end\n",
+			"sandbox:\n  read: # places\n    - /a # one\n    - /b # two\n    - \"/data/x y\"\n  write: [/c]\n# end\n"},
+		{"a flat list", "sandbox:\n  read:\n  - /a\nreadOnly: true\n", "sandbox:\n  read:\n  - /a\n  - \"/data/x y\"\nreadOnly: true\n"},
+		{"a list in brackets", "sandbox: { read: [/a, /b], write: [/c] } # é\n", "sandbox: { read: [/a, /b, \"/data/x y\"], write: [/c] } # é\n"},
+		{"brackets on several lines", "sandbox:\n  read: [\n    /a,\n    /b ]\n", "sandbox:\n  read: [\n    /a,\n    /b , \"/data/x y\"]\n"},
+		{"another list of the group", "sandbox:\n    # first\n    write:\n        - /c\n", "sandbox:\n    # first\n    read:\n      - \"/data/x y\"\n    write:\n        - /c\n"},
+		{"a group in braces", "sandbox: {write: [/c]}\n", "sandbox: {write: [/c]}\nsandbox:\n  read:\n    - \"/data/x y\"\n"},
+		{"there already", "sandbox: {read: ['/data/x y']}\n", "sandbox: {read: ['/data/x y']}\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, UserFile)
+			if tt.text != "" {
+				if err := os.WriteFile(file, []byte(tt.text), 0o640); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Remember(t.Context(), dir, a); err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(file)
+			if err != nil || string(got) != tt.want {
+				t.Errorf("%v\n%s\nwant\n%s", err, got, tt.want)
+			}
+			if info, err := os.Stat(file); tt.text != "" && runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != 0o640) {
+				t.Errorf("%v %v", info.Mode(), err)
+			}
+			if _, err := Remember(t.Context(), dir, a, Addition{"sandbox.network", "a.example:443"}, Addition{"sandbox.read", "/more"}); err != nil {
+				t.Error(err)
+			}
+			loaded, err := LoadUser(dir)
+			if err != nil || !slices.Contains(patterns(&loaded.Rules), "sandbox.network a.example:443") || !slices.Contains(patterns(&loaded.Rules), "sandbox.read /more") {
+				t.Errorf("%v %v", loaded, err)
+			}
+		})
+	}
+}
+
+// Where a rule cannot be added for certain, the file stays as it is and the
+// error says what to add.
+func TestRememberRefuses(t *testing.T) {
+	a := Addition{"sandbox.read", "/data"}
+	for name, text := range map[string]string{"braces": "{readOnly: true}\n", "an end": "readOnly: true\n...\n", "a mistake": "readOnyl: true\n", "an empty list": "sandbox: {read: []}\n"} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, UserFile)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Remember(t.Context(), dir, a)
+		var e *bridge.Error
+		if !errors.As(err, &e) || !strings.Contains(e.Remedy, `sandbox.read: "/data"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%s: %v %q", name, err, got)
+		}
+	}
+	dir := t.TempDir()
+	target := filepath.Join(t.TempDir(), "shared.yaml")
+	if err := os.WriteFile(target, []byte("readOnly: false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, filepath.Join(dir, UserFile)); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Remember(t.Context(), dir, a); err == nil {
+		t.Error("written through a link")
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != "readOnly: false\n" {
+		t.Errorf("%v %q", err, got)
+	}
+	if info, err := os.Lstat(filepath.Join(dir, UserFile)); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link was replaced")
+	}
+}
+
+func TestRememberConcurrently(t *testing.T) {
+	dir := t.TempDir()
+	const writers = 8
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			if _, err := Remember(t.Context(), dir, Addition{"sandbox.write", fmt.Sprintf("/w/%d", i)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	loaded, err := LoadUser(dir)
+	if err != nil || len(loaded.Rules.SandboxWrite) != writers {
+		t.Errorf("%v %v", loaded, err)
+	}
+}

@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+)
+
+// access is what programs may do with a place; the lowest counts where a path
+// has several.
+type access int
+
+const (
+	hide access = iota
+	read
+	write
+)
+
+// place is a path and what holds from there on downwards.
+type place struct {
+	path string
+	may  access
+}
+
+// system are the parts of every machine that programs need. They are read-only
+// inside.
+var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/snap",
+	"/System", "/Library", "/private/etc", "/Applications"} // those of macOS
+
+// sorted are the places of a confinement, each once, what holds others first.
+// Those that change nothing are left out: every place costs time.
+func sorted(conf bridge.Confinement) []place {
+	all := map[string]access{}
+	for may, paths := range [][]string{hide: conf.Hide, read: conf.Read, write: conf.Write} {
+		for _, path := range paths {
+			if _, known := all[path]; !known {
+				all[path] = access(may)
+			}
+		}
+	}
+	var out []place
+	for path, may := range all {
+		out = append(out, place{path, may})
+	}
+	slices.SortFunc(out, func(a, b place) int {
+		return cmp.Or(cmp.Compare(depth(a.path), depth(b.path)), cmp.Compare(a.path, b.path))
+	})
+	var kept []place
+	for _, p := range out {
+		above, found := around(kept, p.path)
+		// A place to write in another one is a mount point of its own, which
+		// cannot be renamed.
+		if p.may != write && found && above == p.may || p.may == hide && !found {
+			continue
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+func depth(path string) int {
+	if path == "/" {
+		return 0
+	}
+	return strings.Count(path, "/")
+}
+
+// around is what holds for a path by the places around it.
+func around(places []place, path string) (may access, found bool) {
+	for _, p := range slices.Backward(places) {
+		if within(path, p.path) {
+			return p.may, true
+		}
+	}
+	return read, slices.ContainsFunc(system, func(dir string) bool { return within(path, dir) })
+}
+
+// shown says whether a path can be seen inside.
+func shown(places []place, path string) bool {
+	may, found := around(places, path)
+	return found && may != hide
+}
+
+// within says whether a path is dir or lies below it.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// bwrapArgs are the arguments of bwrap, up to the program.
+func bwrapArgs(network bool, places []place, home, dir string) []string {
+	args := []string{"--unshare-all"}
+	if network {
+		args = append(args, "--share-net")
+	}
+	args = append(args, "--die-with-parent", "--cap-drop", "ALL")
+	for _, path := range system {
+		if to, err := os.Readlink(path); err == nil { // /bin is one to usr/bin nowadays
+			args = append(args, "--symlink", to, path)
+		} else if _, err := os.Lstat(path); err == nil {
+			args = append(args, "--ro-bind", path, path)
+		}
+	}
+	args = append(args, "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--dir", "/var/tmp", "--dir", "/run")
+	if to, err := filepath.EvalSymlinks("/etc/resolv.conf"); network && err == nil && !within(to, "/etc") {
+		args = append(args, "--ro-bind", to, to)
+	}
+	if filepath.IsAbs(home) {
+		args = append(args, "--dir", filepath.Clean(home))
+	}
+	var closed []string
+	for _, p := range places {
+		info, err := os.Lstat(p.path)
+		if err != nil || info.Mode()&os.ModeSymlink != 0 {
+			continue // gone, or no longer what was meant
+		}
+		switch {
+		case p.may == write:
+			args = append(args, "--bind", p.path, p.path)
+		case p.may == read:
+			args = append(args, "--ro-bind", p.path, p.path)
+		case info.IsDir():
+			args = append(args, "--tmpfs", p.path)
+			closed = append(closed, "--remount-ro", p.path) // once all that lies below is there
+		default:
+			args = append(args, "--ro-bind", "/dev/null", p.path)
+		}
+	}
+	return slices.Concat(args, closed, []string{"--chdir", dir, "--"})
+}

@@ -1,0 +1,110 @@
+package sandbox
+
+import (
+	"archive/zip"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
+)
+
+// projects are small ones, with what people run in them. All of it works
+// without a network and with the caches of whoever runs the tests.
+var projects = map[string]struct {
+	needs []string
+	files map[string]string
+	lines []string
+}{
+	"go": {[]string{"go", "gofmt"}, map[string]string{
+		"go.mod":    "module example.com/m\n\ngo 1.24\n",
+		"m.go":      "package m\n\nimport \"os\"\n\nfunc Home() bool { _, err := os.Stat(os.Getenv(\"HOME\") + \"/.netrc\"); return err == nil }\n",
+		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestHome(t *testing.T) {\n\tt.TempDir()\n\tif Home() {\n\t\tt.Error(\"seen\")\n\t}\n}\n",
+	}, []string{"go build ./...", "go test ./...", "go vet ./...", "gofmt -w .", "go env GOCACHE", "go mod tidy", "go run . 2>&1 | grep 'not a main package'"}},
+	"node": {[]string{"node", "npm"}, map[string]string{
+		"package.json":      `{"name":"m","version":"1.0.0","scripts":{"test":"node test.js","build":"node -e 'require(\"fs\").writeFileSync(\"out\",\"x\")'"}}`,
+		"package-lock.json": `{"name":"m","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"m","version":"1.0.0"}}}`,
+		"test.js":           `require("assert").ok(!require("fs").existsSync(process.env.HOME + "/.netrc"))`,
+	}, []string{"npm test", "npm run build", "npm ci --offline --no-audit", "npm ls", "npm version"}},
+	"python": {[]string{"python3"}, map[string]string{
+		"m.py":           "import os\n\ndef home():\n    return os.path.exists(os.path.expanduser('~/.netrc'))\n",
+		"test_m.py":      "import unittest, m, multiprocessing, tempfile\n\nclass T(unittest.TestCase):\n    def test(self):\n        tempfile.mkdtemp()\n        multiprocessing.Lock()\n        self.assertFalse(m.home())\n",
+		"pyproject.toml": "[project]\nname = 'm'\nversion = '1'\n",
+	}, []string{"python3 -m unittest", "python3 -m venv --system-site-packages --without-pip .venv", "python3 -m compileall -q m.py", ".venv/bin/python -m pip install --no-index ./p-1-py3-none-any.whl && .venv/bin/python -c 'import p'"}},
+	"rust": {[]string{"cargo", "rustc"}, map[string]string{
+		"Cargo.toml":  "[package]\nname = \"m\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+		"src/main.rs": "fn main() { println!(\"hi\"); }\n\n#[test]\nfn works() { assert!(std::fs::metadata(std::env::var(\"HOME\").unwrap() + \"/.netrc\").is_err()); }\n",
+	}, []string{"cargo build --offline", "cargo test --offline", "cargo run --offline -q", "cargo check --offline", "cargo metadata --offline --format-version 1"}},
+	"c": {[]string{"gcc", "make"}, map[string]string{
+		"m.c":      "#include <stdio.h>\nint main(void) { puts(\"hi\"); return 0; }\n",
+		"Makefile": "m: m.c\n\tgcc -o m m.c\ntest: m\n\t./m\nclean:\n\trm -f m\n",
+	}, []string{"make", "make test", "gcc -c m.c", "make clean", "make -j2"}},
+}
+
+func TestProjects(t *testing.T) {
+	w := wall(t)
+	for name, project := range projects {
+		t.Run(name, func(t *testing.T) {
+			for _, need := range project.needs {
+				if _, err := program.Find(need, os.Environ()); err != nil {
+					t.Skip(need + " is not installed")
+				}
+			}
+			m := newMachine(t)
+			m.env = os.Environ() // with the toolchains of the user
+			for file, text := range project.files {
+				put(t, filepath.Join(m.root, file), text)
+			}
+			if name == "go" { // the standard library takes a minute the first time
+				cache, err := os.UserCacheDir()
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.kept = filepath.Join(cache, "copilot-bridge-test", "sandbox", "kept")
+			}
+			wheel(t, filepath.Join(m.root, "p-1-py3-none-any.whl"))
+			conf := m.plan(t, m.scope())
+			for _, script := range project.lines {
+				began := time.Now()
+				out, exit := line(t, w, conf, m, script)
+				t.Logf("%s: %v", script, time.Since(began).Round(time.Millisecond))
+				if exit.Code != 0 {
+					t.Errorf("%s: %d %s", script, exit.Code, out)
+				}
+			}
+			if name == "go" { // what was built is kept
+				began := time.Now()
+				out, _ := line(t, w, conf, m, "go test -count=1 -v ./...; go env GOCACHE")
+				if took := time.Since(began); took > 5*time.Second || !strings.Contains(out, m.kept) {
+					t.Errorf("the second time took %v: %s", took, out)
+				}
+			}
+		})
+	}
+}
+
+// wheel writes a package of Python as pip takes it.
+func wheel(t *testing.T, file string) {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, text := range map[string]string{
+		"p.py": "", "p-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: p\nVersion: 1\n",
+		"p-1.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n", "p-1.dist-info/RECORD": "",
+	} {
+		f, err := z.Create(name)
+		if err == nil {
+			_, err = f.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, file, b.String())
+}

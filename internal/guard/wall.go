@@ -1,0 +1,346 @@
+package guard
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+)
+
+// Wall is a sandbox that works on this machine. Where one stands, the guard
+// asks less about the programs that run inside; see docs/security.md.
+type Wall struct {
+	// Plan says what the programs of a workspace may see and change.
+	Plan func(ctx context.Context, s Scope) (bridge.Confinement, error)
+	// Watch remembers the files that configure agents, editors or git. What it
+	// returns takes away those that are new, and says so: no sandbox keeps a
+	// program from making a file in a place where it may write. May be nil.
+	Watch func() func() (notice string, err error)
+}
+
+// Scope is what the policy says about the files of a workspace, as far as a
+// sandbox can hold it. Paths are absolute, exist, and have no links in them.
+type Scope struct {
+	Root      string
+	ReadOnly  bool
+	Hidden    []string // may not be read
+	Protected []string // may be read
+}
+
+// plan is what the sandbox of a session holds.
+type plan struct {
+	conf bridge.Confinement
+	// open is the workspace where somebody has agreed to write in one that is
+	// read-only; what is protected stays so.
+	open bridge.Confinement
+	// protected are the files that configure agents or programs, relative to
+	// the workspace.
+	protected []string
+	// gap says what of the policy the sandbox does not hold; "" for nothing.
+	gap string
+}
+
+// Bounds of what is looked at for a plan, and of what one may list.
+const (
+	maxPlanned = 20_000
+	maxMounts  = 2_000
+)
+
+// Confinement is what the programs of the session may see and change now, or
+// nil where there is no sandbox. It implements bridge.Confiner.
+func (g *Guard) Confinement(ctx context.Context) (*bridge.Confinement, error) {
+	if g.opts.Wall == nil {
+		return nil, nil
+	}
+	p, err := g.newPlan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	g.plan = p
+	g.mu.Unlock()
+	return &p.conf, nil
+}
+
+// Gap says what of the policy the sandbox does not hold, so that questions stay
+// as without one; "" for nothing, also where there is no sandbox.
+func (g *Guard) Gap() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.plan == nil {
+		return ""
+	}
+	return g.plan.gap
+}
+
+// wall says what the sandbox does about a call, which is nothing unless whoever
+// runs it says that it is confined.
+func (g *Guard) wall(confined bool) policy.Wall {
+	if !confined || g.opts.Wall == nil {
+		return policy.NoWall
+	}
+	p := g.planned()
+	if p == nil || p.gap != "" {
+		return policy.WallWithGaps
+	}
+	return policy.WholeWall
+}
+
+// planned is the last plan that was made; nil if none can be.
+func (g *Guard) planned() *plan {
+	for range 2 {
+		g.mu.Lock()
+		p := g.plan
+		g.mu.Unlock()
+		if p != nil {
+			return p
+		}
+		if _, err := g.Confinement(context.Background()); err != nil {
+			break
+		}
+	}
+	return nil
+}
+
+func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
+	pol, root := g.policy(), g.opts.Workspace.Root()
+	at := func(rel string) string { return filepath.Join(root, filepath.FromSlash(rel)) }
+	p := &plan{protected: g.configuration()}
+	s := Scope{Root: root}
+	s.ReadOnly, _ = pol.ReadOnly()
+	for _, rel := range p.protected {
+		s.Protected = append(s.Protected, at(rel))
+	}
+	if rule, gap := pol.WriteGap(func(rel string) bool { _, err := os.Lstat(at(rel)); return err == nil }); gap {
+		p.gap = "the sandbox cannot hold " + rule.String() + " for files that do not exist yet"
+	}
+	if pol.LimitsReads() || pol.LimitsWrites() {
+		if why := g.mounts(&s); why != "" {
+			p.gap = why
+		}
+	}
+	var err error
+	if p.conf, err = g.opts.Wall.Plan(ctx, s); err != nil {
+		return nil, err
+	}
+	if pol.ReadOnlyAsks() {
+		s.ReadOnly = false
+		open, err := g.opts.Wall.Plan(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		outside := func(p string) bool { return !within(p, root) }
+		p.open.Write, p.open.Read = slices.DeleteFunc(open.Write, outside), slices.DeleteFunc(open.Read, outside)
+	}
+	read, write := pol.Places()
+	p.conf.Read = append(p.conf.Read, existing(read)...)
+	p.conf.Write = append(p.conf.Write, existing(write)...)
+	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is right
+	p.conf.Hide = append(p.conf.Hide, existing(slices.Concat(pol.Own(), secrets, keys))...)
+	p.conf.Network = p.conf.Network || pol.AllHosts()
+	return p, nil
+}
+
+// existing are the real names of the paths that are there.
+func existing(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if at, err := filepath.EvalSymlinks(filepath.FromSlash(p)); err == nil {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// configuration are the files that may not be written without consent: at the
+// root, on the way to where the session works, and in the directories that
+// hold some. Those deeper down are left to the guard's judgement.
+func (g *Guard) configuration() []string {
+	pol, found := g.policy(), []string{}
+	dirs := []string{".", ".github", ".vscode", ".cargo"}
+	if rel, err := filepath.Rel(g.opts.Workspace.Root(), g.here.Base()); err == nil && filepath.IsLocal(rel) {
+		for rel = filepath.ToSlash(rel); rel != "."; rel = path.Dir(rel) {
+			dirs = append(dirs, rel)
+		}
+	}
+	for _, dir := range dirs {
+		entries, err := fs.ReadDir(g.opts.Workspace.FS().FS(), dir)
+		if err != nil {
+			continue // there is none
+		}
+		for _, e := range entries {
+			rel := path.Join(dir, e.Name())
+			if e.Name() == ".git" || !pol.Protected(rel) {
+				continue
+			}
+			// What is read is what a link leads to.
+			res, err := g.opts.Workspace.Resolve(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(rel)))
+			if err == nil && res.Inside && res.Exists && res.Rel != "." && !slices.Contains(found, res.Rel) {
+				found = append(found, res.Rel)
+			}
+		}
+	}
+	return found
+}
+
+// mounts lists the existing files that rules speak of. It says why the list is
+// not all there is to hold.
+func (g *Guard) mounts(s *Scope) (gap string) {
+	pol, root, seen := g.policy(), s.Root, 0
+	readOnly := "" // the directory that is listed as a whole
+	err := fs.WalkDir(g.opts.Workspace.FS().FS(), ".", func(rel string, d fs.DirEntry, err error) error {
+		switch seen++; {
+		case err != nil:
+			return err
+		case seen > maxPlanned || len(s.Hidden)+len(s.Protected) > maxMounts:
+			return errTooMany
+		case rel == ".":
+			return nil
+		case d.Name() == ".git":
+			return skip(d)
+		case d.Type()&fs.ModeSymlink != 0:
+			return nil // what it leads to has a name of its own
+		}
+		abs := filepath.Join(root, filepath.FromSlash(rel))
+		if rule, denied := pol.ReadDenied(rel); denied && (!d.IsDir() || rule.Below()) {
+			s.Hidden = append(s.Hidden, abs)
+			return skip(d)
+		}
+		if rule, denied := pol.WriteDenied(rel); denied && (!d.IsDir() || rule.Below()) && !within(rel, readOnly) {
+			if readOnly = rel; !slices.Contains(s.Protected, abs) {
+				s.Protected = append(s.Protected, abs)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "the workspace has too many files for the sandbox to hold the rules about them"
+	}
+	if !pol.LimitsReads() {
+		return ""
+	}
+	r, err := g.repos.Find(root)
+	if err == nil && r == nil {
+		return ""
+	}
+	if err != nil || g.tracksDenied(place{repo: r, top: "."}) {
+		return "the history of the repository may hold what may not be read"
+	}
+	return ""
+}
+
+func skip(d fs.DirEntry) error {
+	if d.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// within says whether a path is a directory or lies below it.
+func within(name, dir string) bool {
+	return dir != "" && (name == dir || strings.HasPrefix(name, dir+"/"))
+}
+
+// system are the directories of the operating system that every sandbox shows,
+// and private those that each has of its own.
+var (
+	system  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/dev", "/proc"}
+	private = []string{"/tmp", "/var/tmp"}
+	// secrets lie in directories of the system, and root could read them.
+	secrets = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"}
+)
+
+// seen says whether programs inside may do with a path outside what they want.
+func (g *Guard) seen(abs string, write bool) bool {
+	p := g.planned()
+	if p == nil {
+		return false
+	}
+	holds := func(dir string) bool { return within(abs, dir) }
+	deepest, may := "", ""
+	for _, list := range []struct {
+		may   string
+		paths []string
+	}{{"hide", p.conf.Hide}, {"read", p.conf.Read}, {"write", p.conf.Write}} {
+		for _, dir := range list.paths {
+			if holds(dir) && len(dir) > len(deepest) {
+				deepest, may = dir, list.may
+			}
+		}
+	}
+	switch {
+	case may != "":
+		return may == "write" || may == "read" && !write
+	case runtime.GOOS == "linux" && slices.ContainsFunc(private, holds):
+		return true
+	}
+	return !write && slices.ContainsFunc(system, holds)
+}
+
+// confine sets what the sandbox means for the paths of an action.
+func (g *Guard) confine(a *policy.Action) {
+	if a.Wall != policy.WholeWall {
+		return
+	}
+	for i := range a.Paths {
+		if p := &a.Paths[i]; p.Outside && p.Abs != "" {
+			p.Seen = g.seen(p.Abs, p.Write)
+			_, err := os.Lstat(p.Abs)
+			p.Missing = err != nil
+			if a.Tool == "write_bash" && !p.Seen {
+				p.Abs = "" // what runs already is granted nothing more
+			}
+		}
+	}
+}
+
+// granted is what an allowed action gets beyond the sandbox; nil for nothing.
+func (g *Guard) granted(a policy.Action, grant policy.Grant) *bridge.Confinement {
+	if a.Wall == policy.NoWall || len(grant.Read)+len(grant.Write) == 0 && !grant.Network {
+		return nil
+	}
+	out := &bridge.Confinement{Read: grant.Read, Write: grant.Write, Network: grant.Network}
+	if p := g.planned(); p != nil && slices.Contains(grant.Write, g.opts.Workspace.Root()) {
+		named := func(path string) bool { return slices.Contains(grant.Write, path) }
+		out.Read = slices.Concat(grant.Read, slices.DeleteFunc(slices.Clone(p.open.Read), named))
+		out.Write = slices.Concat(grant.Write, slices.DeleteFunc(slices.Clone(p.open.Write), named))
+	}
+	return out
+}
+
+// wants are what an action needs beyond the sandbox, a line each.
+func wants(grant policy.Grant) []string {
+	var out []string
+	for _, p := range grant.Read {
+		out = append(out, "read "+p)
+	}
+	for _, p := range grant.Write {
+		out = append(out, "change "+p)
+	}
+	if grant.Network {
+		line := "the network: while it runs, all of it can reach every host"
+		if len(grant.Hosts) > 0 {
+			line += ", not only " + strings.Join(slices.Compact(slices.Sorted(slices.Values(grant.Hosts))), ", ")
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// confined is what the record says of the second wall about a call.
+func confined(a policy.Action, d bridge.Decision) string {
+	if a.Wall == policy.NoWall || d.Verdict != bridge.Allow {
+		return ""
+	}
+	if d.Grant == nil {
+		return "confined"
+	}
+	return "confined, but for: " + strings.Join(wants(policy.Grant{Read: d.Grant.Read, Write: d.Grant.Write, Network: d.Grant.Network}), "; ")
+}
