@@ -119,7 +119,7 @@ func TestNothingOutsideIsSeen(t *testing.T) {
 		"cat ~/secret", "cat ~/.ssh/id_canary", "ls ~/.ssh", "cat ~/.aws/credentials", "cat ~/.netrc", "ls ~/.copilot-bridge/audit", "cat ../other/file", "ls ../other",
 		"echo x > ../other/file", "ls " + filepath.Join(os.TempDir(), filepath.Base(m.home), "secret"), "cat /proc/1/root" + m.home + "/secret",
 		"cat /var/log/dpkg.log", ": < /dev/tcp/127.0.0.1/" + port, "echo x > /usr/x", "echo x > /etc/x", "unshare -m true", "mount -t tmpfs none /mnt",
-		"[ -s /etc/shadow ]", "kill -0 " + fmt.Sprint(os.Getpid()), "ls -d /proc/" + fmt.Sprint(os.Getpid()) + "/cwd/..",
+		"[ -s /etc/shadow ] && [ -r /etc/shadow ]", "kill -0 " + fmt.Sprint(os.Getpid()), "ls -d /proc/" + fmt.Sprint(os.Getpid()) + "/cwd/..",
 	} {
 		if out, exit := line(t, w, conf, m, script); exit.Code == 0 {
 			t.Errorf("%s: %s", script, out)
