@@ -119,7 +119,8 @@ func (c *cell) Wrap(ctx context.Context, made program.Command, grant *bridge.Con
 	return c.wall.Wrap(made, *conf)
 }
 
-// Watch remembers what configures something, and takes away what is new.
+// Watch lists the configuration files of the workspace. The function it returns
+// moves away those that were added since.
 func (c *cell) Watch() func() (string, error) {
 	before := c.watch.Now()
 	return func() (string, error) {

@@ -32,15 +32,15 @@ type Confiner interface {
 	Confinement(ctx context.Context) (*Confinement, error)
 }
 
-// With is the confinement and what a grant adds. A path that is granted is not
-// hidden any more, nor read-only if it may be changed; what is hidden or
-// read-only below it stays so.
+// With returns the confinement widened by a grant. A granted path is no longer
+// hidden, and no longer read-only if the grant lets it be written. Entries below
+// it still count.
 func (c Confinement) With(grant Confinement) Confinement {
 	without := func(paths []string, granted ...string) []string {
 		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(granted, p) })
 	}
-	// A file that was read-only in a place to write becomes part of it again. As
-	// a mount point of its own it could not be replaced, as git does.
+	// A read-only file in a writable directory needs no entry of its own to be
+	// written. With one it would be a mount point, and git could not replace it.
 	more := slices.DeleteFunc(slices.Clone(grant.Write), func(p string) bool {
 		return slices.Contains(c.Read, p) && slices.Contains(c.Write, path.Dir(p))
 	})

@@ -22,8 +22,8 @@ type ToolCall struct {
 	// Confined says that the session's confinement holds for whatever the call
 	// starts or touches on this machine.
 	Confined bool `json:"-"`
-	// NoGrant says that the call can be granted nothing besides: it is a
-	// sub-agent's, or is to run in the background. Nobody needs to be asked.
+	// NoGrant: the call belongs to a sub-agent or runs in the background, so the
+	// sandbox cannot be widened for it. What it would need is denied, not asked.
 	NoGrant bool `json:"-"`
 }
 

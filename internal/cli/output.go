@@ -14,9 +14,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
-// stream is one of the program's outputs. What passes is scrubbed of secrets
-// that the program was given and, if forms is set, of what looks like one; and the first failure to write ends the command, so that whoever writes
-// need not look at each result.
+// stream is one of the program's outputs. It masks the secrets that the program
+// was given and, if forms is set, whatever looks like a secret. The first write
+// that fails ends the command, so callers need not check each write.
 type stream struct {
 	name  string
 	w     io.Writer

@@ -46,13 +46,13 @@ func terminateGroup(leader int, guards bool) {
 	if guards {
 		others := slices.DeleteFunc(groupMembers(leader), func(pid int) bool { return pid == leader })
 		for _, pid := range others {
-			_ = syscall.Kill(pid, syscall.SIGTERM)
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
 		}
 		if len(others) > 0 {
 			return
 		}
 	}
-	_ = syscall.Kill(-leader, syscall.SIGTERM)
+	_ = syscall.Kill(-leader, syscall.SIGTERM) // it may have ended
 }
 
 func exitStatus(state *os.ProcessState) (int, string) {

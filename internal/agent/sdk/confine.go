@@ -280,16 +280,14 @@ func (p *process) wrapBubblewrap(env []string) error {
 	return nil
 }
 
-// wrapper is the program.
-//
-// As root bubblewrap leaves its programs all capabilities: with them they could
-// unmount what hides or protects a file. The runtime names every variable of
-// the environment on the command line, which every user of the machine can
-// read for as long as the program runs: bubblewrap gets its options from a file
-// instead that is gone before it starts, and the program starts itself anew
-// without them. And a sandbox that cannot be set up
-// ends with status 1, like a grep that found nothing: here it has a status and
-// a text of its own.
+// wrapper is the text of that program. It does three things:
+//   - It drops all capabilities. As root, programs inside could otherwise
+//     unmount what hides or protects a file.
+//   - It passes bubblewrap's options in a file. The runtime puts the whole
+//     environment on the command line, where every user of the machine can read
+//     it while the program runs.
+//   - It ends with status 125 and a message if the sandbox cannot be set up.
+//     Bubblewrap ends with 1, like a grep that finds nothing.
 func wrapper(bwrap, dir string) string {
 	return `#!/bin/sh
 case $1 in

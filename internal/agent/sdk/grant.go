@@ -17,10 +17,10 @@ import (
 // aloneWithin is how late the events of calls may be that have ended.
 const aloneWithin = time.Second
 
-// grants keeps what is granted to the call that it was granted for. A runtime
-// has one sandbox for a session, and gives each sub-agent a copy of it when
-// that is started: while it is wider, no other call may start. Sub-agents can
-// be granted nothing.
+// grants sees to it that a grant serves one call only. A session has one
+// sandbox for all of its calls, so no other call may start while the sandbox is
+// wider. A sub-agent copies the sandbox when it starts, and so can be granted
+// nothing.
 //
 // The runtime asks about all calls of a model's answer, one after another,
 // before it starts any of them. So a call that needs a grant has to be the only
@@ -197,8 +197,8 @@ func (g *grants) end(c *call) {
 	}
 }
 
-// narrow takes back what was granted to the call that over is true of. If the
-// runtime cannot be told, admit lets nothing start until it has been.
+// narrow takes back the grant of the call for which over returns true. If the
+// runtime cannot be told, admit lets no call start until it has been.
 func (s *session) narrow(over func(*call) bool) {
 	g := &s.grants
 	g.mu.Lock()

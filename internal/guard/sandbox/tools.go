@@ -208,7 +208,7 @@ func (p *planner) link(name, own string, parts ...string) {
 	for _, part := range parts {
 		at := filepath.Join(name, part)
 		if _, err := os.Lstat(filepath.Join(own, part)); err == nil && kept.MkdirAll(filepath.Dir(at), 0o700) == nil {
-			_ = kept.Symlink(filepath.Join(own, part), at)
+			_ = kept.Symlink(filepath.Join(own, part), at) // it is there already, or builds do without the cache
 		}
 	}
 }
