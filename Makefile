@@ -4,10 +4,10 @@ GO ?= go
 BIN := bin/copilot-bridge
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.version=$(VERSION)
-LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+LINT := $(GO) tool -modfile=tools/lint.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-sandbox oracle test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox oracle soak test-long test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -24,20 +24,33 @@ demo: build
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/copilot-bridge
 
-## test: all tests that need only Go, Node and git; installs the pinned runtime
+## test: all tests that need only Go, Node and git; installs the pinned runtime. RACE=1 adds the race detector
+# Four tests of a package run at a time: most of them wait for processes and disks.
+# The tests below test/ run the program as it is built for users. Of redaction
+# the race detector gets the one test with several goroutines: the others scan
+# megabytes on one, which it makes many times slower. The load tests also build the program with it, but cannot measure memory
+# then.
+TESTED = $(GO) test -count=1 -parallel 4 -timeout 30m
 test:
 	$(GO) vet $(PACKAGES)
-	$(GO) test -count=1 -timeout 30m $(PACKAGES)
+ifdef RACE
+	$(TESTED) -race $$($(GO) list $(PACKAGES) | grep -v -e /test/ -e /guard/redact) ./test/load
+	$(TESTED) -race -run TestConcurrentUse ./internal/guard/redact
+	$(TESTED) ./internal/guard/redact ./test/...
+else
+	$(TESTED) $(PACKAGES)
+endif
 
-## race: the same under the race detector, which the load tests build the program with as well
+## race: make test with the race detector, which needs a C compiler
 race:
-	$(GO) test -race -count=1 -timeout 30m $(PACKAGES)
+	$(MAKE) test RACE=1
 
 ## test-sandbox: programs inside bubblewrap, and a sample of generated commands under strace; installs what it needs where apt may
 test-sandbox: sandbox-tools
 	$(GO) test -count=1 -timeout 30m ./internal/guard/sandbox
 	$(GO) test -count=1 -timeout 30m -run 'Wall|Grant' ./internal/agent/sdk
 	COPILOT_BRIDGE_TEST_SANDBOX=1 $(GO) test -count=1 -timeout 30m -v -run 'Sandbox|Withholds|Everyday' ./test/e2e
+	COPILOT_BRIDGE_TEST_SANDBOX=1 $(GO) test -count=1 -timeout 30m -run Forced ./test/attempts
 	COPILOT_BRIDGE_TEST_ORACLE=1500 $(GO) test -count=1 -v -timeout 30m ./test/oracle
 
 ## oracle: run what the guard allows of 50,000 generated commands, and find what it did not foresee
@@ -49,9 +62,20 @@ oracle: sandbox-tools
 # The programs that those tests run, each with the package that has it.
 .PHONY: sandbox-tools
 sandbox-tools:
-	@for p in bwrap:bubblewrap strace:strace gcc:gcc make:make python3:python3-venv cargo:cargo; do \
+	@for p in bwrap:bubblewrap slirp4netns:slirp4netns iptables:iptables curl:curl strace:strace gcc:gcc make:make python3:python3-venv cargo:cargo; do \
 	  command -v $${p%%:*} >/dev/null || apt-get install -y -q $${p##*:} || { apt-get update -q && apt-get install -y -q $${p##*:}; } || sudo -n apt-get install -y -q $${p##*:} || exit 1; \
 	done
+
+## soak: everything at once for SOAK (default 20m) with random faults; SEED repeats a run's choices
+SOAK ?= 20m
+soak:
+	SOAK=$(SOAK) SEED=$(if $(filter command line environment,$(origin SEED)),$(SEED)) $(GO) test -count=1 -v -timeout 0 ./test/soak
+
+## test-long: the tests that kill, move and load at random, at their whole size (20 minutes)
+test-long:
+	COPILOT_BRIDGE_TEST_LONG=1 PATCH_TEST_KILLS=200 $(GO) test -count=1 -v -timeout 0 -run 'Kill|Discard' ./internal/orchestrate ./internal/workspace/patch ./internal/sessionstore ./internal/durable
+	COPILOT_BRIDGE_TEST_LONG=1 $(GO) test -count=1 -v -timeout 0 ./test/load
+	COPILOT_BRIDGE_TEST_LONG=1 $(GO) test -count=1 -timeout 0 ./test/attempts ./internal/workspace/search
 
 ## test-openclaw: the tests with the real OpenClaw; installs it, pinned (most of a gigabyte)
 test-openclaw:
@@ -63,7 +87,7 @@ lint:
 
 ## bench: ratios to the bare SDK, measured in one run
 bench:
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench
 	$(GO) test -run '^$$' -bench WorstPrefix -benchtime 1x -v ./internal/guard/redact
 
 ## fuzz: each fuzz target for FUZZTIME (default 30s)
@@ -77,13 +101,11 @@ fuzz:
 
 ## generate: the inventory of what Copilot offers, its document and the README's table
 generate:
-	$(GO) generate ./internal/capabilities
-	$(MAKE) build
-	$(BIN) capabilities --write .
+	$(GO) test -count=1 -run TestInventoryIsCurrent ./tools/capabilities -update
 
 ## probe: try the runtime out again and put on record what it does
-probe: build
-	$(BIN) capabilities probe --write internal/capabilities/probes.json
+probe:
+	$(GO) test -count=1 -run TestProbes ./tools/capabilities -record
 
 ## capabilities: does the inventory fit the pinned runtime, the SDK and the document
 capabilities: build

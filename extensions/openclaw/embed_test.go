@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 )
 
 // tools.json is what the binary says; `go generate` brings it up to date. The

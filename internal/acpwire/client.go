@@ -2,12 +2,11 @@ package acpwire
 
 import "encoding/json"
 
-// PermissionRequest is an agent asking whether it may go on.
+// PermissionRequest asks whether a tool call may run.
 type PermissionRequest struct {
 	SessionID string                 `json:"sessionId"`
 	ToolCall  ToolCall               `json:"toolCall"`
 	Options   List[PermissionOption] `json:"options"`
-	Rest      Rest                   `json:"-"`
 }
 
 // The kinds of answers.
@@ -23,20 +22,17 @@ type PermissionOption struct {
 	OptionID string `json:"optionId"`
 	Name     string `json:"name"`
 	Kind     string `json:"kind"`
-	Rest     Rest   `json:"-"`
 }
 
 // PermissionResponse is the answer.
 type PermissionResponse struct {
 	Outcome PermissionOutcome `json:"outcome"`
-	Rest    Rest              `json:"-"`
 }
 
 // PermissionOutcome is the option that was chosen, or that the turn is over.
 type PermissionOutcome struct {
 	Outcome  string `json:"outcome"` // selected, cancelled
 	OptionID string `json:"optionId,omitzero"`
-	Rest     Rest   `json:"-"`
 }
 
 // Selected chooses an option.
@@ -44,7 +40,7 @@ func Selected(optionID string) PermissionResponse {
 	return PermissionResponse{Outcome: PermissionOutcome{Outcome: "selected", OptionID: optionID}}
 }
 
-// Cancelled says that the turn is over, so that nobody decides any more.
+// Cancelled says that the turn is over without a decision.
 func Cancelled() PermissionResponse {
 	return PermissionResponse{Outcome: PermissionOutcome{Outcome: "cancelled"}}
 }
@@ -56,13 +52,11 @@ type ReadTextFileRequest struct {
 	Path      string `json:"path"`
 	Line      *int   `json:"line,omitzero"`
 	Limit     *int   `json:"limit,omitzero"`
-	Rest      Rest   `json:"-"`
 }
 
 // ReadTextFileResponse is what the file holds.
 type ReadTextFileResponse struct {
 	Content string `json:"content"`
-	Rest    Rest   `json:"-"`
 }
 
 // WriteTextFileRequest replaces a file.
@@ -70,7 +64,6 @@ type WriteTextFileRequest struct {
 	SessionID string `json:"sessionId"`
 	Path      string `json:"path"`
 	Content   string `json:"content"`
-	Rest      Rest   `json:"-"`
 }
 
 // CreateTerminalRequest starts a command.
@@ -81,14 +74,12 @@ type CreateTerminalRequest struct {
 	Env             []NameVal `json:"env,omitzero"`
 	Cwd             string    `json:"cwd,omitzero"`
 	OutputByteLimit *int64    `json:"outputByteLimit,omitzero"`
-	Rest            Rest      `json:"-"`
 }
 
 // TerminalRef names a terminal; without a session it answers terminal/create.
 type TerminalRef struct {
 	SessionID  string `json:"sessionId,omitzero"`
 	TerminalID string `json:"terminalId"`
-	Rest       Rest   `json:"-"`
 }
 
 // TerminalOutputResponse is what a terminal has shown so far.
@@ -96,7 +87,6 @@ type TerminalOutputResponse struct {
 	Output     string              `json:"output"`
 	Truncated  bool                `json:"truncated"`
 	ExitStatus *TerminalExitStatus `json:"exitStatus,omitzero"`
-	Rest       Rest                `json:"-"`
 }
 
 // TerminalExitStatus is how a command ended; it answers
@@ -104,7 +94,6 @@ type TerminalOutputResponse struct {
 type TerminalExitStatus struct {
 	ExitCode *int    `json:"exitCode,omitzero"`
 	Signal   *string `json:"signal,omitzero"`
-	Rest     Rest    `json:"-"`
 }
 
 // ElicitRequest asks the user for something: by a form, or at a URL.
@@ -117,12 +106,10 @@ type ElicitRequest struct {
 	RequestedSchema json.RawMessage `json:"requestedSchema,omitzero"`
 	ElicitationID   string          `json:"elicitationId,omitzero"`
 	URL             string          `json:"url,omitzero"`
-	Rest            Rest            `json:"-"`
 }
 
 // ElicitResponse is the answer: accept, decline or cancel.
 type ElicitResponse struct {
 	Action  string         `json:"action"`
 	Content map[string]any `json:"content,omitzero"`
-	Rest    Rest           `json:"-"`
 }

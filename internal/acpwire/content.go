@@ -25,7 +25,6 @@ type ContentBlock struct {
 	Size        *int64          `json:"size,omitzero"`
 	Resource    *Resource       `json:"resource,omitzero"` // resource
 	Annotations json.RawMessage `json:"annotations,omitzero"`
-	Rest        Rest            `json:"-"`
 }
 
 // Text is a block of text.
@@ -38,7 +37,6 @@ type Resource struct {
 	MIMEType string  `json:"mimeType,omitzero"`
 	Text     *string `json:"text,omitzero"`
 	Blob     *string `json:"blob,omitzero"` // base64
-	Rest     Rest    `json:"-"`
 }
 
 // The types of tool content.
@@ -56,14 +54,12 @@ type ToolContent struct {
 	OldText    *string       `json:"oldText,omitzero"` // diff; nil for a new file
 	NewText    string        `json:"newText,omitzero"` // diff
 	TerminalID string        `json:"terminalId,omitzero"`
-	Rest       Rest          `json:"-"`
 }
 
 // Location is a place that a tool works on.
 type Location struct {
 	Path string `json:"path"`
 	Line *int   `json:"line,omitzero"`
-	Rest Rest   `json:"-"`
 }
 
 // The kinds and states of tool calls.
@@ -85,8 +81,9 @@ const (
 	StatusFailed     = "failed"
 )
 
-// ToolCall is a tool call or what is new of one; as an update its Type is
-// UpdateToolCall or UpdateToolCallUpdate, in a permission request "".
+// ToolCall is a tool call, or the changed fields of one. Its Type is
+// UpdateToolCall or UpdateToolCallUpdate in an update, "" in a permission
+// request.
 type ToolCall struct {
 	Type       string          `json:"sessionUpdate,omitzero"`
 	ToolCallID string          `json:"toolCallId"`
@@ -98,7 +95,6 @@ type ToolCall struct {
 	Locations  []Location      `json:"locations,omitzero"`
 	RawInput   json.RawMessage `json:"rawInput,omitzero"`
 	RawOutput  json.RawMessage `json:"rawOutput,omitzero"`
-	Rest       Rest            `json:"-"`
 }
 
 // Kind says which update it is.

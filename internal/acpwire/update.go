@@ -25,39 +25,30 @@ const (
 // *Compaction or *UnknownUpdate.
 type Update interface{ Kind() string }
 
-// SessionNotification carries an update.
+// SessionNotification carries an update. Raw is the update as it came, with
+// the fields that this version has no name for. Other messages drop such
+// fields.
 type SessionNotification struct {
-	SessionID string
-	Update    Update
-	Rest      Rest
-}
-
-type notification struct {
 	SessionID string          `json:"sessionId"`
-	Update    json.RawMessage `json:"update"`
+	Update    Update          `json:"update"`
+	Raw       json.RawMessage `json:"-"`
 }
 
 // UnmarshalJSON finds the update's type by its "sessionUpdate".
 func (n *SessionNotification) UnmarshalJSON(b []byte) error {
-	var w notification
-	if err := unmarshal(b, &w, &n.Rest); err != nil {
+	var wire struct {
+		SessionID string          `json:"sessionId"`
+		Update    json.RawMessage `json:"update"`
+	}
+	if err := json.Unmarshal(b, &wire); err != nil {
 		return err
 	}
-	u, err := decodeUpdate(w.Update)
+	u, err := decodeUpdate(wire.Update)
 	if err != nil {
 		return err
 	}
-	n.SessionID, n.Update = w.SessionID, u
+	n.SessionID, n.Update, n.Raw = wire.SessionID, u, wire.Update
 	return nil
-}
-
-// MarshalJSON is the reverse.
-func (n SessionNotification) MarshalJSON() ([]byte, error) {
-	u, err := json.Marshal(n.Update)
-	if err != nil {
-		return nil, err
-	}
-	return marshal(notification{n.SessionID, u}, n.Rest)
 }
 
 func decodeUpdate(b []byte) (Update, error) {
@@ -67,7 +58,7 @@ func decodeUpdate(b []byte) (Update, error) {
 	if err := json.Unmarshal(b, &head); err != nil {
 		return nil, err
 	}
-	unknown := &UnknownUpdate{Name: head.Kind, Raw: append(json.RawMessage(nil), b...)}
+	unknown := &UnknownUpdate{Name: head.Kind, Raw: b}
 	var u Update
 	switch head.Kind {
 	case UpdateUserMessage, UpdateAgentMessage, UpdateAgentThought:
@@ -93,11 +84,10 @@ func decodeUpdate(b []byte) (Update, error) {
 	default:
 		return unknown, nil
 	}
-	if err := json.Unmarshal(b, u); err == nil {
+	if json.Unmarshal(b, u) == nil {
 		return u, nil
 	}
-	// Of a known kind, but not in a shape that we know: kept all the same.
-	return unknown, nil
+	return unknown, nil // of a known kind, but in another shape
 }
 
 // Chunk is a piece of a message or a thought; Type says which.
@@ -105,7 +95,6 @@ type Chunk struct {
 	Type      string       `json:"sessionUpdate"`
 	Content   ContentBlock `json:"content"`
 	MessageID string       `json:"messageId,omitzero"`
-	Rest      Rest         `json:"-"`
 }
 
 // Kind says which update it is, as it does for all below.
@@ -115,7 +104,6 @@ func (c *Chunk) Kind() string { return c.Type }
 type Plan struct {
 	Type    string          `json:"sessionUpdate"`
 	Entries List[PlanEntry] `json:"entries"`
-	Rest    Rest            `json:"-"`
 }
 
 func (*Plan) Kind() string { return UpdatePlan }
@@ -125,14 +113,12 @@ type PlanEntry struct {
 	Content  string `json:"content"`
 	Priority string `json:"priority"` // high, medium, low
 	Status   string `json:"status"`   // pending, in_progress, completed
-	Rest     Rest   `json:"-"`
 }
 
 // Commands are the slash commands that a prompt may begin with.
 type Commands struct {
 	Type      string        `json:"sessionUpdate"`
 	Available List[Command] `json:"availableCommands"`
-	Rest      Rest          `json:"-"`
 }
 
 func (*Commands) Kind() string { return UpdateCommands }
@@ -142,20 +128,17 @@ type Command struct {
 	Name        string        `json:"name"`
 	Description string        `json:"description"`
 	Input       *CommandInput `json:"input,omitzero"`
-	Rest        Rest          `json:"-"`
 }
 
 // CommandInput says what may follow a command.
 type CommandInput struct {
 	Hint string `json:"hint"`
-	Rest Rest   `json:"-"`
 }
 
 // CurrentMode says that the mode has changed.
 type CurrentMode struct {
 	Type   string `json:"sessionUpdate"`
 	ModeID string `json:"currentModeId"`
-	Rest   Rest   `json:"-"`
 }
 
 func (*CurrentMode) Kind() string { return UpdateMode }
@@ -164,7 +147,6 @@ func (*CurrentMode) Kind() string { return UpdateMode }
 type ConfigUpdate struct {
 	Type          string             `json:"sessionUpdate"`
 	ConfigOptions List[ConfigOption] `json:"configOptions"`
-	Rest          Rest               `json:"-"`
 }
 
 func (*ConfigUpdate) Kind() string { return UpdateConfig }
@@ -174,7 +156,6 @@ type InfoUpdate struct {
 	Type      string `json:"sessionUpdate"`
 	Title     string `json:"title,omitzero"`
 	UpdatedAt string `json:"updatedAt,omitzero"`
-	Rest      Rest   `json:"-"`
 }
 
 func (*InfoUpdate) Kind() string { return UpdateInfo }
@@ -185,7 +166,6 @@ type UsageUpdate struct {
 	Used int64  `json:"used"`
 	Size int64  `json:"size"`
 	Cost *Cost  `json:"cost,omitzero"`
-	Rest Rest   `json:"-"`
 }
 
 func (*UsageUpdate) Kind() string { return UpdateUsage }
@@ -194,7 +174,6 @@ func (*UsageUpdate) Kind() string { return UpdateUsage }
 type Cost struct {
 	Amount   float64 `json:"amount"`
 	Currency string  `json:"currency"`
-	Rest     Rest    `json:"-"`
 }
 
 // Notice is something for a person to know.
@@ -203,19 +182,16 @@ type Notice struct {
 	Severity    string `json:"severity"` // info, warning, error
 	Title       string `json:"title"`
 	Description string `json:"description,omitzero"`
-	Rest        Rest   `json:"-"`
 }
 
 func (*Notice) Kind() string { return UpdateNotice }
 
-// Compaction says that the conversation is being shortened; what the summary
-// is stays in Rest.
+// Compaction says that the conversation is being shortened.
 type Compaction struct {
 	Type         string `json:"sessionUpdate"`
 	CompactionID string `json:"compactionId"`
 	Status       string `json:"status,omitzero"`
 	Error        string `json:"error,omitzero"`
-	Rest         Rest   `json:"-"`
 }
 
 func (c *Compaction) Kind() string { return c.Type }

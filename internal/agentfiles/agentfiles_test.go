@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agentfiles"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 func TestFind(t *testing.T) {

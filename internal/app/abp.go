@@ -3,22 +3,22 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/abp"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/abp"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
 // Sidecar is the Agent Backplane's view of a bridge.
@@ -57,7 +57,7 @@ func (s *Sidecar) Close(ctx context.Context) error {
 
 // Serve does one work order; see abp.Serve.
 func (s *Sidecar) Serve(ctx context.Context, in io.Reader, out io.Writer, dir string) error {
-	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger, Environ: s.base.Environ}
+	o := abp.Options{Dir: dir, MaxInline: 8192, Logger: s.base.Logger, Environ: task.PlainEnviron(s.base.Environ)}
 	if s.base.Config != nil {
 		o.MaxInline = s.base.Config.ABP.MaxInlineOutputBytes
 	}
@@ -80,7 +80,7 @@ func (s *Sidecar) Describe() abp.Description {
 func (s *Sidecar) Prepare(ctx context.Context) {
 	s.prepared.Do(func() {
 		if _, err := s.bridge.Engine.Status(ctx); err != nil && ctx.Err() == nil {
-			s.base.Logger.Info("the runtime was not started in advance", "error", err)
+			s.base.Logger.Info("runtime.prestart_failed", "error", err)
 		}
 	})
 }
@@ -121,14 +121,14 @@ func (s *Sidecar) Open(ctx context.Context, o abp.Order) (abp.Session, error) {
 	return out, nil
 }
 
-// leastCredits is the smallest limit that the runtime accepts. What is less is
-// held by the sidecar alone, which counts too.
+// leastCredits is the smallest limit that the runtime accepts. The sidecar, which
+// counts too, enforces smaller ones alone.
 const leastCredits = 30
 
-// orderSession is a session and, if it needed one of its own, its bridge.
+// orderSession is a session and, if it needed a separate one, its bridge.
 type orderSession struct {
 	*engine.Session
-	gate    bridge.Gate
+	gate    *guard.Guard
 	bridge  *Bridge
 	listing sync.WaitGroup
 }
@@ -139,7 +139,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 		return err
 	}
 	g := Guarding{Workspace: o.Root, Door: "abp", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP(), Layers: layers,
-		Source: "ABP work order", Protected: []string{".agent-backplane"}, Servers: slices.Sorted(maps.Keys(o.MCPServers)), Reason: abpReason,
+		Source: "ABP work order", Protected: []string{".agent-backplane"}, Servers: slices.Sorted(maps.Keys(o.MCPServers)), Reason: policy.ABPReason,
 		Whole: func(call bridge.ToolCall, result any) { o.Whole(call.Name, result) }}
 	if err := b.permitServers(ctx, g, o.MCPServers); err != nil {
 		return err
@@ -157,8 +157,8 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 	spec.System, spec.AvailableTools, spec.ExcludedTools, spec.MCPServers = o.System, o.AvailableTools, o.ExcludedTools, o.MCPServers
 	spec.Gate, spec.Raw, spec.WorkOrder = s.gate, o.Raw, o.Text
 	if b.Answers.Kind == AnswersGitHub {
-		// Nobody else bills in credits; and where they are limited the runtime
-		// tells the model in a message of its own.
+		// Other providers do not bill in credits. Where credits are limited the
+		// runtime tells the model so in a separate message.
 		spec.MaxAICredits = max(o.MaxCredits, leastCredits)
 		if o.MaxCredits <= 0 {
 			spec.MaxAICredits = 0
@@ -173,13 +173,13 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 	if s.Session, err = b.Engine.Open(ctx, r); err != nil {
 		return err
 	}
-	// The list is for a later order that goes on; this one need not wait for
+	// The list is for a later order that resumes; this one need not wait for
 	// the disk.
 	entry := sessionstore.Entry{ID: s.ID(), Agent: b.Engine.Agent(), Profile: sessionstore.Profile(spec.Profile), WorkingDirectory: o.Root,
 		Title: r.Title, Model: spec.Model, State: sessionstore.StateIdle, Turns: 1, Created: time.Now(), Updated: time.Now()}
 	s.listing.Go(func() {
 		if err := Store(b.opts.Config).Put(context.WithoutCancel(ctx), entry); err != nil {
-			b.opts.Logger.Warn("the list of sessions could not be written", "error", err)
+			b.opts.Logger.Warn("sessions.not_recorded", "error", err)
 		}
 	})
 	return nil
@@ -201,21 +201,6 @@ func orderLayers(o abp.Order) ([]policy.Layer, error) {
 	return []policy.Layer{{Rules: rules, Trusted: true}}, nil
 }
 
-// abpReason words a denial as ABP's hosts do.
-func abpReason(tool string, o policy.Outcome) string {
-	switch {
-	case o.Outside:
-		return fmt.Sprintf("path escapes workspace root: '%s'", o.Subject)
-	case o.Rule.Key == "disallowed_tools":
-		return fmt.Sprintf("tool '%s' is disallowed", tool)
-	case o.Rule.Key == "allowed_tools":
-		return fmt.Sprintf("tool '%s' is not in allowed_tools", tool)
-	case o.Rule.Key == "require_approval_for":
-		return fmt.Sprintf("tool '%s' requires approval (%s)", tool, o.Rule)
-	}
-	return ""
-}
-
 func firstLine(s string) string {
 	const most = 72
 	for i, c := range s {
@@ -227,14 +212,9 @@ func firstLine(s string) string {
 }
 
 // Unreadable asks the guard about a file.
-func (s *orderSession) Unreadable(path string) string {
-	if g, ok := s.gate.(interface{ Unreadable(path string) string }); ok {
-		return g.Unreadable(path)
-	}
-	return "there is no guard to ask"
-}
+func (s *orderSession) Unreadable(path string) string { return s.gate.Unreadable(path) }
 
-// Close lets go of the session, and of what it alone used.
+// Close closes the session, and the bridge that only it used.
 func (s *orderSession) Close(ctx context.Context) error {
 	s.listing.Wait()
 	var errs []error

@@ -2,14 +2,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/acp"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/acp"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
@@ -18,16 +18,12 @@ import (
 // ServeACP is an agent of the Agent Client Protocol on r and w until the
 // client ends the stream. readOnly forbids writing where no rule allows it.
 func (b *Bridge) ServeACP(ctx context.Context, r io.Reader, w io.Writer, readOnly bool) error {
-	d := policy.DefaultsRun()
-	if readOnly {
-		d = policy.DefaultsServe()
-	}
 	spec := b.Spec(bridge.ProfileAgent, "")
 	opts := acp.Options{Version: b.opts.Version, Model: spec.Model, Effort: spec.ReasoningEffort, Logger: b.opts.Logger}
 	if b.Answers.Kind != AnswersProvider && !b.opts.Demo {
 		opts.Login = "Run `copilot login` in a terminal, or set COPILOT_GITHUB_TOKEN, and start this agent again"
 	}
-	return acp.Serve(ctx, acpService{b, d}, r, w, opts)
+	return acp.Serve(ctx, acpService{b, Serving{ReadWrite: !readOnly}.defaults()}, r, w, opts)
 }
 
 // acpService is the engine as the ACP door wants it.
@@ -37,24 +33,26 @@ type acpService struct {
 }
 
 func (s acpService) Open(ctx context.Context, o acp.Opening) (acp.Session, error) {
-	req, err := s.request(ctx, o)
+	req, gate, err := s.request(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	opened, err := s.Engine.Open(ctx, req)
-	return guarded(req, opened, err)
-}
-
-func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.Session, error) {
-	// The list knows shortened ids, the protocol does not.
-	entry, err := Store(s.opts.Config).Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if entry.ID != id || entry.Profile != sessionstore.ProfileAgent {
-		return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no session " + id}
+	return acpSession{opened, gate}, nil
+}
+
+func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.Session, error) {
+	entry, err := s.entry(ctx, id)
+	if err == nil && entry.Profile != sessionstore.ProfileAgent {
+		err = noSession(id)
 	}
-	req, err := s.request(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	req, gate, err := s.request(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +65,26 @@ func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.S
 		req.Spec.ID = id
 		opened, err = s.Engine.Open(ctx, req)
 	}
-	return guarded(req, opened, err)
+	if err != nil {
+		return nil, err
+	}
+	return acpSession{opened, gate}, nil
 }
 
-func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request, error) {
+// entry finds a session by its whole id: the protocol knows no shortened ones.
+func (s acpService) entry(ctx context.Context, id string) (sessionstore.Entry, error) {
+	entry, err := Store(s.opts.Config).Get(ctx, id)
+	if err == nil && entry.ID != id {
+		err = noSession(id)
+	}
+	return entry, err
+}
+
+func noSession(id string) error {
+	return &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no session " + id}
+}
+
+func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request, *guard.Guard, error) {
 	spec := s.Spec(bridge.ProfileAgent, o.WorkingDir)
 	spec.MCPServers, spec.Person = withServers(spec.MCPServers, o.MCPServers), o.Person
 	g := Guarding{Workspace: o.WorkingDir, Door: "acp", Asker: o.Asker, Defaults: s.defaults, Servers: slices.Sorted(maps.Keys(o.MCPServers))}
@@ -79,14 +93,11 @@ func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request,
 	consented := g
 	consented.Asker = approval.Yes{}
 	if err := s.permitServers(ctx, consented, o.MCPServers); err != nil {
-		return engine.Request{}, err
+		return engine.Request{}, nil, err
 	}
 	gate, err := s.Gate(g)
-	if err != nil {
-		return engine.Request{}, err
-	}
 	spec.Gate = gate
-	return engine.Request{Spec: spec, Door: "acp", Keep: true}, nil
+	return engine.Request{Spec: spec, Door: "acp", Keep: true}, gate, err
 }
 
 func (s acpService) Sessions(ctx context.Context) ([]bridge.SessionInfo, error) {
@@ -105,11 +116,7 @@ func (s acpService) Sessions(ctx context.Context) ([]bridge.SessionInfo, error) 
 }
 
 func (s acpService) Delete(ctx context.Context, id string) error {
-	entry, err := Store(s.opts.Config).Get(ctx, id)
-	if err == nil && entry.ID != id {
-		err = &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no session " + id}
-	}
-	if err != nil {
+	if _, err := s.entry(ctx, id); err != nil {
 		return err
 	}
 	return s.Engine.Delete(ctx, id)
@@ -129,37 +136,11 @@ func (s acpService) Login(ctx context.Context) error {
 // acpSession is a session of the engine with its guard.
 type acpSession struct {
 	*engine.Session
-	gate consultant
-}
-
-// consultant is a guard that judges the reading of a file by somebody else.
-type consultant interface {
-	Before(ctx context.Context, call bridge.ToolCall) bridge.Decision
-	Failed(ctx context.Context, call bridge.ToolCall, message string)
-	Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error)
-}
-
-func guarded(r engine.Request, s *engine.Session, err error) (acp.Session, error) {
-	if err != nil {
-		return nil, err
-	}
-	gate, ok := r.Spec.Gate.(consultant)
-	if !ok {
-		return nil, errors.Join(&bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot judge what a client reads"}, s.Close(context.Background()))
-	}
-	return acpSession{s, gate}, nil
+	gate *guard.Guard
 }
 
 func (s acpSession) Consult(ctx context.Context, path string, read func(context.Context) (string, error)) (string, error) {
-	call := bridge.ToolCall{Name: "view", Args: map[string]any{"path": path}}
-	if d := s.gate.Before(ctx, call); d.Verdict != bridge.Allow {
-		return "", &bridge.Error{Code: bridge.CodeDenied, Message: d.Reason}
-	}
-	text, err := read(ctx)
-	if err != nil {
-		s.gate.Failed(ctx, call, err.Error())
-		return "", err
-	}
-	_, err = s.gate.Reveal(ctx, call, &text)
-	return text, err
+	denied := func(d bridge.Decision) error { return d.Denied(d.Reason, "") }
+	return guard.Do(ctx, s.gate, bridge.ToolCall{Name: "view", Args: map[string]any{"path": path}}, denied,
+		func(bridge.Decision) (string, error) { return read(ctx) }, func(text *string) []*string { return []*string{text} })
 }

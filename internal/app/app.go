@@ -1,29 +1,32 @@
 // Package app is the composition root: it builds, from a configuration, what
 // a command needs, and takes it down again. It is the one package that sees
-// all the others; it holds no logic of its own beyond who is connected to
-// whom and who answers.
+// all the others; it holds no logic beyond the connections between
+// them and the choice of who answers.
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/auto"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 )
 
 // Options are what a command knows.
@@ -38,7 +41,7 @@ type Options struct {
 	Progress copilotruntime.Progress
 	// Demo asks for the rehearsal model by name.
 	Demo bool
-	// FindOnly installs nothing: what is not there does not work.
+	// FindOnly installs nothing: a missing runtime is an error.
 	FindOnly bool
 	// Window is the editor's window in which the bridge runs: its models are
 	// the way to Copilot then. Nil elsewhere.
@@ -51,12 +54,13 @@ type Bridge struct {
 	Runtime copilotruntime.Runtime // zero if the transport does not need it
 	Answers Answers
 
-	opts  Options
-	ways  *auto.Auto // nil unless the transport is chosen by trying
-	depth int
-	model *rehearsal.Server // nil unless it answers
-	guard guardParts
-	wall  *sandbox.Wall // nil where programs are not confined
+	opts   Options
+	agents *engine.Agents // nil unless the transport is chosen by trying
+	depth  int
+	model  *demomodel.Server // nil unless it answers
+	guard  guardParts
+	wall   *sandbox.Wall  // nil where programs are not confined
+	tidy   *upkeep.Upkeep // nil before Start has succeeded
 }
 
 // prepare is a Bridge that has not been started: it can make guards, no
@@ -80,9 +84,9 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	o = b.opts
 	if n, err := supervise.Reap(o.records()); err != nil {
-		o.Logger.Warn("ending what a killed bridge left behind", "error", err)
+		o.Logger.Warn("supervise.reap_failed", "error", err)
 	} else if n > 0 {
-		o.Logger.Info("ended processes that a killed bridge left behind", "count", n)
+		o.Logger.Info("supervise.reaped", "count", n)
 	}
 	for _, w := range ModuleWarnings(o.Environ) {
 		o.Logger.Warn(w)
@@ -95,8 +99,10 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 		return nil, errors.Join(err, b.closeModel())
 	}
 	b.Answers.SetBy = setBy(o.Config, b.Answers.Kind)
+	store := Store(o.Config)
+	store.Tell = func(told string) { o.Logger.Warn("sessions.damaged: " + told) }
 	b.Engine = engine.New(engine.Options{
-		Agent: agent, Store: Store(o.Config), Logger: o.Logger, Notice: b.Answers.Notice,
+		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -105,7 +111,19 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 			MaxRetries: o.Config.MaxRetries,
 		},
 	})
+	b.tidy = upkeep.Start(o.Upkeep())
 	return b, nil
+}
+
+// chatRuntimes is how many runtimes many chats are spread over: a runtime does
+// part of its work one thing after another. See docs/decisions/0001-chat-pool.md.
+func chatRuntimes() int {
+	const most, memory = 4, 512 << 20
+	cores := runtime.GOMAXPROCS(0)
+	if cores == 1 {
+		return 1
+	}
+	return max(1, min(most, cores+1, int(engine.MachineMemory()/memory)))
 }
 
 // maxProjectContext is what of the project's context a session is told.
@@ -120,7 +138,7 @@ func projectContext(c *config.Config) string {
 
 // Store is the list of sessions of a configuration.
 func Store(c *config.Config) *sessionstore.Store {
-	s, mask := sessionstore.Open(c.Path("sessions.json")), redact.New(redact.Options{Secrets: c.Secrets()})
+	s, mask := sessionstore.Open(c.Path("sessions")), redact.New(redact.Options{Secrets: c.Secrets()})
 	s.Hide = func(text string) string {
 		clean, _ := mask.String(text)
 		return clean
@@ -133,6 +151,16 @@ func Records(c *config.Config) string { return c.Path("run") }
 
 func (o Options) records() string { return Records(o.Config) }
 
+// Upkeep is where the upkeep of a configuration finds things.
+func (o Options) Upkeep() upkeep.Options {
+	return upkeep.Options{Config: o.Config, Store: Store(o.Config), Records: o.records(), Personal: copilotHome(o), Logger: o.Logger}
+}
+
+// copilotHome is where Copilot's own CLI keeps its state.
+func copilotHome(o Options) string {
+	return cmp.Or(o.env("COPILOT_HOME"), filepath.Join(o.UserDir, ".copilot"))
+}
+
 // Close ends all that Start and the sessions have started.
 func (b *Bridge) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
@@ -141,7 +169,11 @@ func (b *Bridge) Close(ctx context.Context) error {
 	if b.Engine != nil {
 		err = b.Engine.Close(ctx)
 	}
-	return errors.Join(err, b.closeModel(), b.guard.close())
+	err = errors.Join(err, b.closeModel(), b.guard.close())
+	if b.tidy != nil {
+		b.tidy.Close()
+	}
+	return err
 }
 
 func (b *Bridge) closeModel() error {
@@ -168,10 +200,10 @@ func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
 	return spec
 }
 
-func (o Options) sdkOptions(runtime string) sdk.Options {
+func (o Options) sdkOptions(path string) sdk.Options {
 	c := o.Config
-	s := sdk.Options{Runtime: runtime, Home: c.Path("copilot"), Records: o.records(), Self: o.Self,
-		LogLevel: string(c.LogLevel), Version: o.Version, Env: o.Environ, Logger: o.Logger}
+	s := sdk.Options{Runtime: path, Runtimes: chatRuntimes(), Home: c.Path("copilot"), Records: o.records(), Self: o.Self,
+		LogLevel: string(c.LogLevel), Version: o.Version, Env: o.Environ, Logger: o.Logger, MemoryLimit: engine.MachineMemory() / 8}
 	if c.LogLevel == config.LogInfo {
 		s.LogLevel = "" // the runtime's own files need not repeat what we say
 	}

@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
@@ -52,17 +49,14 @@ func coderMCP(ctx context.Context, o Options, serving MCPServing, name, door str
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace cannot be used", Cause: err, Remedy: "name an existing directory"}
 	}
 	c := &coder{base: b, root: root, door: door, serving: serving, started: map[int]*Bridge{}, starting: make(chan struct{}, 1), seats: durable.NewSeats(o.Config.Path("servers"), maxServers)}
-	gate, err := b.Gate(Guarding{Workspace: root, Door: door, Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()})
-	g, ok := gate.(*guard.Guard)
-	if err != nil || !ok {
-		return nil, errors.Join(unguarded(err), b.Close(ctx))
+	if c.guard, err = b.Gate(Guarding{Workspace: root, Door: door, Caller: "A client of the MCP server", Asker: mcp.Asker{}, Defaults: c.defaults()}); err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
 	}
-	c.guard = g
-	confined, err := b.confined(ctx, root, g)
+	confined, err := b.confined(ctx, root, c.guard)
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
 	}
-	c.ws, err = workspace.Open(ctx, root, workspace.Options{Guard: g, Sandbox: confined, Journal: o.Config.Path("patches"), Env: task.PlainEnviron(o.Environ),
+	c.Workspace, err = workspace.Open(root, workspace.Options{Guard: c.guard, Sandbox: confined, Journal: journal(o.Config), Tell: b.tellOf(root), Env: task.PlainEnviron(o.Environ),
 		Trees: func() (*supervise.Tree, error) { return supervise.NewTree(o.records(), o.Self) }})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
@@ -78,14 +72,14 @@ const maxServers = 16
 
 // coder does what Copilot's tools promise.
 type coder struct {
+	*workspace.Workspace
 	base    *Bridge // not started
 	root    string
 	door    string // its name on record
 	serving MCPServing
-	ws      *workspace.Workspace
 	guard   *guard.Guard // of the workspace
 
-	starting chan struct{}  // held by whoever starts a runtime
+	starting chan struct{}  // held while a runtime is started
 	seats    *durable.Seats // of the servers on this machine
 	mu       sync.Mutex
 	started  map[int]*Bridge // by depth, which their processes inherit
@@ -109,40 +103,12 @@ func (c *coder) defaults() policy.Defaults {
 func (c *coder) close(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	errs := []error{c.ws.Close(ctx)}
+	errs := []error{c.Close(ctx)}
 	for _, b := range c.started {
 		errs = append(errs, b.Close(ctx))
 	}
 	return errors.Join(errs...)
 }
-
-func (c *coder) ReadFile(ctx context.Context, path string) (mcp.File, error) {
-	f, err := c.ws.Read(ctx, path, files.ReadOptions{})
-	return mcp.File{Path: f.Path, Content: f.Content.Content, Encoding: string(f.Encoding), SHA256: f.SHA256, Size: f.Size, Truncated: f.Truncated, Redacted: f.Redacted}, err
-}
-
-func (c *coder) CreateFile(ctx context.Context, path, content string, overwrite bool) (mcp.Created, error) {
-	f, err := c.ws.Create(ctx, path, content, overwrite)
-	return mcp.Created(f), err
-}
-
-func (c *coder) ListFiles(ctx context.Context, directory string) (mcp.Files, error) {
-	o := files.ListOptions{}
-	if dir := filepath.ToSlash(filepath.Clean(directory)); directory != "" && dir != "." {
-		if !filepath.IsLocal(filepath.FromSlash(dir)) {
-			return mcp.Files{}, &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%.200q is outside the workspace", directory), Remedy: "name a directory relative to the workspace"}
-		}
-		if info, err := os.Stat(filepath.Join(c.root, dir)); err != nil || !info.IsDir() {
-			return mcp.Files{}, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no directory %.200q", directory), Remedy: "list the workspace to see what there is"}
-		}
-		o.Glob = []string{"/" + literal.Replace(dir) + "/**"}
-	}
-	l, err := c.ws.List(ctx, o)
-	return mcp.Files{Files: l.Files, Truncated: l.Truncated}, err
-}
-
-// literal quotes what is special in a glob.
-var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "{", `\{`, "}", `\}`)
 
 // Place resolves a directory to work in. It must be in the workspace, and one
 // in which work may be done at all: the rules of the workspace hold there as
@@ -153,7 +119,7 @@ func (c *coder) Place(dir string) (string, error) {
 		return "", err
 	}
 	// A policy further down was written for the workspace that it is the root
-	// of. It is not in force here, so nobody works below it.
+	// of. It is not in force here, so no work is done below it.
 	for below := at; below != c.root && below != filepath.Dir(below); below = filepath.Dir(below) {
 		if file, err := policy.LoadWorkspace(below); err != nil || file != nil {
 			return "", &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%s has a policy of its own, which is not in force in the workspace %s", below, c.root), Cause: err,
@@ -226,6 +192,7 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the task took longer than %s", limit), Remedy: "give it more time, or less to do"})
 		defer cancel()
 	}
+	before := c.Snapshot(ctx, t.Dir)
 	r, err := b.Engine.RunTask(ctx, engine.Task{Prompt: bridge.Prompt{Text: t.Prompt}, Request: engine.Request{Spec: spec, Door: c.door, Keep: true}}, t.Watch)
 	if err == nil && r.Reason == bridge.EndAborted {
 		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the task was aborted"}
@@ -236,7 +203,22 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 		}
 		return mcp.TaskResult{}, err
 	}
+	r.Files = c.changed(r.Files, c.Changed(before, c.Snapshot(ctx, t.Dir)))
 	return taskResult(r), nil
+}
+
+// changed joins the files that tools have named with those that commands have
+// left behind: relative to the workspace, if they are inside.
+func (c *coder) changed(named, found []string) []string {
+	for _, name := range named {
+		if rel, err := filepath.Rel(c.root, name); filepath.IsAbs(name) && err == nil && filepath.IsLocal(rel) {
+			name = filepath.ToSlash(rel)
+		}
+		if !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 func taskResult(r engine.Result) mcp.TaskResult {

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -16,6 +19,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
 // guardParts are what the guards of all sessions share, made when the first
@@ -27,8 +31,10 @@ type guardParts struct {
 	workspaces map[string]*paths.Workspace
 }
 
-// workspace returns the workspace at a directory, the same one each time.
-func (p *guardParts) workspace(dir, home string) (*paths.Workspace, error) {
+// workspace returns the workspace at a directory, the same one each time. The
+// first time undo is called before: whatever command it is, nothing looks at
+// a directory before an interrupted patch of it is undone.
+func (p *guardParts) workspace(dir, home string, undo func(dir string)) (*paths.Workspace, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ws := p.workspaces[dir]; ws != nil {
@@ -38,6 +44,7 @@ func (p *guardParts) workspace(dir, home string) (*paths.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	undo(dir)
 	if p.workspaces == nil {
 		p.workspaces = map[string]*paths.Workspace{}
 	}
@@ -45,7 +52,7 @@ func (p *guardParts) workspace(dir, home string) (*paths.Workspace, error) {
 	return ws, nil
 }
 
-// forget lets go of a workspace that is about to be removed.
+// forget closes a workspace that is about to be removed.
 func (p *guardParts) forget(dir string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,6 +78,22 @@ func (p *guardParts) close() error {
 	return errors.Join(errs...)
 }
 
+// journal is where patches are recorded while they are applied, and where
+// originals are saved that could not be put back.
+func journal(c *config.Config) string { return c.Path("patches") }
+
+// recoverPatch undoes a patch of a directory that was interrupted.
+func (b *Bridge) recoverPatch(dir string) {
+	if told := workspace.Recover(context.Background(), dir, journal(b.opts.Config)); told != "" {
+		b.tellOf(dir)(told)
+	}
+}
+
+// tellOf tells a person how an interrupted patch was undone.
+func (b *Bridge) tellOf(dir string) func(string) {
+	return func(told string) { b.opts.Logger.Warn("patch.interrupted: "+told, "workspace", dir) }
+}
+
 // AuditWitness is the file that knows how far the audit log has come. It lies
 // in the bridge's home or, where that is inside the log's own directory, with
 // the user's other state.
@@ -89,14 +112,7 @@ func (p *guardParts) shared(c *config.Config, userDir string) (*redact.Redactor,
 		return p.redactor, p.log, nil
 	}
 	r := redact.New(redact.Options{Secrets: c.Secrets()})
-	witness, err := AuditWitness(c, userDir)
-	if err != nil {
-		return nil, nil, err
-	}
-	log, err := audit.Open(c.AuditLogDir, audit.Options{Witness: witness, Redact: func(v any) any {
-		clean, _ := r.Value(v)
-		return clean
-	}})
+	log, err := openAudit(c, userDir, r, time.Duration(c.AuditKeepDays)*24*time.Hour)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,22 +120,38 @@ func (p *guardParts) shared(c *config.Config, userDir string) (*redact.Redactor,
 	return r, log, nil
 }
 
+func openAudit(c *config.Config, userDir string, r *redact.Redactor, keep time.Duration) (*audit.Log, error) {
+	witness, err := AuditWitness(c, userDir)
+	if err != nil {
+		return nil, err
+	}
+	return audit.Open(c.AuditLogDir, audit.Options{Witness: witness, Keep: keep, Redact: func(v any) any {
+		clean, _ := r.Value(v)
+		return clean
+	}})
+}
+
+// PruneAudit deletes the closed segments of the audit log whose entries are
+// all from before a time.
+func PruneAudit(ctx context.Context, c *config.Config, userDir string, before time.Time) (old audit.Old, err error) {
+	log, err := openAudit(c, userDir, redact.New(redact.Options{Secrets: c.Secrets()}), 0)
+	if err != nil {
+		return old, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return log.Prune(ctx, before)
+}
+
 // Trust is the record of the files that the user trusts, of a configuration.
 func Trust(c *config.Config) policy.Trust { return TrustIn(c.Home) }
 
 // TrustIn is that record in a bridge's home.
-func TrustIn(home string) policy.Trust {
-	return policy.Trust{Path: filepath.Join(home, policy.TrustFile)}
-}
+func TrustIn(home string) policy.Trust { return policy.TrustIn(home) }
 
 // trusts says whether the user has trusted the policy file of a workspace.
 func (b *Bridge) trusts(dir string) bool {
-	file, err := policy.LoadWorkspace(dir)
-	if err != nil || file == nil {
-		return false
-	}
-	trusted, err := Trust(b.opts.Config).Trusted(file.Path, file.Data)
-	return err == nil && trusted
+	file, trusted, err := policy.LoadTrusted(b.opts.Config.Home, dir)
+	return err == nil && file != nil && trusted
 }
 
 // Guarding says for whom a guard stands.
@@ -143,7 +175,7 @@ type Guarding struct {
 	Layers []policy.Layer
 	// Source names them on record.
 	Source string
-	// Protected are more directories that nobody may write.
+	// Protected are more directories that may not be written.
 	Protected []string
 	// Servers are the session's MCP servers.
 	Servers []string
@@ -154,9 +186,9 @@ type Guarding struct {
 
 // Gate is a guard for one session. A policy file that cannot be understood is
 // an error: it might forbid something.
-func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
+func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	c := b.opts.Config
-	ws, err := b.guard.workspace(g.Workspace, b.opts.UserDir)
+	ws, err := b.guard.workspace(g.Workspace, b.opts.UserDir, b.recoverPatch)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +196,12 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	if g.Rules != "" {
 		rules = g.Rules
 	}
-	layers, sources, err := b.layers(rules)
+	layers, sources, untrusted, err := policy.InForce(c.Home, rules)
 	if err != nil {
 		return nil, err
+	}
+	if untrusted != "" {
+		b.opts.Logger.Warn("policy.untrusted: only its restrictions count until you run `copilot-bridge trust`", "file", untrusted)
 	}
 	redactor, log, err := b.guard.shared(c, b.opts.UserDir)
 	if err != nil {
@@ -194,34 +229,26 @@ func (b *Bridge) Gate(g Guarding) (bridge.Gate, error) {
 	return guard.New(guard.Options{
 		Workspace: ws, Wall: wall, Dir: g.Dir, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
-		Home: c.Home, Personal: b.copilotHome(), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
+		Home: c.Home, Personal: copilotHome(b.opts), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil
 }
 
-// layers are the policy files in force, and what to call them on record: the
-// user's own, and the workspace's, of which only the restrictions count until
-// the user has trusted it.
-func (b *Bridge) layers(root string) (out []policy.Layer, sources []string, err error) {
-	c := b.opts.Config
-	user, err := policy.LoadUser(c.Home)
+// permitServers judges the MCP servers that a caller brings along, before the
+// runtime starts or reaches any of them. The user's policy and the workspace's
+// decide; rules of the caller's own have no say, and silence is no consent,
+// whatever it means for the caller's other work.
+func (b *Bridge) permitServers(ctx context.Context, g Guarding, servers map[string]bridge.MCPServer) error {
+	if len(servers) == 0 {
+		return nil
+	}
+	var denied policy.Outcome
+	g.Layers, g.Source, g.Servers = nil, "", nil
+	g.Reason = func(_ string, o policy.Outcome) string { denied = o; return "" }
+	g.Defaults.Verdicts = maps.Clone(g.Defaults.Verdicts)
+	g.Defaults.Verdicts[policy.KindShell], g.Defaults.Verdicts[policy.KindNetwork] = policy.Ask, policy.Ask
+	gate, err := b.Gate(g)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if user != nil {
-		out, sources = append(out, user.Layer(true)), append(sources, user.Path)
-	}
-	local, err := policy.LoadWorkspace(root)
-	if err != nil || local == nil {
-		return out, sources, err
-	}
-	trusted, err := Trust(c).Trusted(local.Path, local.Data)
-	if err != nil {
-		return nil, nil, err
-	}
-	source := local.Path
-	if !trusted {
-		source += " (not trusted: restrictions only)"
-		b.opts.Logger.Warn("only the restrictions of this workspace's policy count until you trust it: copilot-bridge trust", "file", local.Path)
-	}
-	return append(out, local.Layer(trusted)), append(sources, source), nil
+	return gate.PermitServers(ctx, g.Workspace, servers, &denied, b.opts.Config.Path(policy.UserFile))
 }

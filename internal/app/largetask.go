@@ -1,13 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -20,13 +20,13 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 	}
 	defer end()
 	out := mcp.LargeResult{Notice: b.Answers.Notice}
-	opts := b.Orchestration(Orchestrating{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, orchestrate.Options{
-		Task: t.Task, Concurrency: min(t.Concurrency, b.opts.Config.Engine.MaxConcurrent), Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
+	opts := b.Orchestration(Guarding{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, orchestrate.Options{
+		Task: t.Task, Concurrency: min(t.Concurrency, cmp.Or(b.opts.Config.Engine.MaxConcurrent, engine.AgentTurns)), Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 		Watch: func(e orchestrate.Event) {
 			if e.Plan != nil {
 				out.Plan = planParts(*e.Plan)
 			}
-			if line := eventLine(e); line != "" {
+			if line := e.Line(); line != "" {
 				t.Watch(line)
 			}
 		},
@@ -36,7 +36,7 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 		if r.Run != "" && bridge.CodeOf(err) != bridge.CodeDenied {
 			e := *bridge.AsError(err)
 			if e.Remedy == "" {
-				e.Remedy = "go on with `copilot-bridge orchestrate --resume " + r.Run + "`"
+				e.Remedy = "resume it with `copilot-bridge orchestrate --resume " + r.Run + "`"
 			}
 			err = &e
 		}
@@ -76,46 +76,4 @@ func largeResult(out mcp.LargeResult, r orchestrate.Result) mcp.LargeResult {
 
 func usage(u bridge.Usage) mcp.Usage {
 	return mcp.Usage{Model: u.Model, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens}
-}
-
-// eventLine is what somebody who waits for a run wants to hear of an event.
-func eventLine(e orchestrate.Event) string {
-	who := "part " + e.Task
-	switch e.Type {
-	case orchestrate.RunStarted:
-		return "run " + e.Run + ": planning"
-	case orchestrate.PlanReady:
-		var ids []string
-		for _, t := range e.Plan.Tasks {
-			ids = append(ids, t.ID)
-		}
-		return fmt.Sprintf("plan of %d parts: %s", len(ids), strings.Join(ids, ", "))
-	case orchestrate.TaskStarted:
-		return who + " started"
-	case orchestrate.TaskProgress:
-		if e.Task == "" {
-			who = "planning"
-		}
-		if e.Text == "" {
-			return ""
-		}
-		return who + ": " + e.Text
-	case orchestrate.TaskRetry:
-		return who + " is tried again: " + e.Error.Error()
-	case orchestrate.TaskCompleted:
-		if e.Result.Error != nil {
-			return who + " failed: " + e.Result.Error.Error()
-		}
-		return fmt.Sprintf("%s done: %d files", who, len(e.Result.Files))
-	case orchestrate.TaskSkipped:
-		return who + " skipped: " + e.Text
-	case orchestrate.Conflicted:
-		return "conflict in " + strings.Join(e.Conflict.Paths, ", ")
-	case orchestrate.MergeStarted:
-		return "putting the work together"
-	case orchestrate.Noticed, orchestrate.PlanCompleted:
-		return e.Text
-	case orchestrate.Joined, orchestrate.MergeDone:
-	}
-	return ""
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
@@ -41,14 +41,13 @@ type MCP struct {
 // are too deep, so that a client sees why.
 func prepareMCP(o Options) *Bridge { return &Bridge{opts: o, depth: guard.DepthOf(o.Environ)} }
 
-// enter says whether a call at this depth may go on: as deep as its arguments
+// enter says whether a call at this depth is allowed: as deep as its arguments
 // say, or as the environment of this process does.
 func (b *Bridge) enter(depth int) error { return guard.CheckDepth(max(depth, b.depth)) }
 
 // callerDepth is how deep a call to this process is by what the system shows of
-// those who may have made it. OpenClaw's gateway starts its servers with an
-// environment of its own, so that the depth of whoever has called the gateway
-// is not in ours.
+// those who may have made it. OpenClaw's gateway does not pass its callers'
+// environment on to its servers, so their depth is not in ours.
 func (b *Bridge) callerDepth() int {
 	depth := b.depth
 	for _, v := range supervise.Callers(guard.DepthVariable, readsMemory) {
@@ -61,13 +60,6 @@ func (b *Bridge) callerDepth() int {
 // the gateway and call no agent.
 func readsMemory(args []string) bool {
 	return len(args) > 2 && slices.Equal(args[1:3], []string{"mcp", "openclaw"})
-}
-
-func unguarded(err error) error {
-	if err != nil {
-		return err
-	}
-	return &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before the tools"}
 }
 
 // PluginTools are the tools of OpenClaw's plugin, as it registers them.
@@ -87,20 +79,20 @@ func (m *MCP) HTTP(ctx context.Context, ready func(url string)) error {
 	}
 	b, c := m.bridge, m.bridge.opts.Config
 	h := m.server.Handler()
-	s, err := front.Listen(ctx, front.Options{
-		Addr: host, Port: port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts, Ports: &front.Ports{File: c.Path("state.json"), Name: "mcp-" + m.name},
+	s, err := httpserver.Listen(ctx, httpserver.Options{
+		Addr: host, Port: port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts, Ports: &httpserver.Ports{File: c.Path("state.json"), Name: "mcp-" + m.name},
 		Doors: map[string]http.Handler{"POST /mcp": h, "GET /mcp": h, "DELETE /mcp": h},
-		About: func() front.About {
-			return front.About{Version: b.opts.Version, Answers: "MCP server " + m.name + " at /mcp", Workspace: m.serving.Workspace, ReadOnly: !m.serving.ReadWrite}
+		About: func() httpserver.About {
+			return httpserver.About{Version: b.opts.Version, Answers: "MCP server " + m.name + " at /mcp", Workspace: m.serving.Workspace, ReadOnly: !m.serving.ReadWrite}
 		},
-		Logger: b.opts.Logger,
+		DrainTimeout: c.Serve.DrainTimeout, Logger: b.opts.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, m.end(ctx))
 	}
 	ready(s.URL() + "/mcp")
 	// Calls end first: the front waits for their answers.
-	stop := context.AfterFunc(ctx, m.server.Close)
+	stop := context.AfterFunc(ctx, func() { m.server.Drain(c.Serve.DrainTimeout) })
 	err = s.Serve(ctx)
 	stop()
 	return errors.Join(err, m.end(ctx))

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -32,8 +32,7 @@ func OpenClaw(o Options) *openclaw.Memory {
 
 // places is where that installation keeps its things.
 func places(o Options) openclaw.Places {
-	b := Bridge{opts: o}
-	return openclaw.Find(b.env, o.UserDir, o.Config.OpenClaw.Agent)
+	return openclaw.Find(o.env, o.UserDir, o.Config.OpenClaw.Agent)
 }
 
 // FoundOpenClaw is what there is of OpenClaw on this machine.
@@ -97,7 +96,7 @@ func (b *Bridge) memoryServer(workspace string) map[string]bridge.MCPServer {
 		env["OPENCLAW_GATEWAY_TOKEN"] = string(c.OpenClaw.GatewayToken)
 	}
 	for _, name := range []string{"HOME", "USERPROFILE", "OPENCLAW_PROFILE", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_WORKSPACE_DIR"} {
-		if v := b.env(name); v != "" {
+		if v := b.opts.env(name); v != "" {
 			env[name] = v
 		}
 	}
@@ -129,74 +128,15 @@ func (b *Bridge) memoryTools(g Guarding) []string {
 	return out
 }
 
-// shelf is OpenClaw's memory as the MCP door wants it, under a guard.
-type shelf struct {
-	memory *openclaw.Memory
-	guard  *guard.Guard
-}
-
-// lookUp asks the guard, looks something up, and hides secrets in what texts
-// names of it.
-func lookUp[T any](ctx context.Context, s *shelf, tool string, args map[string]any, look func() (T, error), texts func(*T) []*string) (T, error) {
-	var none T
-	call := bridge.ToolCall{Name: tool, Args: args}
-	if d := s.guard.Before(ctx, call); d.Verdict != bridge.Allow {
-		return none, &bridge.Error{Code: bridge.CodeDenied, Message: tool + " was denied: " + d.Reason, Remedy: "change the policy, see docs/security.md"}
-	}
-	out, err := look()
-	if err != nil {
-		s.guard.Failed(ctx, call, err.Error())
-		return none, err
-	}
-	if _, err := s.guard.Reveal(ctx, call, texts(&out)...); err != nil {
-		return none, err
-	}
-	return out, nil
-}
-
-func (s *shelf) Search(ctx context.Context, query string, limit int) (mcp.Hits, error) {
-	return lookUp(ctx, s, mcp.ToolMemorySearch, map[string]any{"query": query, "limit": float64(limit)}, func() (mcp.Hits, error) {
-		found, err := s.memory.Search(ctx, query, limit)
-		out := mcp.Hits{Hits: []mcp.Hit{}, Source: string(found.Source)}
-		for _, h := range found.Hits {
-			out.Hits = append(out.Hits, mcp.Hit(h))
-		}
-		return out, err
-	}, func(h *mcp.Hits) []*string {
-		var texts []*string
-		for i := range h.Hits {
-			texts = append(texts, &h.Hits[i].Snippet, &h.Hits[i].Heading)
-		}
-		return texts
-	})
-}
-
-func (s *shelf) Read(ctx context.Context, file string) (mcp.Document, error) {
-	return lookUp(ctx, s, mcp.ToolMemoryRead, map[string]any{"name": file}, func() (mcp.Document, error) {
-		return document(s.memory.Read(ctx, file))
-	}, content)
-}
-
-func (s *shelf) Preferences(ctx context.Context) (mcp.Document, error) {
-	return lookUp(ctx, s, mcp.ToolUserPrefs, nil, func() (mcp.Document, error) { return document(s.memory.Preferences(ctx)) }, content)
-}
-
-func document(d openclaw.Document, err error) (mcp.Document, error) {
-	return mcp.Document{File: d.File, Content: d.Content, Truncated: d.Truncated, Source: string(d.Source)}, err
-}
-
-func content(d *mcp.Document) []*string { return []*string{&d.Content} }
-
 // MemoryMCP serves OpenClaw's memory.
 func MemoryMCP(ctx context.Context, o Options, serving MCPServing) (*MCP, error) {
 	b := prepareMCP(o)
-	gate, err := b.Gate(Guarding{Workspace: serving.Workspace, Door: "mcp", Caller: "A client of the MCP server", Asker: approval.Nobody{}, Defaults: policy.DefaultsServe()})
-	g, ok := gate.(*guard.Guard)
-	if err != nil || !ok {
-		return nil, errors.Join(unguarded(err), b.Close(ctx))
+	g, err := b.Gate(Guarding{Workspace: serving.Workspace, Door: "mcp", Caller: "A client of the MCP server", Asker: approval.Nobody{}, Defaults: policy.DefaultsServe()})
+	if err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
 	}
-	s := &shelf{memory: OpenClaw(o), guard: g}
-	server := mcp.NewMemory(s, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter})
+	memory := OpenClaw(o)
+	server := mcp.NewMemory(memory, g, mcp.Options{Version: o.Version, Logger: o.Logger, Enter: b.enter})
 	return &MCP{bridge: b, serving: serving, name: "openclaw", server: server,
-		close: func(context.Context) error { s.memory.Close(); return nil }}, nil
+		close: func(context.Context) error { memory.Close(); return nil }}, nil
 }

@@ -1,62 +1,58 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
-// Orchestrating says for whom a task is done in parts.
-type Orchestrating struct {
-	// Workspace is where the user works; its policy file counts for every
-	// part, wherever that is done.
-	Workspace string
-	Door      string
-	Asker     approval.Asker
-	// Defaults decide where no rule speaks.
-	Defaults policy.Defaults
+// Orchestration fills in what a run of orchestrate needs of the bridge: where
+// its state is kept, and sessions with the guard in front of them. The policy
+// file of g's workspace, where the user works, counts for every part, wherever
+// that is done.
+func (b *Bridge) Orchestration(g Guarding, with orchestrate.Options) orchestrate.Options {
+	c := b.opts.Config
+	with.Home, with.Dir = c.Home, g.Workspace
+	with.Environ, with.Logger, with.MaxRetries = task.PlainEnviron(b.opts.Environ), b.opts.Logger, c.MaxRetries
+	with.Confine = b.confineGit()
+	with.Open, with.MayRead, with.Admit, with.Mask = b.opener(g), b.mayRead(g), b.admit(g), b.clean
+	return with
 }
 
-// Orchestration fills in what a run of orchestrate needs of the bridge: where
-// its state is kept, and sessions with the guard in front of them.
-func (b *Bridge) Orchestration(o Orchestrating, with orchestrate.Options) orchestrate.Options {
-	c := b.opts.Config
-	with.Home, with.Dir = c.Home, o.Workspace
-	with.Environ, with.Logger, with.MaxRetries = slices.Clone(b.opts.Environ), b.opts.Logger, c.MaxRetries
-	with.Confine = b.confineGit()
-	with.Open, with.MayRead, with.Admit, with.Mask = b.opener(o), b.mayRead(o), b.admit(o), b.clean
-	return with
+// DiscardRun removes a run that is not going on. Nothing is started for it.
+func DiscardRun(ctx context.Context, o Options, run string) (orchestrate.Discarded, error) {
+	return orchestrate.Discard(ctx, run, orchestrate.Options{Home: o.Config.Home, Environ: task.PlainEnviron(o.Environ)})
 }
 
 // mayRead asks the guard of the user's own workspace whether a file may be
 // read. Without a guard none may.
-func (b *Bridge) mayRead(o Orchestrating) func(path string) bool {
-	gate := sync.OnceValues(func() (bridge.Gate, error) {
-		return b.Gate(Guarding{Workspace: o.Workspace, Door: o.Door, Defaults: o.Defaults})
-	})
+func (b *Bridge) mayRead(g Guarding) func(path string) bool {
+	gate := sync.OnceValues(func() (*guard.Guard, error) { return b.Gate(g) })
 	return func(path string) bool {
 		g, err := gate()
-		reader, ok := g.(interface{ MayRead(path string) bool })
-		return err == nil && ok && reader.MayRead(path)
+		return err == nil && g.MayRead(path)
 	}
 }
 
 // admit asks the guard of the user's own workspace about work that is about to
 // be written there, as about a patch. What a part did in its worktree was
 // judged call by call; what the programs did that it ran was not.
-func (b *Bridge) admit(o Orchestrating) func(ctx context.Context, files []string, diff string) error {
+func (b *Bridge) admit(g Guarding) func(ctx context.Context, files []string, diff string) error {
+	g.Caller = "Copilot, for the whole task,"
 	return func(ctx context.Context, files []string, diff string) error {
-		gate, err := b.Gate(Guarding{Workspace: o.Workspace, Door: o.Door, Caller: "Copilot, for the whole task,", Asker: o.Asker, Defaults: o.Defaults})
+		gate, err := b.Gate(g)
 		if err != nil {
 			return err
 		}
@@ -66,7 +62,7 @@ func (b *Bridge) admit(o Orchestrating) func(ctx context.Context, files []string
 		}
 		call := bridge.ToolCall{Name: workspace.ToolPatch, Args: map[string]any{"paths": paths, "dryRun": false}}
 		if d := gate.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
-			return &bridge.Error{Code: bridge.CodeDenied, Message: "your policy does not allow it: " + d.Reason}
+			return d.Denied("your policy does not allow it: "+d.Reason, "")
 		}
 		return nil
 	}
@@ -84,12 +80,13 @@ func (b *Bridge) clean(text string) string {
 
 // RoomFor sees to it that so many turns can run at a time.
 func RoomFor(c *config.Config, turns int) {
-	c.Engine.MaxConcurrent = max(c.Engine.MaxConcurrent, turns)
+	c.Engine.MaxConcurrent = max(cmp.Or(c.Engine.MaxConcurrent, engine.AgentTurns), turns)
 }
 
-func (b *Bridge) opener(o Orchestrating) orchestrate.Opener {
+func (b *Bridge) opener(users Guarding) orchestrate.Opener {
 	return func(ctx context.Context, what orchestrate.Opening) (orchestrate.Session, error) {
-		g := Guarding{Workspace: what.Dir, Rules: o.Workspace, Door: o.Door, Caller: "Copilot, for " + what.Task + ",", Asker: o.Asker, Defaults: o.Defaults}
+		g := users
+		g.Workspace, g.Rules, g.Caller = what.Dir, users.Workspace, "Copilot, for "+what.Task+","
 		if what.Planning {
 			g.Asker, g.Defaults = approval.Nobody{}, policy.DefaultsServe()
 		}
@@ -97,28 +94,26 @@ func (b *Bridge) opener(o Orchestrating) orchestrate.Opener {
 		if err != nil {
 			return nil, err
 		}
+		leave := func() error {
+			if what.Dir == users.Workspace {
+				return nil
+			}
+			return b.guard.forget(what.Dir) // a worktree
+		}
 		spec := b.Spec(bridge.ProfileAgent, what.Dir)
 		spec.Gate = gate
-		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: o.Door, Keep: !what.Planning, Title: what.Title})
+		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: g.Door, Keep: !what.Planning, Title: what.Title})
 		if err != nil {
-			return nil, errors.Join(err, b.leave(o, what.Dir))
+			return nil, errors.Join(err, leave())
 		}
-		return &partSession{Session: s, discard: what.Planning, leave: func() error { return b.leave(o, what.Dir) }}, nil
+		return &partSession{Session: s, discard: what.Planning, leave: leave}, nil
 	}
-}
-
-// leave lets go of a worktree.
-func (b *Bridge) leave(o Orchestrating, dir string) error {
-	if dir == o.Workspace {
-		return nil
-	}
-	return b.guard.forget(dir)
 }
 
 // partSession is a session for parts of a task.
 type partSession struct {
 	*engine.Session
-	discard bool // nobody will want it back
+	discard bool // it will not be resumed
 	leave   func() error
 }
 

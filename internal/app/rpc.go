@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 )
 
 // Address says which running bridge is meant.
@@ -23,10 +24,10 @@ type Address struct {
 }
 
 // window finds the editor's window that is meant, if one is.
-func (a Address) window(ctx context.Context, c *config.Config) (OpenedWindow, bool, error) {
+func (a Address) window(ctx context.Context, c *config.Config) (editor.Window, bool, error) {
 	windows, err := Windows(ctx, c)
 	if a.Window == 0 {
-		w, ok := windowAt(windows, a.Dir)
+		w, ok := editor.WindowAt(windows, a.Dir)
 		return w, ok && err == nil, nil // without the list there is still `serve`
 	}
 	for _, w := range windows {
@@ -34,8 +35,13 @@ func (a Address) window(ctx context.Context, c *config.Config) (OpenedWindow, bo
 			return w, true, nil
 		}
 	}
-	return OpenedWindow{}, false, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("no bridge with the process id %d runs in an editor", a.Window), Cause: err,
+	return editor.Window{}, false, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("no bridge with the process id %d runs in an editor", a.Window), Cause: err,
 		Remedy: "`copilot-bridge validate` lists those that do"}
+}
+
+// Windows are the editors' windows in which a bridge runs.
+func Windows(ctx context.Context, c *config.Config) ([]editor.Window, error) {
+	return editor.Windows(ctx, c.Path("windows"))
 }
 
 // ToolBus connects to the tool bus of a running bridge: the one that is named;
@@ -82,7 +88,7 @@ func ToolBus(ctx context.Context, c *config.Config, at Address, asker approval.A
 func served(c *config.Config) ([]string, error) {
 	var ports []int
 	if c.Serve.Port == 0 || c.Origin("serve.port").Source == config.SourceDefault {
-		remembered, err := (&front.Ports{File: c.Path("state.json"), Name: "serve"}).Load()
+		remembered, err := (&httpserver.Ports{File: c.Path("state.json"), Name: "serve"}).Load()
 		if err != nil {
 			return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the port that `serve` picked is not known", Cause: err, Remedy: "say where it listens with --url"}
 		}

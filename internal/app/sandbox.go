@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
@@ -42,7 +40,7 @@ func (b *Bridge) mayDoWithout(err error) bool {
 	if sandbox.Mode(b.opts.Config.Sandbox) == sandbox.Require {
 		return false
 	}
-	b.opts.Logger.Info("programs are not confined", "reason", err, "remedy", bridge.AsError(err).Remedy)
+	b.opts.Logger.Info("sandbox.off", "reason", err, "remedy", bridge.AsError(err).Remedy)
 	return true
 }
 
@@ -52,12 +50,14 @@ func required(err error) error {
 	return &e
 }
 
-// cell is the sandbox of a workspace's programs.
-type cell struct {
-	wall     *sandbox.Wall
-	plan     func(context.Context) (*bridge.Confinement, error)
-	watch    sandbox.Watch
-	withheld string
+// confinable refuses an agent that starts programs outside of every sandbox,
+// where one is required.
+func (b *Bridge) confinable(agent string) error {
+	if sandbox.Mode(b.opts.Config.Sandbox) != sandbox.Require {
+		return nil
+	}
+	return required(&bridge.Error{Code: bridge.CodeUnsupported, Message: agent + " runs programs of its own, which cannot be confined",
+		Remedy: "Set ABP_COPILOT_TRANSPORT=sdk, or sandbox: auto."})
 }
 
 // confined is the sandbox for the programs of a workspace; nil where there is
@@ -70,7 +70,7 @@ func (b *Bridge) confined(ctx context.Context, root string, gate bridge.Gate) (w
 	if conf, err := g.Confinement(ctx); conf == nil || err != nil {
 		return nil, err
 	}
-	return &cell{wall: b.wall, plan: g.Confinement, withheld: b.opts.Config.Path("withheld"), watch: watch(root)}, nil
+	return &sandbox.Cell{Wall: b.wall, Plan: g.Confinement, Files: watch(root), Withheld: b.opts.Config.Path("withheld")}, nil
 }
 
 // guardWall is the sandbox as a guard knows it; nil where there is none. Build
@@ -80,57 +80,35 @@ func (b *Bridge) guardWall(root, rules string) (*guard.Wall, error) {
 	if b.wall == nil {
 		return nil, nil
 	}
-	plan := func(_ context.Context, s guard.Scope) (bridge.Confinement, error) {
-		home := b.opts.Config.Home
-		hidden := slices.Concat(s.Hidden, []string{home, b.opts.Config.AuditLogDir}, b.wall.Private())
-		return sandbox.Plan(sandbox.Scope{Root: s.Root, ReadOnly: s.ReadOnly, Hidden: hidden, Protected: s.Protected}, b.opts.Environ, sandbox.Kept(home, rules))
+	plan := func(_ context.Context, s sandbox.Scope) (bridge.Confinement, error) {
+		s.Hidden = append(b.hidden(), s.Hidden...)
+		return sandbox.Plan(s, b.opts.Environ, sandbox.Kept(b.opts.Config.Home, rules))
 	}
-	if _, err := plan(context.Background(), guard.Scope{Root: root}); err != nil {
+	if _, err := plan(context.Background(), sandbox.Scope{Root: root}); err != nil {
 		if b.mayDoWithout(err) {
 			return nil, nil
 		}
 		return nil, required(err)
 	}
-	c := &cell{withheld: b.opts.Config.Path("withheld"), watch: watch(root)}
+	if err := sandbox.NoteWorkspace(b.opts.Config.Home, rules); err != nil {
+		b.opts.Logger.Debug("cache.note_failed: it stays when the workspace is gone", "error", err)
+	}
+	c := &sandbox.Cell{Files: watch(root), Withheld: b.opts.Config.Path("withheld")}
 	return &guard.Wall{Plan: plan, Watch: c.Watch}, nil
+}
+
+// hidden is what no program of a workspace may read, wherever it is.
+func (b *Bridge) hidden() []string {
+	return slices.Concat([]string{b.opts.Config.Home, b.opts.Config.AuditLogDir}, b.wall.Private())
 }
 
 // watch looks after what configures something in a workspace.
 func watch(root string) sandbox.Watch {
 	names := policy.Combine(policy.Defaults{Root: root})
-	return sandbox.Watch{Root: root, Protects: names.Protected, Plain: func() bool {
+	return sandbox.Watch{Root: root, Holders: policy.ConfigDirs, Protects: names.Protected, Plain: func() bool {
 		r, err := new(repo.Finder).Find(root)
 		return err == nil && r != nil && r.Runs(true) == "" && !r.HasHooks()
 	}}
-}
-
-// Wrap puts a command in the sandbox.
-func (c *cell) Wrap(ctx context.Context, made program.Command, grant *bridge.Confinement) (program.Command, error) {
-	conf, err := c.plan(ctx)
-	switch {
-	case err != nil:
-		return made, err
-	case conf == nil: // the guard judged it as one that is confined
-		return made, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the sandbox is gone", Remedy: "Restart copilot-bridge."}
-	case grant != nil:
-		wider := conf.With(*grant)
-		conf = &wider
-	}
-	return c.wall.Wrap(made, *conf)
-}
-
-// Watch lists the configuration files of the workspace. The function it returns
-// moves away those that were added since.
-func (c *cell) Watch() func() (string, error) {
-	before := c.watch.Now()
-	return func() (string, error) {
-		moved, err := c.watch.Withhold(before, c.withheld)
-		if len(moved) == 0 {
-			return "", err
-		}
-		return fmt.Sprintf("copilot-bridge: %s would configure agents, editors or git, and nobody agreed to that. It was moved to %s.",
-			strings.Join(moved, ", "), c.withheld), err
-	}
 }
 
 // confineTerminal puts a command that an ACP agent asks for in the sandbox of
@@ -154,13 +132,16 @@ func (b *Bridge) confineGit() git.Confine {
 		return nil
 	}
 	return func(_ context.Context, made program.Command, write ...string) (program.Command, error) {
-		conf, err := sandbox.Plan(sandbox.Scope{Root: write[0], Write: write[1:],
+		conf, err := sandbox.Plan(sandbox.Scope{Root: write[0], Write: write[1:], Hidden: b.hidden(),
 			Read: []string{filepath.Join(b.opts.UserDir, ".gitconfig"), filepath.Join(b.opts.UserDir, ".config", "git")}},
 			b.opts.Environ, sandbox.Kept(b.opts.Config.Home, "git"))
 		if err != nil {
 			return made, err
 		}
-		conf.Env = nil // the user's own is what counts
+		conf.Env = nil                                        // the user's own is what counts
+		if len(made.Args) > 1 && made.Args[1] == "worktree" { // which runs no filters
+			conf.Read = slices.DeleteFunc(conf.Read, func(path string) bool { return filepath.Base(path) == "worktrees" })
+		}
 		return b.wall.Wrap(made, conf)
 	}
 }

@@ -5,23 +5,20 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/chat"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/anthropic"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/mcp"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/openai"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/editor"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
@@ -30,70 +27,53 @@ type Serving struct {
 	Workspace string
 	ReadWrite bool
 	// Asker is the person at the terminal, who consents to what agent/… models
-	// and clients of the tool bus want to do; nil for nobody.
+	// and clients of the tool bus want to do; nil for none.
 	Asker approval.Asker
 	// RPCPort, if set, is where the tool bus listens by itself; 0 for a free
 	// port.
 	RPCPort *int
 }
 
+func (o Serving) defaults() policy.Defaults {
+	if o.ReadWrite {
+		return policy.DefaultsRun()
+	}
+	return policy.DefaultsServe()
+}
+
 // Server answers over HTTP until it is told to stop.
 type Server struct {
 	bridge *Bridge
-	front  *front.Server
-	rpc    *front.Server // for the tool bus alone, or nil
-	chat   *chat.Service
-	desk   *desk
-	tools  *mcp.Server // the tool bus in a window over MCP, or nil
-
-	mu      sync.Mutex
-	prompts map[string]*guard.Guard // by door
+	front  *httpserver.Server
+	rpc    *httpserver.Server // for the tool bus alone, or nil
+	*apis
+	backend *toolbusBackend
+	tools   *mcp.Server // the tool bus in a window over MCP, or nil
 }
 
 // Listen binds the configured address and puts the doors behind it. The
 // runtime is started meanwhile; it is warm soon after Serve has begun.
 func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
-	c := b.opts.Config
 	hub := &toolbus.Hub{}
 	if w := b.opts.Window; w != nil {
 		// Every client has the token there, so consent is the person's alone.
-		hub, o.Asker = nil, b.person(w)
+		hub, o.Asker = nil, editor.NewDialogs(w.conn, b.opts.Config.Engine.ApprovalTimeout)
 		if o.ReadWrite && !w.Trusted() {
-			b.opts.Logger.Warn("the window is not trusted, so nothing is written")
+			b.opts.Logger.Warn("window.untrusted: nothing is written")
 			o.ReadWrite = false
 		}
 	}
-	unknown, kind := b.unknownModel(), string(c.BYOK.Provider)
-	if b.Answers.Kind == AnswersRehearsal {
-		unknown, kind = "default", "openai" // it plays whatever part it is given
-	}
-	s := &Server{bridge: b, prompts: map[string]*guard.Guard{}}
-	chats := chat.Options{
-		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
-		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: b.historyTurns(), Aliases: c.Facade.Aliases, UnknownModel: unknown,
-		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: s.prompt, Warm: b.warm, Widen: b.widen,
-	}
-	if b.opts.Window != nil {
-		chats.NoAgents = vscode.NoAgent
-	} else {
-		chats.AgentSpec = func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
-			gate, err := b.serveGate(o, "http", o.Asker, tools)
-			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
-			spec.Gate = gate
-			return spec, err
-		}
-	}
-	s.chat = chat.New(b.Engine, chats)
-	// Nobody can ask before there is an address.
+	s := &Server{bridge: b, apis: b.apis(o)}
+	// It is called only after the address is bound.
 	status := func(ctx context.Context) toolbus.Status {
 		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
 	}
-	s.desk = b.openDesk(o, func(dir string) (bridge.Gate, error) {
+	s.backend = b.newBackend(o, func(dir string) (bridge.Gate, error) {
 		one := o
 		one.Workspace = dir
 		return b.busGate(one, hub)
 	}, status)
-	if err := s.lay(ctx, o); err != nil {
+	if err := s.openFolders(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	if err := s.listen(ctx, o, hub); err != nil {
@@ -107,47 +87,43 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	return s, nil
 }
 
-// lay puts the served directory, or a window's folders, on the desk. A policy
+// openFolders opens the served directory, or a window's folders. A policy
 // that cannot be read, or a log that cannot be written, should stop the start
 // and not the first caller.
-func (s *Server) lay(ctx context.Context, o Serving) error {
+func (s *Server) openFolders(ctx context.Context, o Serving) error {
 	if w := s.bridge.opts.Window; w != nil {
 		if _, _, err := s.bridge.guard.shared(s.bridge.opts.Config, s.bridge.opts.UserDir); err != nil {
 			return err
 		}
-		w.lay(ctx, s.desk.ws)
+		w.openFolders(ctx, s.backend.Folders)
 		return nil
 	}
-	return s.desk.ws.Set(ctx, []workspace.Folder{{Name: filepath.Base(o.Workspace), Dir: o.Workspace}})
+	return s.backend.Set(ctx, []workspace.Folder{{Name: filepath.Base(o.Workspace), Dir: o.Workspace}})
 }
 
 // listen binds one address for everything, or a second one for the tool bus.
 func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err error) {
 	b, c := s.bridge, s.bridge.opts.Config
-	api := openai.New(s.chat, openai.Options{Logger: b.opts.Logger})
-	messages := anthropic.New(s.chat, anthropic.Options{Logger: b.opts.Logger})
 	bus := toolbus.Options{Version: b.opts.Version, Logger: b.opts.Logger}
 	if c.Serve.Token != "" {
-		// Who may consent is whoever has the token; without one that would be
-		// every program on this machine.
+		// Clients with the token may consent. Without a token every program on this
+		// machine could.
 		bus.Hub = hub
 	}
-	rpc := toolbus.New(s.desk, bus)
-	opts := front.Options{
+	rpc := toolbus.New(s.backend, bus)
+	opts := httpserver.Options{
 		Addr: c.Serve.Addr, Port: c.Serve.Port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts,
-		Ports: &front.Ports{File: c.Path("state.json"), Name: "serve"},
-		Doors: map[string]http.Handler{
-			"POST /v1/chat/completions": api, "POST /v1/responses": api, "GET /v1/models": api, "GET /v1/models/{id...}": api,
-			"/v1/responses/{id...}": api, "POST /v1/messages": messages, "POST /v1/messages/count_tokens": messages,
+		Ports: &httpserver.Ports{File: c.Path("state.json"), Name: "serve"},
+		Doors: s.handlers(),
+		About: func() httpserver.About {
+			return httpserver.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
 		},
-		About: func() front.About {
-			return front.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
-		},
-		Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
+		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
 	names := [2]string{"serve", "rpc"}
 	if w := b.opts.Window; w != nil {
 		names = [2]string{w.portName(), w.portName() + "-rpc"}
+		opts.DrainTimeout = 0 // without its editor there is no model
 		opts.Ports.Name = names[0]
 		for pattern, door := range opts.Doors {
 			opts.Doors[pattern] = w.counted(door)
@@ -162,12 +138,12 @@ func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err e
 	if o.RPCPort == nil {
 		opts.Doors["GET /rpc"], opts.Doors["POST /rpc"] = rpc, rpc
 	}
-	if s.front, err = front.Listen(ctx, opts); err != nil || o.RPCPort == nil {
+	if s.front, err = httpserver.Listen(ctx, opts); err != nil || o.RPCPort == nil {
 		return err
 	}
-	opts.Port, opts.Ports = *o.RPCPort, &front.Ports{File: c.Path("state.json"), Name: names[1]}
+	opts.Port, opts.Ports = *o.RPCPort, &httpserver.Ports{File: c.Path("state.json"), Name: names[1]}
 	opts.Doors = map[string]http.Handler{"GET /rpc": rpc, "POST /rpc": rpc}
-	if s.rpc, err = front.Listen(ctx, opts); err != nil {
+	if s.rpc, err = httpserver.Listen(ctx, opts); err != nil {
 		return errors.Join(err, s.front.Close())
 	}
 	return nil
@@ -178,15 +154,14 @@ func (s *Server) close(ctx context.Context) error {
 	if s.tools != nil {
 		s.tools.Close()
 	}
-	return errors.Join(s.desk.ws.Close(ctx), s.chat.Close(ctx))
+	return errors.Join(s.backend.Close(ctx), s.chat.Close(ctx))
 }
 
 // URL is where the server is reached.
 func (s *Server) URL() string { return s.front.URL() }
 
-// ReadOnly says whether nothing may be written in the workspace without
-// somebody's consent.
-func (s *Server) ReadOnly() bool { return s.desk.ReadOnly() }
+// ReadOnly says whether every write in the workspace needs consent.
+func (s *Server) ReadOnly() bool { return s.backend.ReadOnly() }
 
 // RPC is where the tool bus is reached.
 func (s *Server) RPC() string {
@@ -197,22 +172,23 @@ func (s *Server) RPC() string {
 	return "ws" + strings.TrimPrefix(at.URL(), "http") + "/rpc"
 }
 
-// Serve answers until ctx ends; running answers are then ended cleanly, and
-// after them what they ran on. ready is called when requests are answered.
+// Serve answers until ctx ends. Running answers may then finish within a bound,
+// the rest are ended cleanly, and after them what they ran on. ready is called
+// when requests are answered.
 func (s *Server) Serve(ctx context.Context, ready func()) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := s.chat.Ready(ctx); bridge.CodeOf(err) == bridge.CodeUnsupported {
-			s.bridge.opts.Logger.Warn("only agent/… models are served", "error", err)
+			s.bridge.opts.Logger.Warn("serve.agents_only", "error", err)
 		} else if err != nil && ctx.Err() == nil {
-			s.bridge.opts.Logger.Warn("Copilot is not available yet", "error", err)
+			s.bridge.opts.Logger.Warn("serve.copilot_unavailable", "error", err)
 		}
 		ready()
 		if w := s.bridge.opts.Window; w != nil {
 			w.announce(ctx, s)
 		}
 		if err := s.bridge.warm(ctx); err != nil && ctx.Err() == nil {
-			s.bridge.opts.Logger.Warn("warming up", "error", err)
+			s.bridge.opts.Logger.Warn("serve.warm_failed", "error", err)
 		}
 	})
 	var rpcErr error
@@ -230,54 +206,32 @@ func (s *Server) Serve(ctx context.Context, ready func()) error {
 	return errors.Join(err, rpcErr, s.close(ctx))
 }
 
-// warm lets the chat runtime run a turn on a model of our own, which costs
-// nothing, so that the first caller does not pay for it.
+// warm lets the chat runtimes run a turn on a model of our own, which costs
+// nothing, so that the first callers do not pay for it.
 func (b *Bridge) warm(ctx context.Context) error {
 	if b.opts.Window != nil {
 		return nil // there is no runtime
 	}
-	return b.onOwnModel(ctx, b.Engine.Warm)
-}
-
-// widen gives the chat profile one more runtime, which is warmed up too. One
-// core has no use for it.
-func (b *Bridge) widen(ctx context.Context) error {
-	if runtime.GOMAXPROCS(0) < 2 || b.opts.Window != nil {
-		return nil
-	}
-	return b.onOwnModel(ctx, b.Engine.Widen)
-}
-
-func (b *Bridge) onOwnModel(ctx context.Context, do func(context.Context, bridge.Profile, bridge.Provider, string) error) error {
-	m := rehearsal.New(rehearsal.WithJournal(0), rehearsal.WithLogger(b.opts.Logger))
+	m := demomodel.New(demomodel.WithJournal(0), demomodel.WithLogger(b.opts.Logger))
 	if err := m.Start(ctx); err != nil {
 		return err
 	}
-	err := do(ctx, bridge.ProfileChat, bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, m.Model())
+	err := b.Engine.Warm(ctx, bridge.ProfileChat, bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, m.Model())
 	return errors.Join(err, m.Close())
 }
 
 // serveGate is the guard of the served workspace for one door.
-func (b *Bridge) serveGate(o Serving, door string, asker approval.Asker, tools []bridge.ToolSpec) (bridge.Gate, error) {
-	d := policy.DefaultsServe()
-	if o.ReadWrite {
-		d = policy.DefaultsRun()
-	}
+func (b *Bridge) serveGate(o Serving, door string, asker approval.Asker, tools []bridge.ToolSpec) (*guard.Guard, error) {
 	if asker == nil {
 		asker = approval.Nobody{}
 	}
-	return b.Gate(Guarding{Workspace: o.Workspace, Door: door, Asker: asker, Defaults: d, Tools: tools})
+	return b.Gate(Guarding{Workspace: o.Workspace, Door: door, Asker: asker, Defaults: o.defaults(), Tools: tools})
 }
 
-// busGate is the guard of the tool bus. Who may consent is whoever has the
-// token, and the person at the terminal of serve itself; where there is either,
-// writing in a workspace that is read-only by default is a question.
-func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (bridge.Gate, error) {
-	d := policy.DefaultsServe()
-	if o.ReadWrite {
-		d = policy.DefaultsRun()
-	}
-	who := busAsker{}
+// busGate is the guard of the tool bus. Clients with the token may consent, and so
+// may the person at the terminal of serve. Where there is either, writing in a workspace that is read-only by default is a question.
+func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (*guard.Guard, error) {
+	d, who := o.defaults(), busAsker{}
 	if b.opts.Config.Serve.Token != "" && hub != nil {
 		who.hub = hub
 	}
@@ -286,7 +240,7 @@ func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (bridge.Gate, error) {
 	}
 	d.ReadOnlyAsks = who.hub != nil || who.terminal != nil
 	if w := b.opts.Window; w != nil && !w.Trusted() {
-		d.ReadOnlyAsks = false // whose code it is, is what nobody has looked at yet
+		d.ReadOnlyAsks = false // the user has not yet said whether to trust the code
 	}
 	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d})
 }
@@ -306,43 +260,25 @@ func (a busAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer
 		return a.terminal.Ask(ctx, q)
 	}
 	return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
-		Remedy: "allow it in a policy, or have a client with the token subscribe to approvals, see docs/toolbus.md"}
-}
-
-// prompt hides secrets in what a chat sends to the model, and records it. Chat
-// sessions have no tools of their own, so this is all of the guard that they
-// need.
-func (s *Server) prompt(ctx context.Context, door, text string) (string, error) {
-	redactor, log, err := s.bridge.guard.shared(s.bridge.opts.Config, s.bridge.opts.UserDir)
-	if err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	g := s.prompts[door]
-	if g == nil {
-		g = guard.New(guard.Options{Redactor: redactor, Audit: log, Door: door})
-		s.prompts[door] = g
-	}
-	s.mu.Unlock()
-	return g.Prompt(ctx, text)
+		Remedy: "allow it in a policy, or have a client with the token subscribe to approvals, see docs/guides/toolbus.md"}
 }
 
 // health asks the runtime itself, or knows from the last request to an editor.
-func (s *Server) health(ctx context.Context) front.Health {
+func (s *Server) health(ctx context.Context) httpserver.Health {
 	if w := s.bridge.opts.Window; w != nil {
 		return w.health(s.bridge.Answers.Detail)
 	}
-	h := front.Health{OK: true, Copilot: front.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answers.Detail}}
+	h := httpserver.Health{OK: true, Copilot: httpserver.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answers.Detail}}
 	status, err := s.bridge.Engine.Status(ctx)
 	switch {
 	case err != nil:
 		e := bridge.AsError(err)
-		h.Copilot, h.Ready, h.Reason = front.CopilotUnavailable, false, e.Message
+		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, e.Message
 		if e.Remedy != "" {
 			h.Reason += "; " + e.Remedy
 		}
 	case !status.Authenticated:
-		h.Copilot, h.Ready, h.Reason = front.CopilotUnavailable, false, "not logged in"
+		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, "not logged in"
 	default:
 		h.Details["runtime"] = status.RuntimeVersion
 	}
@@ -362,10 +298,10 @@ func (s *Server) gauges() map[string]func() float64 {
 	}
 }
 
-func (s *Server) usage() []front.UsageRow {
-	var out []front.UsageRow
+func (s *Server) usage() []httpserver.UsageRow {
+	var out []httpserver.UsageRow
 	for _, r := range s.bridge.Engine.Usage() {
-		out = append(out, front.UsageRow{Door: r.Door, Model: r.Model, In: r.Usage.InputTokens, Out: r.Usage.OutputTokens, Cost: r.Usage.Cost})
+		out = append(out, httpserver.UsageRow{Door: r.Door, Model: r.Model, In: r.Usage.InputTokens, Out: r.Usage.OutputTokens, Cost: r.Usage.Cost})
 	}
 	return out
 }

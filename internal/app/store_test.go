@@ -2,6 +2,7 @@ package app
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,8 +10,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
-// Whoever records a session, and whatever stood where a model or a directory
-// belongs.
+// Secrets are hidden in every field of a session that is recorded.
 func TestStoredSessionsHoldNoSecrets(t *testing.T) {
 	token := "ghp_" + strings.Repeat("a1B2c3", 6)
 	c := &config.Config{Home: t.TempDir()}
@@ -19,7 +19,11 @@ func TestStoredSessionsHoldNoSecrets(t *testing.T) {
 	if err := Store(c).Put(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(c.Path("sessions.json"))
+	files, err := filepath.Glob(c.Path("sessions", "*", "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	data, err := os.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/front"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 )
 
@@ -42,8 +41,6 @@ type Window struct {
 	ended sync.Once
 	err   error // of the connection, once it has ended
 
-	documents *documents
-
 	requests atomic.Int64
 	news     chan struct{} // of one: the state may have changed
 	look     chan struct{} // of one: models or consent have changed
@@ -60,7 +57,6 @@ type Window struct {
 func OpenWindow(ctx context.Context, in io.Reader, out io.Writer, version string, log *slog.Logger) (*Window, error) {
 	w := &Window{log: log, ran: make(chan error, 1), news: make(chan struct{}, 1), look: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
 	w.conn = editor.New(in, out, w, log)
-	w.documents = &documents{conn: w.conn}
 	go func() { w.ran <- w.conn.Run(context.WithoutCancel(ctx)) }()
 	hello, err := w.conn.Hello(ctx, version)
 	if err != nil {
@@ -123,16 +119,6 @@ func (b *Bridge) historyTurns() int {
 	return c.Facade.HistoryTurns
 }
 
-// unknownModel is what a model's name that nobody knows leads to. Clients of a
-// window know no more than that Copilot is there, so any name will do.
-func (b *Bridge) unknownModel() string {
-	c := b.opts.Config
-	if b.opts.Window != nil && c.Origin("facade.unknown_model").Source == config.SourceDefault {
-		return "default"
-	}
-	return c.Facade.UnknownModel
-}
-
 // changed notes that there may be something to tell.
 func (w *Window) changed() { poke(w.news) }
 
@@ -154,7 +140,7 @@ func (w *Window) Folders(folders []editor.Folder) {
 	poke(w.moved)
 }
 
-// Trusted says whether the user trusts what is open in the window.
+// Trusted says whether the user trusts the folders of the window.
 func (w *Window) Trusted() bool { return w.hello.Trusted }
 
 // Open names the directories that are open, if the window itself has not.
@@ -169,17 +155,17 @@ func (w *Window) Open(dirs []string) {
 	}
 }
 
-// lay puts the folders of the window on a desk. One that cannot be opened is
-// said to whoever uses it.
-func (w *Window) lay(ctx context.Context, on *workspace.Folders) {
+// openFolders opens the folders of the window. One that cannot be opened is an
+// error for the client that uses it.
+func (w *Window) openFolders(ctx context.Context, in *workspace.Folders) {
 	w.mu.Lock()
 	var folders []workspace.Folder
 	for _, f := range w.folders {
 		folders = append(folders, workspace.Folder{Name: f.Name, Dir: filepath.Clean(f.Path)})
 	}
 	w.mu.Unlock()
-	if err := on.Set(ctx, folders); err != nil {
-		w.log.Warn("a folder cannot be worked in", "error", err)
+	if err := in.Set(ctx, folders); err != nil {
+		w.log.Warn("window.folder_failed", "error", err)
 	}
 }
 
@@ -208,7 +194,7 @@ func (w *Window) Status(context.Context) (editor.Status, error) {
 	if s == nil {
 		return editor.Status{}, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the bridge is starting"}
 	}
-	return editor.Status{Ready: s.windowReady(), State: w.state(), Policy: s.desk.policy()}, nil
+	return editor.Status{Ready: s.windowReady(), State: w.state(), Policy: s.backend.policy()}, nil
 }
 
 func (w *Window) state() editor.State {
@@ -224,19 +210,18 @@ func (s *Server) windowReady() editor.Ready {
 }
 
 // opened is what other programs are told.
-func (w *Window) opened(s *Server) OpenedWindow {
-	r := s.windowReady()
-	out := OpenedWindow{PID: r.PID, Editor: w.hello.Editor, URL: r.URL, RPC: r.RPC, MCP: r.MCP, Folders: []string{}, Token: string(s.bridge.opts.Config.Serve.Token)}
-	for _, f := range s.desk.ws.List() {
+func (w *Window) opened(s *Server) editor.Window {
+	out := editor.Window{Ready: s.windowReady(), Editor: w.hello.Editor, Folders: []string{}, Token: string(s.bridge.opts.Config.Serve.Token)}
+	for _, f := range s.backend.List() {
 		out.Folders = append(out.Folders, f.Dir)
 	}
 	return out
 }
 
 // health is what the last request to the editor's models says.
-func (w *Window) health(answers string) front.Health {
+func (w *Window) health(answers string) httpserver.Health {
 	st := w.state()
-	h := front.Health{OK: true, Copilot: string(st.Copilot), Reason: st.Reason,
+	h := httpserver.Health{OK: true, Copilot: string(st.Copilot), Reason: st.Reason,
 		Details: map[string]any{"answers": answers, "requests": st.Requests}}
 	h.Ready = st.Copilot == editor.CopilotOK || st.Copilot == editor.CopilotUnknown
 	return h
@@ -256,16 +241,16 @@ func (w *Window) counted(h http.Handler) http.Handler {
 func (w *Window) announce(ctx context.Context, s *Server) {
 	tell := func(err error) {
 		if err != nil && ctx.Err() == nil {
-			w.log.Warn("the editor could not be told", "error", err)
+			w.log.Warn("window.notify_failed", "error", err)
 		}
 	}
-	entry, err := enroll(ctx, s.bridge.opts.Config)
+	entry, err := editor.AddWindow(ctx, s.bridge.opts.Config.Path("windows"))
 	if err != nil {
-		w.log.Warn("programs on this machine will not find this window", "error", err)
+		w.log.Warn("window.not_listed", "error", err)
 	} else {
 		defer func() {
-			if err := entry.leave(); err != nil {
-				w.log.Warn("the entry of this window was not removed", "error", err)
+			if err := entry.Remove(); err != nil {
+				w.log.Warn("window.not_unlisted", "error", err)
 			}
 		}()
 	}
@@ -273,8 +258,8 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 		if entry == nil {
 			return
 		}
-		if err := entry.write(w.opened(s)); err != nil {
-			w.log.Warn("programs on this machine will not find this window", "error", err)
+		if err := entry.Write(w.opened(s)); err != nil {
+			w.log.Warn("window.not_listed", "error", err)
 		}
 	}
 	list()
@@ -291,11 +276,11 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 			s.chat.Refresh()
 			if a := w.way(); a != nil {
 				if err := a.Look(ctx); err != nil && ctx.Err() == nil {
-					w.log.Info("Copilot's models are not to be had", "error", err)
+					w.log.Info("window.no_models", "error", err)
 				}
 			}
 		case <-w.moved:
-			w.lay(ctx, s.desk.ws)
+			w.openFolders(ctx, s.backend.Folders)
 			list()
 		case <-quiet.C:
 			news = w.news
@@ -320,9 +305,4 @@ func (w *Window) portName() string {
 		_, _ = io.WriteString(h, f.Path+"\x00") // a hash never fails
 	}
 	return "vscode-" + hex.EncodeToString(h.Sum(nil)[:6])
-}
-
-// person is whoever sits at the window.
-func (b *Bridge) person(w *Window) approval.Asker {
-	return &dialog{conn: w.conn, turn: make(chan struct{}, 1), most: b.opts.Config.Engine.ApprovalTimeout}
 }

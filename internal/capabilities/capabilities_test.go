@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 const repository = "../.."
@@ -40,7 +40,16 @@ func runtimePackage(t testing.TB) string {
 	return dir
 }
 
-// The inventory, the document and the README are those of what is pinned.
+func document(t testing.TB, inv *Inventory, record *Record) string {
+	t.Helper()
+	text, err := Document(inv, record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The inventory, the document and the README fit the pinned versions.
 func TestEverythingFits(t *testing.T) {
 	inv, record := pinnedParts(t)
 	different, err := Check(inv, record, runtimePackage(t), inv.SDK.Version, copilotruntime.RuntimeVersion, repository)
@@ -99,7 +108,10 @@ func TestMarksAreNotStale(t *testing.T) {
 			}
 		}
 	}
-	for kind, table := range map[string][]judgement{"event": eventMarks, "permission": permissionMarks, "method": methodMarks, "member": memberMarks, "field": fieldMarks} {
+	for kind, table := range reasons() {
+		if kind == "needs" {
+			continue
+		}
 		decides := map[string]bool{}
 		for _, name := range names[kind] {
 			best := ""
@@ -118,17 +130,17 @@ func TestMarksAreNotStale(t *testing.T) {
 				}
 				t.Errorf("%s %q: nothing needs this reason", kind, j.match)
 			}
-			if j.why == "" {
-				t.Errorf("%s %q has no reason", kind, j.match)
+			if j.Mark == "" || j.Note == "" {
+				t.Errorf("%s %q has no mark or no reason", kind, j.match)
 			}
 		}
 	}
-	for _, c := range conditions {
-		owner, field, _ := strings.Cut(c.field, ".")
+	for _, c := range reasons()["needs"] {
+		owner, field, _ := strings.Cut(c.Note, ".")
 		if !slices.ContainsFunc(inv.SDK.Types, func(ty Type) bool {
 			return ty.Name == owner && slices.ContainsFunc(ty.Fields, func(f TypeField) bool { return f.Name == field })
 		}) {
-			t.Errorf("there is no %s", c.field)
+			t.Errorf("there is no %s", c.Note)
 		}
 	}
 }
@@ -154,8 +166,8 @@ func TestReadingIsDeterministic(t *testing.T) {
 		t.Error("the same files were read differently")
 	}
 	inv, record := pinnedParts(t)
-	first := Document(inv, record)
-	if again := Document(inv, record); again != first {
+	first := document(t, inv, record)
+	if again := document(t, inv, record); again != first {
 		t.Error("the same inventory was rendered differently")
 	}
 	b, err := Encode(inv)
@@ -235,10 +247,10 @@ func TestCheckNoticesVersionsAndFiles(t *testing.T) {
 	other := *record
 	other.Runtime = "0.0.1"
 	stale := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(stale, "docs"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(stale, "docs", "reference"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{documentFile: Document(inv, record), readmeFile: "# x\n" + begin + "\n" + end + "\n"} {
+	for name, text := range map[string]string{documentFile: document(t, inv, record), readmeFile: "# x\n" + begin + "\n" + end + "\n"} {
 		if err := os.WriteFile(filepath.Join(stale, filepath.FromSlash(name)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -318,17 +330,6 @@ func TestReadAny(t *testing.T) {
 	}
 }
 
-func TestFindingsAreToldApart(t *testing.T) {
-	was := Finding{Facts: []Fact{{"a", "1"}, {"b", "2"}}}
-	now := Finding{Facts: []Fact{{"a", "1"}, {"b", "3"}, {"c", "4"}}}
-	if got := was.Differences(now); !slices.Equal(got, []string{"b: was 2, is 3", "c: 4 (new)"}) {
-		t.Errorf("%q", got)
-	}
-	if got := now.Differences(was); !slices.Equal(got, []string{"b: was 3, is 2", "c: was 4, is not seen any more"}) {
-		t.Errorf("%q", got)
-	}
-}
-
 // Whatever a schema says, it is read or refused.
 func FuzzSchemas(f *testing.F) {
 	f.Add([]byte(`{"definitions":{"P":{"type":"object","properties":{"x":{"type":["string","null"]}}}},"server":{"ping":{"rpcMethod":"ping","params":{"$ref":"#/definitions/P"}}}}`),
@@ -341,7 +342,7 @@ func FuzzSchemas(f *testing.F) {
 			return
 		}
 		inv := &Inventory{Runtime: *s}
-		if Document(inv, &Record{}) == "" || len(Diff(s, s)) != 0 {
+		if document(t, inv, &Record{}) == "" || len(Diff(s, s)) != 0 {
 			t.Error("it was read, but makes no sense")
 		}
 	})
@@ -349,7 +350,7 @@ func FuzzSchemas(f *testing.F) {
 
 func TestEveryEnumIsShown(t *testing.T) {
 	inv, record := pinnedParts(t)
-	text := Document(inv, record)
+	text := document(t, inv, record)
 	for _, e := range inv.Runtime.Enums {
 		if !strings.Contains(text, "`"+e.Name+"`: ") {
 			t.Errorf("%s is read and not shown", e.Name)

@@ -1,27 +1,25 @@
 package capabilities
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// Names of what is kept in a repository.
+// The generated files of the repository, and the marks of the table in one.
 const (
-	documentFile = "docs/copilot-capabilities.md"
+	documentFile = "docs/reference/capabilities.md"
 	readmeFile   = "README.md"
 	begin        = "<!-- capabilities: made by `make generate` -->"
 	end          = "<!-- /capabilities -->"
 )
 
-// Check compares what is installed and built in with what is written down,
-// and returns what differs. runtime is a package directory; sdk is the version
+// Check compares the installed runtime and the SDK with the inventory, and
+// returns the differences. runtime is a package directory; sdk is the version
 // of the SDK that the program was built with, or "" if it is not known; pin is
-// the version of the runtime that it wants. repository is looked into for the
-// document if it has one.
+// the version of the runtime that it wants. The generated files are compared
+// too, if repository has them.
 func Check(inv *Inventory, record *Record, runtime, sdk, pin, repository string) ([]string, error) {
 	now, err := ReadSurface(runtime)
 	if err != nil {
@@ -41,66 +39,54 @@ func Check(inv *Inventory, record *Record, runtime, sdk, pin, repository string)
 	for _, c := range changes {
 		out = append(out, "the runtime's schemas: "+c.String())
 	}
-	if len(changes) == 0 {
-		for name, sum := range now.Digests {
-			if inv.Runtime.Digests[name] != sum {
-				out = append(out, name+" is not the file that the inventory was made from")
-			}
+	for name, sum := range now.Digests {
+		if len(changes) == 0 && inv.Runtime.Digests[name] != sum {
+			out = append(out, name+" is not the file that the inventory was made from")
 		}
 	}
-	stale, err := staleFiles(inv, record, repository)
-	return append(out, stale...), err
-}
-
-func staleFiles(inv *Inventory, record *Record, repository string) ([]string, error) {
-	var out []string
-	written, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(documentFile)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // not in the bridge's own repository
+	if _, err := os.Stat(filepath.Join(repository, filepath.FromSlash(documentFile))); err != nil {
+		return out, nil //nolint:nilerr // not the bridge's own repository
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the document: %w", err)
-	}
-	if string(written) != Document(inv, record) {
-		out = append(out, documentFile+" is not what the inventory gives")
-	}
-	readme, err := os.ReadFile(filepath.Join(repository, readmeFile))
-	if err != nil {
-		return nil, fmt.Errorf("read the README: %w", err)
-	}
-	fresh, err := withFigures(string(readme), inv)
-	if err != nil || fresh != string(readme) {
-		out = append(out, readmeFile+" does not show the coverage")
-	}
-	return out, nil
-}
-
-// withFigures puts the table between the README's markers.
-func withFigures(readme string, inv *Inventory) (string, error) {
-	head, rest, ok := strings.Cut(readme, begin)
-	_, tail, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return "", fmt.Errorf("the README has no markers %s and %s", begin, end)
-	}
-	return head + begin + "\n" + FiguresTable(inv) + end + tail, nil
+	err = generated(inv, record, repository, func(path, _ string) error {
+		out = append(out, path+" does not show the inventory")
+		return nil
+	})
+	return out, err
 }
 
 // Write puts the document and the README's table into a repository.
 func Write(inv *Inventory, record *Record, repository string) error {
-	if err := os.WriteFile(filepath.Join(repository, filepath.FromSlash(documentFile)), []byte(Document(inv, record)), 0o644); err != nil {
-		return fmt.Errorf("write the document: %w", err)
-	}
-	path := filepath.Join(repository, readmeFile)
-	readme, err := os.ReadFile(path)
+	return generated(inv, record, repository, func(path, text string) error {
+		return os.WriteFile(filepath.Join(repository, filepath.FromSlash(path)), []byte(text), 0o644)
+	})
+}
+
+// generated calls f for each generated file whose text has to change.
+func generated(inv *Inventory, record *Record, repository string, f func(path, text string) error) error {
+	document, err := Document(inv, record)
 	if err != nil {
-		return fmt.Errorf("read the README: %w", err)
-	}
-	fresh, err := withFigures(string(readme), inv)
-	if err != nil || fresh == string(readme) {
 		return err
 	}
-	if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
-		return fmt.Errorf("write the README: %w", err)
+	for _, path := range []string{documentFile, readmeFile} {
+		now, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(path)))
+		if err != nil {
+			return fmt.Errorf("read a generated file: %w", err)
+		}
+		text := document
+		if path == readmeFile {
+			head, rest, ok := strings.Cut(string(now), begin)
+			_, tail, closed := strings.Cut(rest, end)
+			if !ok || !closed {
+				return fmt.Errorf("the README has no markers %s and %s", begin, end)
+			}
+			text = head + begin + "\n" + FiguresTable(inv) + end + tail
+		}
+		if text == string(now) {
+			continue
+		}
+		if err := f(path, text); err != nil {
+			return fmt.Errorf("write a generated file: %w", err)
+		}
 	}
 	return nil
 }

@@ -1,16 +1,18 @@
 package capabilities
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Mark says what the bridge does with something.
 type Mark string
 
-// The marks. What is used was found in the code; the rest is the word of the
-// table in marks.go, and what is not in it is not done yet.
+// The marks. Used is found in the code, the others are in reasons.txt. What is
+// in neither is not done yet.
 const (
 	Used    Mark = "used"
 	Passed  Mark = "passed through"
@@ -40,97 +42,121 @@ func usedIn(files []string) Coverage {
 	return Coverage{Used, strings.Join(short, ", ")}
 }
 
-// judged looks a name up in a table: the entry with the longest match counts.
-// An entry that ends with a dot or a star stands for all that begin with it.
-func judged(table []judgement, name string) (Coverage, bool) {
-	best := -1
-	for i, j := range table {
-		if j.matches(name) && (best < 0 || len(j.match) > len(table[best].match)) {
-			best = i
+//go:embed reasons.txt
+var reasonsText string
+
+// reason is a line of reasons.txt.
+type reason struct {
+	match string
+	Coverage
+}
+
+func (r reason) matches(name string) bool {
+	prefix, open := strings.CutSuffix(r.match, "*")
+	return name == r.match || open && strings.HasPrefix(name, prefix)
+}
+
+// reasons are the lines of reasons.txt by their kinds.
+var reasons = sync.OnceValue(func() map[string][]reason {
+	marks := map[string]Mark{"used": Used, "passed": Passed, "ignored": Ignored, "not-yet": NotYet}
+	all := map[string][]reason{}
+	for line := range strings.Lines(reasonsText) {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		match, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		mark, why, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		switch kind {
+		case "", "#":
+		case "needs":
+			all[kind] = append(all[kind], reason{match, Coverage{Note: mark}})
+		case "session":
+			for _, owner := range []string{"SessionConfig.", "ResumeSessionConfig."} {
+				all["field"] = append(all["field"], reason{owner + match, Coverage{marks[mark], strings.TrimSpace(why)}})
+			}
+		default:
+			all[kind] = append(all[kind], reason{match, Coverage{marks[mark], strings.TrimSpace(why)}})
 		}
 	}
-	if best < 0 {
-		return Coverage{}, false
+	return all
+})
+
+// reasonFor is the line with the longest match.
+func reasonFor(kind, name string) Coverage {
+	best := reason{Coverage: Coverage{Mark: NotYet}}
+	for _, r := range reasons()[kind] {
+		if r.matches(name) && len(r.match) > len(best.match) {
+			best = r
+		}
 	}
-	return Coverage{table[best].mark, table[best].why}, true
+	return best.Coverage
 }
 
-type judgement struct {
-	match string
-	mark  Mark
-	why   string
-}
-
-func (j judgement) matches(name string) bool {
-	if rest, ok := strings.CutSuffix(j.match, "*"); ok {
-		return strings.HasPrefix(name, rest)
+// coverage marks something that the given files of the bridge use.
+func coverage(kind, name string, uses []string) Coverage {
+	if len(uses) > 0 {
+		return usedIn(uses)
 	}
-	return name == j.match
+	return reasonFor(kind, name)
 }
 
-// ofEvent marks an event. What the code has no case for reaches every reader
+func useOf(list []EventUse, name string) (EventUse, bool) {
+	i := slices.IndexFunc(list, func(u EventUse) bool { return u.Name == name })
+	if i < 0 {
+		return EventUse{}, false
+	}
+	return list[i], true
+}
+
+// ofEvent marks an event. One without a case in the code reaches every reader
 // as bridge.Other, with its name and payload.
 func (inv *Inventory) ofEvent(e Event) Coverage {
-	i := slices.IndexFunc(inv.SDK.Events, func(u EventUse) bool { return u.Name == e.Name })
-	note := ""
-	if c, ok := judged(eventMarks, e.Name); ok {
-		note = c.Note
-	}
+	u, known := useOf(inv.SDK.Events, e.Name)
+	note := reasonFor("event", e.Name).Note
 	switch {
-	case i < 0:
+	case !known:
 		return Coverage{Passed, "the SDK has no type for it, and keeps it as it came"}
-	case inv.SDK.Events[i].Dropped:
+	case u.Dropped:
 		return Coverage{Ignored, note}
-	case len(inv.SDK.Events[i].Uses) > 0:
-		return usedIn(inv.SDK.Events[i].Uses)
+	case len(u.Uses) > 0:
+		return usedIn(u.Uses)
 	}
 	return Coverage{Passed, note}
 }
 
 func (inv *Inventory) ofPermission(v Variant) Coverage {
-	i := slices.IndexFunc(inv.SDK.Permissions, func(u EventUse) bool { return u.Name == v.Kind })
-	if i < 0 || len(inv.SDK.Permissions[i].Uses) == 0 {
+	u, _ := useOf(inv.SDK.Permissions, v.Kind)
+	if len(u.Uses) == 0 {
 		return Coverage{Mark: NotYet}
 	}
-	c := usedIn(inv.SDK.Permissions[i].Uses)
-	if why, ok := judged(permissionMarks, v.Kind); ok {
-		c.Note += "; " + why.Note
+	c := usedIn(u.Uses)
+	if why := reasonFor("permission", v.Kind).Note; why != "" {
+		c.Note += "; " + why
 	}
 	return c
 }
 
-// ofMethod marks a call of the protocol.
+// ofMethod marks a method of the protocol.
 func (inv *Inventory) ofMethod(m Method) Coverage {
-	needs, conditional := "", false
-	for _, c := range conditions {
-		if (judgement{match: c.match}).matches(m.Name) {
-			needs, conditional = c.field, true
-		}
-	}
+	needs := reasonFor("needs", m.Name).Note
 	if m.Side == SideClientSession || m.Side == SideClientGlobal {
-		if conditional && inv.fieldUsed(needs) {
+		if needs != "" && inv.fieldUsed(needs) {
 			return Coverage{Used, "answered by the SDK through `" + needs + "`"}
 		}
-	} else if i := slices.IndexFunc(inv.SDK.Calls, func(c Call) bool { return c.Method == m.Name }); i >= 0 {
-		call := inv.SDK.Calls[i]
-		switch {
-		case len(call.Uses) > 0:
-			return usedIn(call.Uses)
-		case len(call.Through) > 0 && (!conditional || inv.fieldUsed(needs)):
-			return Coverage{Used, "by the SDK, in `" + strings.Join(call.Through, "`, `") + "`"}
-		}
+		return reasonFor("method", m.Name)
 	}
-	if c, ok := judged(methodMarks, m.Name); ok {
-		return c
+	var call Call
+	if i := slices.IndexFunc(inv.SDK.Calls, func(c Call) bool { return c.Method == m.Name }); i >= 0 {
+		call = inv.SDK.Calls[i]
 	}
-	return Coverage{Mark: NotYet}
+	if len(call.Uses) == 0 && len(call.Through) > 0 && (needs == "" || inv.fieldUsed(needs)) {
+		return Coverage{Used, "by the SDK, in `" + strings.Join(call.Through, "`, `") + "`"}
+	}
+	return coverage("method", m.Name, call.Uses)
 }
 
 func (inv *Inventory) fieldUsed(name string) bool {
-	owner, field, _ := strings.Cut(name, ".")
 	for _, t := range inv.SDK.Types {
 		for _, f := range t.Fields {
-			if t.Name == owner && f.Name == field {
+			if t.Name+"."+f.Name == name {
 				return len(f.Uses) > 0
 			}
 		}
@@ -138,25 +164,9 @@ func (inv *Inventory) fieldUsed(name string) bool {
 	return false
 }
 
-func (inv *Inventory) ofMember(m Member) Coverage {
-	if len(m.Uses) > 0 {
-		return usedIn(m.Uses)
-	}
-	if c, ok := judged(memberMarks, m.Owner+"."+m.Name); ok {
-		return c
-	}
-	return Coverage{Mark: NotYet}
-}
+func ofMember(m Member) Coverage { return coverage("member", m.Owner+"."+m.Name, m.Uses) }
 
-func (inv *Inventory) ofField(t Type, f TypeField) Coverage {
-	if len(f.Uses) > 0 {
-		return usedIn(f.Uses)
-	}
-	if c, ok := judged(fieldMarks, t.Name+"."+f.Name); ok {
-		return c
-	}
-	return Coverage{Mark: NotYet}
-}
+func ofField(t Type, f TypeField) Coverage { return coverage("field", t.Name+"."+f.Name, f.Uses) }
 
 // Figures counts the marks of one kind of things.
 type Figures struct {
@@ -168,45 +178,44 @@ type Figures struct {
 	NotYet  int    `json:"not_yet"`
 }
 
-func (f *Figures) add(c Coverage) {
-	f.Total++
-	switch c.Mark {
-	case Used:
-		f.Used++
-	case Passed:
-		f.Passed++
-	case Ignored:
-		f.Ignored++
-	case NotYet:
-		f.NotYet++
+// each calls f with every thing of the inventory: its kind, its name and what
+// the bridge does with it.
+func (inv *Inventory) each(f func(kind, name string, c Coverage)) {
+	for _, m := range inv.SDK.Members {
+		f("member", m.Owner+"."+m.Name, ofMember(m))
+	}
+	for _, m := range inv.methods() {
+		f("method", m.Name, inv.ofMethod(m))
+	}
+	for _, e := range inv.Runtime.Events {
+		f("event", e.Name, inv.ofEvent(e))
+	}
+	for _, v := range inv.Runtime.Permissions {
+		f("permission", v.Kind, inv.ofPermission(v))
+	}
+	for _, t := range inv.SDK.Types {
+		for _, x := range t.Fields {
+			f("field", t.Name+"."+x.Name, ofField(t, x))
+		}
 	}
 }
 
 // Figures counts everything.
 func (inv *Inventory) Figures() []Figures {
-	members := Figures{What: "methods of the SDK's client and session"}
-	for _, m := range inv.SDK.Members {
-		members.add(inv.ofMember(m))
-	}
-	methods := Figures{What: "methods of the runtime's protocol"}
-	for _, m := range inv.methods() {
-		methods.add(inv.ofMethod(m))
-	}
-	events := Figures{What: "event types"}
-	for _, e := range inv.Runtime.Events {
-		events.add(inv.ofEvent(e))
-	}
-	permissions := Figures{What: "permission kinds"}
-	for _, v := range inv.Runtime.Permissions {
-		permissions.add(inv.ofPermission(v))
-	}
-	fields := Figures{What: "fields of the SDK's options and contracts"}
-	for _, t := range inv.SDK.Types {
-		for _, f := range t.Fields {
-			fields.add(inv.ofField(t, f))
+	counts := map[string]map[Mark]int{}
+	inv.each(func(kind, _ string, c Coverage) {
+		if counts[kind] == nil {
+			counts[kind] = map[Mark]int{}
 		}
+		counts[kind][c.Mark]++
+	})
+	var out []Figures
+	for _, k := range [][2]string{{"member", "methods of the SDK's client and session"}, {"method", "methods of the runtime's protocol"}, {"event", "event types"},
+		{"permission", "permission kinds"}, {"field", "fields of the SDK's options and contracts"}} {
+		n := counts[k[0]]
+		out = append(out, Figures{k[1], n[Used] + n[Passed] + n[Ignored] + n[NotYet], n[Used], n[Passed], n[Ignored], n[NotYet]})
 	}
-	return []Figures{members, methods, events, permissions, fields}
+	return out
 }
 
 // methods are those of the schema, and those that the SDK calls though the
@@ -218,30 +227,28 @@ func (inv *Inventory) methods() []Method {
 			out = append(out, Method{Name: c.Method, Side: SideServer, About: fmt.Sprintf("Not in the schema; called by `%s`.", c.Func)})
 		}
 	}
-	slices.SortStableFunc(out, func(x, y Method) int { return strings.Compare(string(x.Side)+" "+x.Name, string(y.Side)+" "+y.Name) })
+	sortMethods(out)
 	return out
 }
 
-// Carries says what kind of thing an event has that a reader must not miss:
-// text, tool or error data, or "".
+// carriers are fields that show what an event carries, the most important kind
+// first.
+var carriers = []struct {
+	kind   string
+	fields []string
+}{
+	{"error", []string{"error", "errorMessage", "errorReason", "errorType", "errors", "warnings", "remediation"}},
+	{"tool", []string{"toolCallId", "toolName", "toolNames", "tools", "toolRequests", "arguments"}},
+	{"text", []string{"content", "deltaContent", "message", "text", "summary", "summaryContent", "question", "answer", "chunk", "prompt", "planContent",
+		"partialOutput", "progressMessage", "intent", "title", "initialMessage", "feedback", "inputDelta", "command"}},
+}
+
+// Carries says which data an event has that a reader must not miss: "error",
+// "tool" or "text", or "".
 func (e Event) Carries() string {
-	for _, f := range e.Fields {
-		switch f.Name {
-		case "error", "errorMessage", "errorReason", "errorType", "errors", "warnings", "remediation":
-			return "error"
-		}
-	}
-	for _, f := range e.Fields {
-		switch f.Name {
-		case "toolCallId", "toolName", "toolNames", "tools", "toolRequests", "arguments":
-			return "tool"
-		}
-	}
-	for _, f := range e.Fields {
-		switch f.Name {
-		case "content", "deltaContent", "message", "text", "summary", "summaryContent", "question", "answer", "chunk", "prompt", "planContent",
-			"partialOutput", "progressMessage", "intent", "title", "initialMessage", "feedback", "inputDelta", "command":
-			return "text"
+	for _, c := range carriers {
+		if slices.ContainsFunc(e.Fields, func(f Field) bool { return slices.Contains(c.fields, f.Name) }) {
+			return c.kind
 		}
 	}
 	return ""

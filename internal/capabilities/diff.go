@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Change is a difference between two runtimes.
@@ -15,7 +15,7 @@ type Change struct {
 	What string `json:"what"` // method, event, permission kind, …
 	Name string `json:"name"`
 	How  string `json:"how"` // added, removed, changed
-	// Detail says what has changed, one entry a field.
+	// Detail has an entry for each changed field.
 	Detail []string `json:"detail,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type entry struct {
 	parts      map[string]string
 }
 
-// Diff lists what is new, gone or different in another runtime.
+// Diff lists the differences of another runtime.
 func Diff(before, after *Surface) []Change {
 	var out []Change
 	if before.Version != after.Version {
@@ -42,21 +42,28 @@ func Diff(before, after *Surface) []Change {
 	}
 	was, is := before.entries(), after.entries()
 	for _, b := range was {
-		i := slices.IndexFunc(is, func(a entry) bool { return a.what == b.what && a.name == b.name })
-		if i < 0 {
+		if a, ok := b.in(is); !ok {
 			out = append(out, Change{What: b.what, Name: b.name, How: "removed"})
-			continue
-		}
-		if detail := b.compare(is[i]); len(detail) > 0 {
+		} else if detail := b.compare(a); len(detail) > 0 {
 			out = append(out, Change{What: b.what, Name: b.name, How: "changed", Detail: detail})
 		}
 	}
 	for _, a := range is {
-		if !slices.ContainsFunc(was, func(b entry) bool { return a.what == b.what && a.name == b.name }) {
+		if _, ok := a.in(was); !ok {
 			out = append(out, Change{What: a.what, Name: a.name, How: "added"})
 		}
 	}
 	return out
+}
+
+// in finds the entry of the same name.
+func (e entry) in(list []entry) (entry, bool) {
+	for _, x := range list {
+		if x.what == e.what && x.name == e.name {
+			return x, true
+		}
+	}
+	return entry{}, false
 }
 
 func (e entry) compare(now entry) []string {
@@ -83,7 +90,7 @@ func (e entry) compare(now entry) []string {
 func (s *Surface) entries() []entry {
 	var out []entry
 	add := func(what, name, about string, st Status, lists map[string][]Field) {
-		parts := map[string]string{"meaning": about, "status": strings.Trim(st.note(), " *")}
+		parts := map[string]string{"meaning": about, "status": st.words()}
 		for prefix, list := range lists {
 			for _, f := range list {
 				need := "required "
@@ -95,20 +102,20 @@ func (s *Surface) entries() []entry {
 		}
 		out = append(out, entry{what, name, parts})
 	}
+	variants := func(what string, list []Variant) {
+		for _, v := range list {
+			add(what, v.Kind, v.About, v.Status, map[string][]Field{"field ": v.Fields})
+		}
+	}
 	for _, m := range s.Methods {
 		add("method", m.Name, m.About, m.Status, map[string][]Field{"parameter ": m.Params, "result ": m.Result})
 	}
 	for _, e := range s.Events {
 		add("event", e.Name, e.About, e.Status, map[string][]Field{"field ": e.Fields})
 	}
-	for _, u := range []struct {
-		what string
-		list []Variant
-	}{{"permission kind", s.Permissions}, {"permission decision", s.Decisions}, {"permission result", s.Results}} {
-		for _, v := range u.list {
-			add(u.what, v.Kind, v.About, v.Status, map[string][]Field{"field ": v.Fields})
-		}
-	}
+	variants("permission kind", s.Permissions)
+	variants("permission decision", s.Decisions)
+	variants("permission result", s.Results)
 	for _, e := range s.Enums {
 		out = append(out, entry{"enumeration", e.Name, map[string]string{"values": strings.Join(e.Values, ", ")}})
 	}
@@ -148,22 +155,6 @@ type Report struct {
 // NewReport marks everything.
 func NewReport(inv *Inventory, record *Record) Report {
 	r := Report{Figures: inv.Figures(), Marks: map[string]Coverage{}, Inventory: inv, Probes: record}
-	for _, m := range inv.SDK.Members {
-		r.Marks["member "+m.Owner+"."+m.Name] = inv.ofMember(m)
-	}
-	for _, m := range inv.methods() {
-		r.Marks["method "+m.Name] = inv.ofMethod(m)
-	}
-	for _, e := range inv.Runtime.Events {
-		r.Marks["event "+e.Name] = inv.ofEvent(e)
-	}
-	for _, v := range inv.Runtime.Permissions {
-		r.Marks["permission "+v.Kind] = inv.ofPermission(v)
-	}
-	for _, t := range inv.SDK.Types {
-		for _, f := range t.Fields {
-			r.Marks["field "+t.Name+"."+f.Name] = inv.ofField(t, f)
-		}
-	}
+	inv.each(func(kind, name string, c Coverage) { r.Marks[kind+" "+name] = c })
 	return r
 }

@@ -4,9 +4,10 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
-// Record is what the probes found, when, and on what.
+// Record holds the findings of the probes, their date and the versions.
 type Record struct {
 	Date     string    `json:"date"`
 	Runtime  string    `json:"runtime"` // the npm package's version
@@ -31,7 +32,7 @@ type Fact struct {
 //go:embed probes.json
 var recorded []byte
 
-// Recorded is what was found when the document was written.
+// Recorded is the committed record.
 func Recorded() (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(recorded, &r); err != nil {
@@ -42,35 +43,9 @@ func Recorded() (*Record, error) {
 
 // Finding returns the finding of a probe.
 func (r *Record) Finding(probe string) (Finding, bool) {
-	for _, f := range r.Findings {
-		if f.Probe == probe {
-			return f, true
-		}
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Probe == probe })
+	if i < 0 {
+		return Finding{}, false
 	}
-	return Finding{}, false
-}
-
-// Differences tells two findings of one probe apart, a line for each fact.
-func (f Finding) Differences(now Finding) []string {
-	before := map[string]string{}
-	for _, x := range f.Facts {
-		before[x.What] = x.Seen
-	}
-	var out []string
-	for _, x := range now.Facts {
-		was, ok := before[x.What]
-		delete(before, x.What)
-		switch {
-		case !ok:
-			out = append(out, fmt.Sprintf("%s: %s (new)", x.What, x.Seen))
-		case was != x.Seen:
-			out = append(out, fmt.Sprintf("%s: was %s, is %s", x.What, was, x.Seen))
-		}
-	}
-	for _, x := range f.Facts {
-		if was, gone := before[x.What]; gone {
-			out = append(out, fmt.Sprintf("%s: was %s, is not seen any more", x.What, was))
-		}
-	}
-	return out
+	return r.Findings[i], true
 }

@@ -1,3 +1,8 @@
+// Package capabilities is the inventory of what Copilot's runtime and its Go
+// SDK offer, and of what the bridge does with each piece. It reads files and
+// renders text; it starts no program and needs no Go toolchain.
+// tools/capabilities makes the inventory and records the probes' findings.
+// internal/cli shows both and compares them with a runtime.
 package capabilities
 
 import (
@@ -23,7 +28,7 @@ type Surface struct {
 	Events      []Event           `json:"events"`
 	Permissions []Variant         `json:"permissions"`
 	Decisions   []Variant         `json:"decisions"` // what may be answered
-	Results     []Variant         `json:"results"`   // what is reported of an answer
+	Results     []Variant         `json:"results"`   // the reported outcomes of a request
 	Enums       []Enum            `json:"enums"`
 }
 
@@ -155,8 +160,7 @@ func Pinned() (*Inventory, error) { return Decode(pinned) }
 // Decode reads what Encode wrote.
 func Decode(b []byte) (*Inventory, error) {
 	var inv Inventory
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if err := dec.Decode(&inv); err != nil {
+	if err := json.Unmarshal(b, &inv); err != nil {
 		return nil, fmt.Errorf("read an inventory: %w", err)
 	}
 	if inv.Runtime.Version == "" || len(inv.Runtime.Events) == 0 {

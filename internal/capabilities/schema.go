@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // The files of a runtime's package that describe it.
@@ -77,19 +77,17 @@ func ReadSurface(dir string) (*Surface, error) {
 	if !strings.HasPrefix(pkg.Name, "@github/copilot-sdk-") {
 		s.Package = pkg.Name
 	}
-	api, err := s.schema(dir, apiFile)
-	if err != nil {
-		return nil, err
-	}
-	events, err := s.schema(dir, eventsFile)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.addAPI(api); err != nil {
-		return nil, broken(filepath.Join(dir, schemaFolder, apiFile), err)
-	}
-	if err := s.addEvents(events); err != nil {
-		return nil, broken(filepath.Join(dir, schemaFolder, eventsFile), err)
+	for name, add := range map[string]func([]byte) error{apiFile: s.addAPI, eventsFile: s.addEvents} {
+		path := filepath.Join(dir, schemaFolder, name)
+		b, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(b); err != nil {
+			return nil, broken(path, err)
+		}
+		sum := sha256.Sum256(b)
+		s.Digests[name] = hex.EncodeToString(sum[:])
 	}
 	return s, nil
 }
@@ -115,17 +113,6 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
-// schema reads one file and remembers its digest.
-func (s *Surface) schema(dir, name string) ([]byte, error) {
-	b, err := readFile(filepath.Join(dir, schemaFolder, name))
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(b)
-	s.Digests[name] = hex.EncodeToString(sum[:])
-	return b, nil
-}
-
 // book resolves references.
 type book map[string]*node
 
@@ -147,14 +134,9 @@ func (b book) fields(n *node, without ...string) []Field {
 	n = b.find(n)
 	var out []Field
 	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
-		if slices.Contains(without, name) {
-			continue
+		if p := n.Properties[name]; p != nil && !slices.Contains(without, name) {
+			out = append(out, Field{Name: name, Type: typeName(p, 0), Optional: !slices.Contains(n.Required, name)})
 		}
-		p := n.Properties[name]
-		if p == nil {
-			continue
-		}
-		out = append(out, Field{Name: name, Type: typeName(p, 0), Optional: !slices.Contains(n.Required, name)})
 	}
 	return out
 }

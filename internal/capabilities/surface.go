@@ -1,6 +1,7 @@
 package capabilities
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,13 +21,9 @@ func (s *Surface) addAPI(b []byte) error {
 		return fmt.Errorf("definitions: %w", err)
 	}
 	for _, side := range []Side{SideServer, SideSession, SideClientSession, SideClientGlobal} {
-		if err := s.addMethods(defs, side, top[string(side)], 0); err != nil {
-			return fmt.Errorf("%s: %w", side, err)
-		}
+		s.addMethods(defs, side, top[string(side)], 0)
 	}
-	slices.SortFunc(s.Methods, func(x, y Method) int {
-		return strings.Compare(string(x.Side)+" "+x.Name, string(y.Side)+" "+y.Name)
-	})
+	sortMethods(s.Methods)
 	if len(s.Methods) == 0 {
 		return fmt.Errorf("it describes no method")
 	}
@@ -49,30 +46,32 @@ func (s *Surface) addAPI(b []byte) error {
 var shownEnums = []string{"AbortReason", "AuthInfoType", "AutoModeSwitchResponse", "ElicitationCompletedAction", "ModelCallFailureKind", "ModelCallFailureSource",
 	"ProviderType", "ProviderWireApi", "ReasoningSummary", "SendAgentMode", "SendMode", "SessionMode", "ToolResultType", "UIElicitationResponseAction"}
 
+func sortMethods(all []Method) {
+	slices.SortFunc(all, func(x, y Method) int {
+		return cmp.Or(strings.Compare(string(x.Side), string(y.Side)), strings.Compare(x.Name, y.Name))
+	})
+}
+
 // addMethods walks the tree of namespaces.
-func (s *Surface) addMethods(defs book, side Side, b json.RawMessage, depth int) error {
+func (s *Surface) addMethods(defs book, side Side, b json.RawMessage, depth int) {
 	if len(b) == 0 || depth > 8 {
-		return nil
+		return
 	}
 	var n node
 	if err := json.Unmarshal(b, &n); err == nil && n.RPCMethod != "" {
 		s.Methods = append(s.Methods, Method{Name: n.RPCMethod, Side: side, About: sentence(n.Description), Status: status(&n),
 			Params: defs.fields(n.Params, "sessionId"), Result: defs.fields(n.Result)})
-		return nil
+		return
 	}
 	var children map[string]json.RawMessage
-	if err := json.Unmarshal(b, &children); err != nil {
-		return nil //nolint:nilerr // a leaf that is no method, such as a description
+	_ = json.Unmarshal(b, &children) // a leaf such as a description has none
+	for _, child := range children {
+		s.addMethods(defs, side, child, depth+1)
 	}
-	for _, name := range slices.Sorted(maps.Keys(children)) {
-		if err := s.addMethods(defs, side, children[name], depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// addEvents takes the events and the permission requests from the other one.
+// addEvents takes the events and the permission requests from the events'
+// schema.
 func (s *Surface) addEvents(b []byte) error {
 	var top node
 	if err := json.Unmarshal(b, &top); err != nil {

@@ -13,7 +13,7 @@ import (
 // vectors are the project's own receipts with their hashes.
 func vectors(t *testing.T, name string) (out []struct{ Name, Input, Canonical, SHA256, Reencoded, Error string }) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../door/abp/contract/testdata", name))
+	data, err := os.ReadFile(filepath.Join("../api/abp/contract/testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,78 +6,173 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 )
 
 func (p *program) auditCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "audit",
-		Short: "Read the record of what was decided, and prove that it is whole",
+		Short: "Show and verify the audit log",
 		Example: `  copilot-bridge audit tail --follow
-  copilot-bridge audit verify`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+  copilot-bridge audit verify
+  copilot-bridge audit prune --older-than 365d`,
+	}, p.auditTailCommand(), p.auditVerifyCommand(), p.auditPruneCommand())
+}
+
+func (p *program) auditTailCommand() *cobra.Command {
 	var lines int
-	var follow, tailJSON, verifyJSON bool
-	var expect string
-	tail := &cobra.Command{
+	var follow, asJSON bool
+	cmd := p.command(&cobra.Command{
 		Use:   "tail",
 		Short: "Show the last entries",
-		Long:  "Show the last entries of the audit log, one line each: every prompt, tool call, permission and\nresult, with the decision and its reason. Secrets are hidden before anything is written.",
+		Long: `Show the last entries of the audit log, one line each: prompts, tool calls, permissions
+and results, with the decision and its reason. Secrets are redacted.`,
 		Example: `  copilot-bridge audit tail
   copilot-bridge audit tail -n 100 --json | jq 'select(.decision=="deny")'
   copilot-bridge audit tail --follow`,
-		Args: takes(cobra.NoArgs, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if lines < 0 {
-				return usage(cmd, "-n must not be negative")
-			}
-			return p.runAuditTail(cmd.Context(), lines, follow, tailJSON)
-		},
-	}
-	tail.Flags().IntVarP(&lines, "lines", "n", 20, "how many entries")
-	tail.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until Ctrl-C")
-	tail.Flags().BoolVar(&tailJSON, "json", false, "write the entries as JSON lines")
-	verify := &cobra.Command{
-		Use:   "verify",
-		Short: "Prove that no entry was changed, removed or moved",
-		Long: `Prove that no entry of the audit log was changed, removed or moved. Each entry holds
-the hash of the one before it. The last hash is printed: keep it elsewhere and give it
-with --expect later to prove that the end was not cut off and everything rewritten.
-How far the log has come is also kept outside its directory, in its witness, so that a
-log that is gone is missed; and entries say so, so that a witness that is gone is too. To begin a new one on purpose, remove both.
-
-Exit code 1 if something is wrong, with the place.`,
-		Example: `  copilot-bridge audit verify
-  copilot-bridge audit verify --expect 3f1c…`,
-		Args: takes(cobra.NoArgs, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runAuditVerify(cmd.Context(), expect, verifyJSON) },
-	}
-	verify.Flags().StringVar(&expect, "expect", "", "a `HASH` that must be in the chain")
-	verify.Flags().BoolVar(&verifyJSON, "json", false, "write the report as JSON")
-	cmd.AddCommand(tail, verify)
+	}, func(ctx context.Context, c call) error {
+		if lines < 0 {
+			return usage(c.cmd, "-n must not be negative")
+		}
+		return p.auditTail(ctx, c.cfg.AuditLogDir, lines, follow, asJSON)
+	})
+	f := flagsOf(cmd)
+	f.IntVarP(&lines, "lines", "n", 20, "how many entries")
+	f.BoolVarP(&follow, "follow", "f", false, "keep showing new entries, until Ctrl-C")
+	f.json(&asJSON, "write the entries as JSON lines")
 	return cmd
 }
 
-func (p *program) runAuditTail(ctx context.Context, n int, follow, asJSON bool) error {
-	cfg, err := p.load(nil)
+func (p *program) auditVerifyCommand() *cobra.Command {
+	var asJSON bool
+	var expect string
+	cmd := p.command(&cobra.Command{
+		Use:   "verify [FILE...]",
+		Short: "Verify the audit log",
+		Long: `Verify that no entry of the audit log was changed, removed or moved. Each entry holds the
+hash of the one before. The last hash is printed: keep it elsewhere, and check it later
+with --expect. The log's length is also kept in a second file, the witness, so that a
+missing log is noticed. To start a new log, remove both.
+
+The log is split into segments. Each begins with a summary of the one before, so the
+oldest may be moved away or deleted: missing segments are named, and the rest still
+verifies. A FILE that was moved away is verified by itself; its end is taken from the next
+segment, beside it or in the log.
+
+Exit code 1 if something is wrong.`,
+		Example: `  copilot-bridge audit verify
+  copilot-bridge audit verify --expect 3f1c…
+  copilot-bridge audit verify /archive/audit-2026-03-*.jsonl`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}, func(ctx context.Context, c call) error {
+		if len(c.args) > 0 {
+			return p.auditVerifyFiles(ctx, c, expect, asJSON)
+		}
+		return p.auditVerify(ctx, c.cfg, expect, asJSON)
+	})
+	f := flagsOf(cmd)
+	f.StringVar(&expect, "expect", "", "a `HASH` that must be in the chain")
+	f.json(&asJSON, "write the report as JSON")
+	return cmd
+}
+
+func (p *program) auditPruneCommand() *cobra.Command {
+	var olderThan string
+	var dryRun, asJSON bool
+	cmd := p.command(&cobra.Command{
+		Use:   "prune --older-than AGE",
+		Short: "Delete old segments of the audit log",
+		Long: `Delete closed segments of the audit log whose entries are all older than AGE, oldest first,
+after verifying them. The deletion is recorded; the rest still verifies. The setting
+audit_keep_days does this automatically.`,
+		Example: `  copilot-bridge audit prune --older-than 365d --dry-run
+  copilot-bridge audit prune --older-than 365d`,
+	}, func(ctx context.Context, c call) error {
+		age, err := parseAge(olderThan)
+		if err != nil {
+			return usage(c.cmd, "--older-than takes an age such as 365d or 48h")
+		}
+		return p.auditPrune(ctx, c.cfg, time.Now().Add(-age), dryRun, asJSON)
+	})
+	f := flagsOf(cmd)
+	f.StringVar(&olderThan, "older-than", "", "the `AGE` of the last entry of a segment, such as 365d or 48h")
+	f.BoolVar(&dryRun, "dry-run", false, "show what would be deleted")
+	f.json(&asJSON, "write what was deleted as JSON")
+	return cmd
+}
+
+func (p *program) auditPrune(ctx context.Context, cfg *config.Config, before time.Time, dryRun, asJSON bool) (err error) {
+	var old audit.Old
+	done := "would be deleted"
+	if dryRun {
+		old, err = audit.OlderThan(ctx, cfg.AuditLogDir, before)
+	} else {
+		done = "deleted"
+		old, err = app.PruneAudit(ctx, cfg, p.env.HomeDir, before)
+	}
 	if err != nil {
 		return err
 	}
-	show := func(e audit.Entry) error {
-		if asJSON {
-			return p.printJSON(e)
-		}
-		return p.print(approval.Visible(audit.Format(e)) + "\n")
+	text := "No closed segment of the audit log is that old.\n"
+	if len(old.Files) > 0 {
+		text = fmt.Sprintf("  %s\n%s %s: entries %d to %d, the last of %s, %d bytes\n", strings.Join(old.Files, "\n  "),
+			plural(len(old.Files), "segment"), done, old.First, old.Last, old.To.UTC().Format(time.DateOnly), old.Bytes)
 	}
-	entries, err := audit.Tail(ctx, cfg.AuditLogDir, n)
+	return p.show(asJSON, old, text)
+}
+
+// auditVerifyFiles verifies segments that were moved away, each by itself.
+func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string, asJSON bool) error {
+	wrong := 0
+	for _, path := range c.args {
+		r, err := audit.VerifyFile(ctx, path, c.cfg.AuditLogDir, expect)
+		if err != nil {
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read " + path, Cause: err,
+				Remedy: "Name a file of an audit log, such as audit-2026-03-01.jsonl."}
+		}
+		if !r.OK() {
+			wrong++
+		}
+		if err := p.show(asJSON, r, fileReport(path, r)); err != nil {
+			return err
+		}
+	}
+	if wrong > 0 {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("%d of %s not what was written", wrong, plural(len(c.args), "segment")),
+			Remedy: "Look at the places named, and at who can write there."}
+	}
+	return nil
+}
+
+func fileReport(path string, r audit.Report) string {
+	var b strings.Builder
+	problems(&b, r)
+	if r.OK() {
+		writeln(&b, "✓ "+approval.Visible(path)+": "+wholeEntries(r))
+	}
+	if by := r.ClosedBy; by != nil {
+		writeln(&b, fmt.Sprintf("  closed by the summary in entry %d in %s", by.Seq, approval.Visible(by.Path)))
+	} else {
+		writeln(&b, "  nothing here proves where it ends: no segment that closes it is beside it or in the log; --expect takes its last hash")
+	}
+	writeln(&b, "  last hash: "+r.Head)
+	return b.String()
+}
+
+func (p *program) auditTail(ctx context.Context, dir string, n int, follow, asJSON bool) error {
+	show := func(e audit.Entry) error { return p.show(asJSON, e, approval.Visible(audit.Format(e))+"\n") }
+	entries, err := audit.Tail(ctx, dir, n)
 	if err != nil {
 		return err
 	}
@@ -90,13 +185,11 @@ func (p *program) runAuditTail(ctx context.Context, n int, follow, asJSON bool) 
 	}
 	if !follow {
 		if len(entries) == 0 && !asJSON {
-			return p.print("The audit log in " + cfg.AuditLogDir + " is empty.\n")
+			return p.print("The audit log in " + dir + " is empty.\n")
 		}
 		return nil
 	}
-	ctx, in := p.interruptible(ctx)
-	defer in.stop()
-	for e, err := range audit.Follow(ctx, cfg.AuditLogDir, last+1) {
+	for e, err := range audit.Follow(ctx, dir, last+1) {
 		if errors.Is(err, context.Canceled) {
 			return nil // Ctrl-C is how it ends
 		}
@@ -110,52 +203,56 @@ func (p *program) runAuditTail(ctx context.Context, n int, follow, asJSON bool) 
 	return nil
 }
 
-func (p *program) runAuditVerify(ctx context.Context, expect string, asJSON bool) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
+func (p *program) auditVerify(ctx context.Context, cfg *config.Config, expect string, asJSON bool) error {
 	witness, err := app.AuditWitness(cfg, p.env.HomeDir)
 	if err != nil {
 		return err
 	}
-	r, err := audit.VerifyWitnessed(ctx, cfg.AuditLogDir, expect, witness)
-	if bridge.CodeOf(err) == bridge.CodeNotFound && expect == "" {
-		err = nil // nor is it known that there ever was one
-	}
-	if err != nil {
+	r, err := audit.Verify(ctx, cfg.AuditLogDir, expect, witness)
+	if err != nil && (bridge.CodeOf(err) != bridge.CodeNotFound || expect != "") { // there may never have been a log
 		return err
 	}
-	if asJSON {
-		if err := p.printJSON(r); err != nil {
-			return err
-		}
-	} else {
-		var b strings.Builder
-		for _, problem := range r.Problems {
-			writeln(&b, "✗ "+approval.Visible(problem.String()))
-		}
-		switch {
-		case r.OK() && r.Files == 0:
-			writeln(&b, "✓ nothing has ever been recorded in "+approval.Visible(cfg.AuditLogDir))
-		case r.OK():
-			writeln(&b, fmt.Sprintf("✓ %d entries are whole and in order", r.Entries))
-		}
-		if r.Unwitnessed {
-			writeln(&b, "  nothing outside the log witnesses where it ends, since it was begun without a witness; the next entry makes one")
-		}
-		if r.Head != "" {
-			writeln(&b, "  last hash: "+r.Head)
-		}
-		if err := p.print(b.String()); err != nil {
-			return err
-		}
+	if err := p.show(asJSON, r, logReport(cfg.AuditLogDir, r)); err != nil || r.OK() {
+		return err
 	}
-	if !r.OK() {
-		return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("the audit log in %s is not what was written: %d problems", cfg.AuditLogDir, len(r.Problems)),
-			Remedy: "look at the places named, and at who can write there; if you removed the log or its witness yourself, remove " + witness + " and the rest of the log too, and a new one begins"}
+	return &bridge.Error{Code: bridge.CodeConflict,
+		Message: fmt.Sprintf("the audit log in %s is not what was written: %s", cfg.AuditLogDir, plural(len(r.Problems), "problem")),
+		Remedy: "look at the places named, and at who can write there; if you removed the log or its witness yourself, remove " + witness +
+			" and the rest of the log too, and a new one begins"}
+}
+
+func logReport(dir string, r audit.Report) string {
+	var b strings.Builder
+	problems(&b, r)
+	switch {
+	case r.OK() && r.Files == 0:
+		writeln(&b, "✓ nothing has ever been recorded in "+approval.Visible(dir))
+	case r.OK():
+		writeln(&b, "✓ "+wholeEntries(r))
 	}
-	return nil
+	if r.Gone != nil {
+		writeln(&b, "  "+approval.Visible(r.Gone.String()))
+	}
+	if r.Unwitnessed {
+		writeln(&b, "  nothing outside the log witnesses where it ends, since it was begun without a witness; the next entry makes one")
+	}
+	if r.Head != "" {
+		writeln(&b, "  last hash: "+r.Head)
+	}
+	return b.String()
+}
+
+func problems(b *strings.Builder, r audit.Report) {
+	for _, problem := range r.Problems {
+		writeln(b, "✗ "+approval.Visible(problem.String()))
+	}
+}
+
+func wholeEntries(r audit.Report) string {
+	if r.Entries == 1 {
+		return "1 entry is whole and in order"
+	}
+	return fmt.Sprintf("%d entries are whole and in order", r.Entries)
 }
 
 // writeln writes to a buffer, which cannot fail.

@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
@@ -32,7 +33,7 @@ func (v *validation) directories(cfg *config.Config) {
 			v.fail("state", &bridge.Error{Message: fmt.Sprintf("the directory %s (%s) cannot be written", d.path, d.what), Cause: err, Remedy: d.remedy}, exitFailed)
 			continue
 		}
-		v.ok("state", "%s (%s) can be written", shorten(d.path, "", v.p.env.HomeDir), d.what)
+		v.ok("state", "%s (%s) can be written", v.p.short(d.path), d.what)
 	}
 }
 
@@ -59,12 +60,18 @@ func writable(dir string) error {
 }
 
 func (v *validation) sessions(ctx context.Context, cfg *config.Config) {
-	entries, err := app.Store(cfg).List(ctx)
-	if err != nil {
+	store := app.Store(cfg)
+	var damaged atomic.Pointer[string]
+	store.Tell = func(told string) { damaged.Store(&told) }
+	entries, err := store.List(ctx)
+	switch {
+	case err != nil:
 		v.fail("sessions", err, exitFailed)
-		return
+	case damaged.Load() != nil:
+		v.warn("sessions", *damaged.Load(), "")
+	default:
+		v.ok("sessions", "%s on the list", plural(len(entries), "session"))
 	}
-	v.ok("sessions", "%s on the list", plural(len(entries), "session"))
 }
 
 // leftovers ends what a killed bridge left behind.
@@ -73,10 +80,8 @@ func (v *validation) leftovers(cfg *config.Config) {
 	switch {
 	case err != nil:
 		v.warn("processes", "what a killed bridge left behind could not be ended: "+err.Error(), "look for processes with COPILOT_BRIDGE_TREE in their environment")
-	case n == 1:
-		v.ok("processes", "1 process that a killed bridge had left was ended")
 	case n > 0:
-		v.ok("processes", "%d processes that a killed bridge had left were ended", n)
+		v.ok("processes", "ended %s that a killed bridge had left", plural(n, "process"))
 	default:
 		v.ok("processes", "no leftovers of killed bridges")
 	}
@@ -129,7 +134,9 @@ func (v *validation) npm(installed bool) {
 
 // copilot starts the runtime under its supervisor and asks who answers.
 func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validateOptions) {
-	b, err := v.p.startWith(ctx, app.Options{Config: cfg, Demo: o.demo, FindOnly: true})
+	opts := v.p.options(cfg, o.demo)
+	opts.FindOnly = true
+	b, err := v.p.start(ctx, opts)
 	if err != nil {
 		v.fail("start", err, exitUnavailable)
 		return
@@ -154,7 +161,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 		}
 		return // it is started with each turn; its login and models only it knows
 	}
-	v.ok("start", "%s runs under its supervisor after %s", whatRuns(status), duration(time.Since(began)))
+	v.ok("start", "%s runs under its supervisor after %s", agentName(status), duration(time.Since(began)))
 	if b.Answers.Kind == app.AnswersRehearsal {
 		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
 			"log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
@@ -232,7 +239,7 @@ func (v *validation) turn(ctx context.Context, b *app.Bridge) {
 	})
 	if r.Session != "" {
 		if err := b.Engine.Delete(context.WithoutCancel(ctx), r.Session); err != nil {
-			v.p.log.Warn("the session of the check could not be deleted", "error", err)
+			v.p.log.Warn("validate.session_not_deleted", "error", err)
 		}
 	}
 	if err != nil {
@@ -241,4 +248,104 @@ func (v *validation) turn(ctx context.Context, b *app.Bridge) {
 	}
 	v.ok("turn", "answered: first words after %s, all after %s, %s tokens in, %s out",
 		duration(first), duration(time.Since(began)), count(r.Usage.InputTokens), count(r.Usage.OutputTokens))
+}
+
+// modules warns of settings that have no effect here.
+func (v *validation) modules() {
+	for _, w := range app.ModuleWarnings(v.p.env.Environ) {
+		v.warn("modules", w, "")
+	}
+}
+
+// transport checks what the configured way to Copilot needs, and says whether
+// it can be tried. Nothing is installed.
+func (v *validation) transport(ctx context.Context, cfg *config.Config) bool {
+	switch cfg.ABP.Transport {
+	case config.TransportACP:
+		if cfg.ABP.ACPURL != "" || cfg.ABP.Cmd != "" {
+			return true // whether it is there shows when it is started
+		}
+		rt, err := copilotruntime.FindCLI(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})
+		v.npm(err == nil)
+		if err != nil {
+			v.fail("cli", err, exitUnavailable)
+			return false
+		}
+		v.ok("cli", "%s %s, from %s", rt.Path, rt.Version, rt.Source)
+		return true
+	case config.TransportLegacy:
+		if cfg.ABP.Runner == "" && cfg.ABP.Cmd == "" {
+			v.warn("runner", "no runner is configured: turns will only say so", "name one with ABP_COPILOT_RUNNER")
+		}
+		return true
+	case config.TransportSDK, config.TransportAuto:
+	}
+	return v.runtime(ctx, cfg)
+}
+
+// elsewhere says whether another way to Copilot may do where the runtime is
+// not there.
+func (v *validation) elsewhere(ctx context.Context, cfg *config.Config) bool {
+	c := cfg.ABP
+	if c.Transport != config.TransportAuto {
+		return false
+	}
+	if c.ACPURL != "" || c.Cmd != "" || c.Runner != "" {
+		return true
+	}
+	_, err := copilotruntime.FindCLI(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})
+	return err == nil
+}
+
+// transports says which way is in use, and why others were passed over.
+func (v *validation) transports(b *app.Bridge, cfg *config.Config) {
+	for _, t := range b.Transports() {
+		switch {
+		case t.InUse:
+			v.ok("transport", "%s is in use (ABP_COPILOT_TRANSPORT is %s)", t.Name, cfg.ABP.Transport)
+		case t.Failed != nil:
+			v.warn("transport", t.Name+" was passed over: "+t.Failed.Error(), bridge.AsError(t.Failed).Remedy)
+		}
+	}
+}
+
+// agentName names the started agent for people.
+func agentName(s bridge.AgentStatus) string {
+	if s.Agent == "acp" {
+		return "the ACP agent " + s.RuntimeVersion
+	}
+	return "the runtime"
+}
+
+// vscode looks for VS Code, which is optional, its extension, and the
+// windows in which a bridge runs.
+func (v *validation) vscode(ctx context.Context, cfg *config.Config) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var said []string
+	if editor, err := v.p.findEditor("", ""); err != nil {
+		said = append(said, "not found, and not needed")
+	} else if has, err := v.p.hasExtension(ctx, editor); err != nil {
+		said = append(said, editor+" does not say whether it has the extension")
+	} else if has {
+		said = append(said, "the extension is installed in "+editor)
+	} else {
+		said = append(said, editor+" is there, without the extension (copilot-bridge register vscode)")
+	}
+	windows, err := app.Windows(ctx, cfg)
+	if err != nil {
+		v.warn("vscode", "the list of windows cannot be read: "+err.Error(), "see that "+cfg.Path("windows")+" can be")
+		return
+	}
+	for _, w := range windows {
+		var folders []string
+		for _, f := range w.Folders {
+			folders = append(folders, v.p.short(f))
+		}
+		if len(folders) == 0 {
+			folders = []string{"no folder"}
+		}
+		said = append(said, fmt.Sprintf("a window answers at %s: %s (process %d)", w.URL, strings.Join(folders, ", "), w.PID))
+	}
+	v.ok("vscode", "%s", strings.Join(said, "\n"))
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/registration"
 )
@@ -23,22 +23,22 @@ type openClaw struct {
 	*registration.State
 }
 
-// openclaw looks for OpenClaw, which nobody needs to have.
+// openclaw looks for OpenClaw, which is optional.
 func (v *validation) openclaw(ctx context.Context, cfg *config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	found := app.FindOpenClaw(ctx, v.p.appOptions(cfg, false))
+	found := app.FindOpenClaw(ctx, v.p.options(cfg, false))
 	v.OpenClaw = &openClaw{Found: found.Present}
 	if !found.Present {
 		v.ok("openclaw", "not found, and not needed")
 		return
 	}
 	*v.OpenClaw = openClaw{Found: true, Config: found.Config, Workspace: found.Workspace, Gateway: found.Version, State: &found.Registered}
-	memory := "its memory is in " + v.short(found.Workspace)
+	memory := "its memory is in " + v.p.short(found.Workspace)
 	switch e := bridge.AsError(found.Gateway); {
 	case e == nil:
 		v.ok("openclaw", "gateway %s answers; %s", found.Version, memory)
-	case nobodyThere(found.Gateway):
+	case notListening(found.Gateway):
 		v.ok("openclaw", "its gateway does not run; %s", memory)
 	default:
 		v.warn("openclaw", e.Error()+"; "+memory, e.Remedy)
@@ -50,13 +50,11 @@ func (v *validation) openclaw(ctx context.Context, cfg *config.Config) {
 	v.registrations(found.Registered)
 }
 
-// nobodyThere says whether nobody listens at an address.
-func nobodyThere(err error) bool {
+// notListening says whether a gateway could not even be connected to.
+func notListening(err error) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"
 }
-
-func (v *validation) short(path string) string { return shorten(path, "", v.p.env.HomeDir) }
 
 // registrations says what OpenClaw knows of this program.
 func (v *validation) registrations(s registration.State) {
@@ -81,17 +79,17 @@ func (v *validation) plugin(s registration.PluginState) {
 	}
 	where := "the workspace of OpenClaw's agent"
 	if s.Workspace != "" {
-		where = v.short(s.Workspace)
+		where = v.p.short(s.Workspace)
 	}
 	program := "the copilot-bridge on the gateway's PATH"
 	if s.Binary != "" {
-		program = v.short(s.Binary)
+		program = v.p.short(s.Binary)
 	}
 	switch {
 	case !s.Enabled:
 		v.warn("openclaw", "the plugin is installed, but not enabled", again+", or see plugins.enabled, plugins.allow and plugins.deny in OpenClaw's configuration")
 	case !s.Current:
-		v.warn("openclaw", "the plugin is enabled, but its files in "+v.short(s.Directory)+" are not those of this version", again)
+		v.warn("openclaw", "the plugin is enabled, but its files in "+v.p.short(s.Directory)+" are not those of this version", again)
 	case s.Missing:
 		v.warn("openclaw", fmt.Sprintf("the plugin starts %q, which is not there", s.Binary), again)
 	default:
@@ -106,6 +104,6 @@ func (v *validation) server(s registration.ServerState) {
 	case s.Missing:
 		v.warn("openclaw", fmt.Sprintf("the MCP server is registered, but %q is not there", s.Binary), "run `copilot-bridge register openclaw-mcp`")
 	case s.Registered:
-		v.ok("openclaw", "the MCP server is registered; it starts %s in %s", v.short(s.Binary), v.short(s.Workspace))
+		v.ok("openclaw", "the MCP server is registered; it starts %s in %s", v.p.short(s.Binary), v.p.short(s.Workspace))
 	}
 }

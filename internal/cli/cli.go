@@ -1,10 +1,8 @@
-// Package cli is the command line: one file a command. It turns arguments
-// into calls of app and engine, shows what comes of them to a person or as
-// JSON lines, and maps errors to exit codes. It holds no logic of its own
-// beyond that, and nothing imports it but the main package.
-//
-// Standard output carries what was asked for: the assistant's words, a table,
-// JSON. Everything else goes to standard error.
+// Package cli is the command line: one file for each command. It turns
+// arguments into calls of internal/app and the packages below it, shows the
+// results to people or as JSON, and maps errors to exit codes. Standard output
+// carries the result; everything else goes to standard error. It holds no other
+// logic. Only cmd/copilot-bridge runs it.
 package cli
 
 import (
@@ -13,17 +11,17 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
 // Env is everything that the program gets from outside, so that a test can
-// call it with streams of its own.
+// call it with its own streams.
 type Env struct {
 	Args       []string // the program's name first
 	Stdin      io.Reader
@@ -69,28 +67,21 @@ func System() Env {
 func (e *Env) isTerminal(stream any) bool { return e.IsTerminal != nil && e.IsTerminal(stream) }
 
 // get returns an environment variable.
-func (e *Env) get(name string) string {
-	value := ""
-	for _, kv := range e.Environ {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
+func (e *Env) get(name string) string { return programs.Variable(e.Environ, name) }
 
 // program is one run of the command line.
 type program struct {
-	env      Env
-	scrub    *scrubber
-	out      *stream
-	err      *stream
-	console  *console
-	log      *slog.Logger
-	logLevel string // --log-level
-	warned   bool   // about the .env file
+	env     Env
+	scrub   *scrubber
+	out     *stream
+	err     *stream
+	console *console
+	log     *slog.Logger
+	warned  bool // about the .env file
 
-	signals  <-chan os.Signal // nil until somebody can be interrupted
+	defaultLevel slog.Level // of logging, where no setting says otherwise
+
+	signals  <-chan os.Signal // nil until listen
 	unlisten func()
 	exit     func(code int)
 }
@@ -102,6 +93,7 @@ func Main(e Env) int {
 	if len(e.Args) > 1 && e.Args[1] == supervise.Verb {
 		return supervise.Main(e.Args[2:], e.Stderr)
 	}
+	programs.KeepFiles()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	p, stop := newProgram(e, cancel)
@@ -112,16 +104,16 @@ func Main(e Env) int {
 }
 
 // newProgram connects the streams. cancel is called when one of the outputs
-// cannot be written to any more.
+// can no longer be written to.
 func newProgram(e Env, cancel context.CancelCauseFunc) (p *program, stop func()) {
-	p = &program{env: e, scrub: &scrubber{}, log: slog.New(slog.DiscardHandler), exit: e.exit}
+	p = &program{env: e, scrub: &scrubber{}, log: slog.New(slog.DiscardHandler), defaultLevel: slog.LevelWarn, exit: e.exit}
 	p.out = &stream{name: "standard output", w: e.Stdout, scrub: p.scrub, fail: cancel}
 	p.err = &stream{name: "standard error", w: e.Stderr, scrub: p.scrub, forms: redact.New(redact.Options{}), fail: cancel}
 	p.console = newConsole(p)
 	if p.exit == nil {
 		p.exit = os.Exit
 	}
-	// Without this the first write to a pipe that nobody reads would kill the
+	// Without this the first write to a pipe without a reader would kill the
 	// process on the spot. A handler, unlike ignoring it, is not inherited.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -25,8 +26,8 @@ func TestUsageErrors(t *testing.T) {
 		{"runn --cwd x", "there is no command \"copilot-bridge runn\""},
 		{"sessions lst", "there is no command \"copilot-bridge sessions lst\"|did you mean `copilot-bridge sessions list`?"},
 		{"frobnicate", "there is no command|see `copilot-bridge --help`"},
-		{"run", "`copilot-bridge run` takes one task in quotes, not 0 arguments|see `copilot-bridge run --help`"},
-		{"run a b", "not 2 arguments"},
+		{"run", "`copilot-bridge run` accepts one task in quotes; got 0 arguments|see `copilot-bridge run --help`"},
+		{"run a b", "got 2 arguments"},
 		{"run x --mdoel y", "unknown flag: --mdoel|did you mean --model?"},
 		{"run x --zzzzzz", "unknown flag: --zzzzzz|see `copilot-bridge run --help`"},
 		{"run x --timeout soon", `--timeout="soon": must be a duration|on the command line`},
@@ -39,7 +40,7 @@ func TestUsageErrors(t *testing.T) {
 		{"sessions delete", "give the ids"},
 		{"sessions delete --all x", "not both"},
 		{"sessions resume abcd", "without a terminal a prompt is needed"},
-		{"version extra", "takes no arguments"},
+		{"version extra", "accepts no arguments; got 1 argument"},
 		{"completion nonesuch", "there is no command \"copilot-bridge completion nonesuch\""},
 		{"help nonesuch", "there is no command \"copilot-bridge nonesuch\""},
 		{"help sessions nonesuch", "there is no command \"copilot-bridge sessions nonesuch\""},
@@ -165,7 +166,7 @@ func (w *world) store(t *testing.T, entries ...sessionstore.Entry) {
 	t.Helper()
 	for _, e := range entries {
 		e.Agent, e.Profile, e.State = "sdk", sessionstore.ProfileAgent, sessionstore.StateClosed
-		if err := sessionstore.Open(filepath.Join(w.home, ".copilot-bridge", "sessions.json")).Put(t.Context(), e); err != nil {
+		if err := sessionstore.Open(filepath.Join(w.home, ".copilot-bridge", "sessions")).Put(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -242,8 +243,13 @@ func TestLogLevels(t *testing.T) {
 		w := newWorld(t)
 		w.Environ = append(w.Environ, tt.env)
 		p, stop := newProgram(w.Env, func(error) {})
-		p.logLevel = tt.args
-		if _, err := p.load(nil); err != nil {
+		root := p.root()
+		if tt.args != "" {
+			if err := root.ParseFlags([]string{"--log-level", tt.args}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := p.load(root); err != nil {
 			t.Fatal(err)
 		}
 		p.log.Info("chatter")
@@ -265,7 +271,57 @@ func TestAuditVerifyWithoutWitness(t *testing.T) {
 	if err := errors.Join(log.Append(t.Context(), audit.Entry{Hook: audit.HookStart}), log.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if code := w.run("audit", "verify"); code != 0 || !strings.Contains(w.out.String(), "✓ 1 entries are whole") || !strings.Contains(w.out.String(), "nothing outside the log witnesses where it ends") {
+	if code := w.run("audit", "verify"); code != 0 || !strings.Contains(w.out.String(), "✓ 1 entry is whole") || !strings.Contains(w.out.String(), "nothing outside the log witnesses where it ends") {
 		t.Errorf("exit %d\n%s%s", code, w.out, w.err)
 	}
+}
+
+// Old segments are deleted when that is asked for, and moved ones are verified
+// by themselves.
+func TestAuditPrune(t *testing.T) {
+	w := newWorld(t)
+	dir, archive := filepath.Join(w.home, ".copilot-bridge", "audit"), t.TempDir()
+	old := os.DirFS(filepath.Join("..", "guard", "audit", "testdata", "before-segments"))
+	if err := errors.Join(os.CopyFS(dir, old), os.CopyFS(archive, old)); err != nil {
+		t.Fatal(err)
+	}
+	says := func(want int, text string, args ...string) {
+		t.Helper()
+		w.out.buf.Reset()
+		w.err.buf.Reset()
+		if code := w.run(append([]string{"audit"}, args...)...); code != want || !strings.Contains(w.out.String()+w.err.String(), text) {
+			t.Errorf("%q: exit %d, without %q\n%s%s", args, code, text, w.out, w.err)
+		}
+	}
+	for _, age := range []string{"", "x", "d", "-1h", "-1d"} {
+		says(2, "--older-than takes an age", "prune", "--older-than", age)
+	}
+	says(0, "No closed segment of the audit log is that old.", "prune", "--older-than", "30d")
+	log, err := audit.Open(dir, audit.Options{Redact: func(v any) any { return v }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(log.Append(t.Context(), audit.Entry{Hook: audit.HookStart}), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	says(0, "3 segments would be deleted: entries 1 to 18, the last of 2026-03-03", "prune", "--older-than", "30d", "--dry-run")
+	says(0, "✓ 19 entries are whole", "verify")
+	says(0, "3 segments deleted", "prune", "--older-than", "720h")
+	says(0, "✓ 2 entries are whole", "verify")
+	says(0, "entries 1 to 18 are no longer here: entry 19 in ", "verify")
+	says(0, "entry 20 records that they were deleted", "verify")
+	says(0, `"gone":{"file":"audit-2026-03-03.jsonl"`, "verify", "--json")
+	says(0, "entries 1 to 18, from before ", "tail")
+	last := filepath.Join(archive, "audit-2026-03-03.jsonl")
+	says(0, "closed by the summary in entry 19 in "+dir, "verify", last)
+	says(0, "nothing here proves where it ends", "verify", filepath.Join(archive, "audit-2026-03-01.jsonl"))
+	says(2, "cannot read ", "verify", filepath.Join(archive, "none.jsonl"))
+	text, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(last, bytes.Replace(text, []byte("allow"), []byte("deny "), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says(1, "entry 13 was changed", "verify", last)
 }

@@ -1,88 +1,59 @@
 package cli
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 const configFile = "config.yaml"
 
 func (p *program) configCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	var asJSON bool
+	show := p.command(&cobra.Command{
+		Use:   "show",
+		Short: "Show every setting, its value and its origin",
+		Long: `Show every setting with its value and origin. Flags override the environment, then .env in
+the current directory, then config.yaml in the bridge's home, then the defaults. Secrets
+are masked.
+
+A .env file is used only if you trust it (copilot-bridge trust). Values of an untrusted one
+are marked "not taken".`,
+		Example: `  copilot-bridge config show
+  copilot-bridge config show --json | jq '.[] | select(.origin.source!="default")'`,
+	}, func(_ context.Context, c call) error { return p.show(asJSON, c.cfg.Show(), settingsTable(c.cfg)) })
+	flagsOf(show).json(&asJSON, "write JSON")
+	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration in force",
 		Example: `  copilot-bridge config show
   copilot-bridge config path`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	var asJSON bool
-	show := &cobra.Command{
-		Use:   "show",
-		Short: "Show every setting, its value and where that comes from",
-		Long: `Show every setting, its value and where that comes from. Flags count more than
-the environment, that more than a .env file in the working directory, that more
-than config.yaml in the bridge's home, that more than the defaults. Secrets are masked.
-
-A .env file counts only if you trust it (copilot-bridge trust). What one that you do
-not trust would decide is marked "not taken".`,
-		Example: `  copilot-bridge config show
-  copilot-bridge config show --json | jq '.[] | select(.origin.source!="default")'`,
-		Args: takes(cobra.NoArgs, "no arguments"),
-		RunE: func(*cobra.Command, []string) error { return p.runConfigShow(asJSON) },
-	}
-	show.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	path := &cobra.Command{
+	}, show, complete(&cobra.Command{
 		Use:     "path",
-		Short:   "Say where config.yaml is looked for",
+		Short:   "Print the path of config.yaml",
 		Example: "  ${EDITOR:-vi} \"$(copilot-bridge config path)\"",
-		Args:    takes(cobra.NoArgs, "no arguments"),
 		RunE:    func(*cobra.Command, []string) error { return p.runConfigPath() },
-	}
-	cmd.AddCommand(show, path)
-	return cmd
+	}))
 }
 
-func (p *program) runConfigShow(asJSON bool) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
-	settings := cfg.Show()
-	if asJSON {
-		return p.printJSON(settings)
-	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row(w, "KEY", "VALUE", "ORIGIN", "VARIABLE")
-	for _, s := range settings {
+func settingsTable(cfg *config.Config) string {
+	rows := [][]string{{"KEY", "VALUE", "ORIGIN", "VARIABLE"}}
+	for _, s := range cfg.Show() {
 		origin := s.Origin.String()
 		if s.NotTaken != "" {
 			origin += " (" + s.NotTaken + " not taken)"
 		}
-		value := fit(approval.Visible(s.Value), 60)
-		if value == "" {
-			value = "-"
-		}
-		row(w, s.Key, value, origin, s.Env)
+		rows = append(rows, []string{s.Key, orDash(fit(approval.Visible(s.Value), 60)), origin, s.Env})
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return p.print(b.String())
+	return table(rows)
 }
 
-// row writes one line of a table; the writer is a buffer, which cannot fail.
-func row(w *tabwriter.Writer, cells ...string) {
-	_, _ = w.Write([]byte(strings.Join(cells, "\t") + "\n"))
-}
-
-// runConfigPath works with a broken file too: one wants to mend it.
+// runConfigPath works with a broken file too, so that it can be corrected.
 func (p *program) runConfigPath() error {
 	cfg, err := p.load(nil)
 	if err == nil {
@@ -96,8 +67,6 @@ func (p *program) runConfigPath() error {
 		home = filepath.Join(p.env.HomeDir, ".copilot-bridge")
 	case strings.HasPrefix(home, "~"):
 		home = filepath.Join(p.env.HomeDir, home[1:])
-	case !filepath.IsAbs(home):
-		home = filepath.Join(p.env.Dir, home)
 	}
-	return p.print(filepath.Join(home, configFile) + "\n")
+	return p.print(filepath.Join(p.path(home), configFile) + "\n")
 }

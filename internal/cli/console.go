@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // console keeps apart what shares a terminal: the answer on standard output,
@@ -102,6 +105,35 @@ func (c *console) show(lines []liveLine) {
 	}
 }
 
+// tick redraws the live region every second, so that its times stay true, until
+// the returned function is called, which waits and clears it.
+func (c *console) tick(mu sync.Locker, redraw func()) (stop func()) {
+	if !c.errTTY {
+		return func() {}
+	}
+	quit := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				mu.Lock()
+				redraw()
+				mu.Unlock()
+			case <-quit:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(quit)
+		running.Wait()
+		c.show(nil)
+	})
+}
+
 func (c *console) endLine() {
 	if c.inLine {
 		_, _ = io.WriteString(c.err, "\n")
@@ -153,4 +185,26 @@ func (c *console) resume() {
 	}
 	c.held = nil
 	c.draw()
+}
+
+// outcome is the last line of a task: how it ended, after which time, and parts
+// that say more about it.
+func (c *console) outcome(err error, partly bool, took time.Duration, u bridge.Usage, parts ...string) {
+	how := c.style.green("done in " + duration(took))
+	switch code := bridge.CodeOf(err); {
+	case err == nil:
+	case code == bridge.CodeCanceled:
+		how = c.style.yellow("interrupted after " + duration(took))
+	case partly:
+		how = c.style.yellow("partly done after " + duration(took))
+	case code == bridge.CodeDenied:
+		how = c.style.red("denied after " + duration(took))
+	default:
+		how = c.style.red("failed after " + duration(took))
+	}
+	parts = append([]string{how}, parts...)
+	if u.Calls > 0 {
+		parts = append(parts, count(u.InputTokens)+" tokens in, "+count(u.OutputTokens)+" out")
+	}
+	c.line(strings.Join(parts, c.style.dim(" · ")))
 }

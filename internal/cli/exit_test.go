@@ -9,8 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -150,6 +151,12 @@ func TestSignals(t *testing.T) {
 	}
 	if in.by != os.Interrupt {
 		t.Errorf("by %v", in.by)
+	}
+	_, in = p.drainable(t.Context(), time.Minute)
+	signals <- os.Interrupt
+	in.stop()
+	if !strings.Contains(w.err.String(), "running requests may finish within 1m0s… (Ctrl-C again to kill)") {
+		t.Errorf("stderr %q", w.err)
 	}
 	ctx, in = p.interruptible(t.Context())
 	in.stop()

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // listen begins to receive the signals that ask the process to end; before,
@@ -37,6 +39,16 @@ type interruption struct {
 // the process at once. The supervisors notice and end what we started. Only
 // one such context is in use at a time.
 func (p *program) interruptible(ctx context.Context) (context.Context, *interruption) {
+	return p.drainable(ctx, 0)
+}
+
+// drainable is interruptible for a server, whose running requests may finish
+// within drain.
+func (p *program) drainable(ctx context.Context, drain time.Duration) (context.Context, *interruption) {
+	line := "interrupting… (Ctrl-C again to kill)"
+	if drain > 0 {
+		line = fmt.Sprintf("stopping; running requests may finish within %s… (Ctrl-C again to kill)", drain)
+	}
 	p.listen()
 	ctx, cancel := context.WithCancelCause(ctx)
 	in := &interruption{}
@@ -47,7 +59,7 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 			select {
 			case s := <-p.signals:
 				if in.by != nil {
-					p.kill()
+					p.exit(exitInterrupted) // without waiting for anything
 					return
 				}
 				in.by = s
@@ -56,7 +68,7 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 					// Beside this loop: a reader that has stopped reading must
 					// not keep the second signal from being heard.
 					running.Go(func() {
-						p.console.line(p.console.style.yellow("interrupting… (Ctrl-C again to kill)"))
+						p.console.line(p.console.style.yellow(line))
 					})
 				}
 			case <-quit:
@@ -73,6 +85,3 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 }
 
 func errInterrupted() error { return &bridge.Error{Code: bridge.CodeCanceled, Message: "interrupted"} }
-
-// kill ends the process without waiting for anything.
-func (p *program) kill() { p.exit(exitInterrupted) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 )
 
@@ -43,7 +43,7 @@ func TestMachineWritesEvents(t *testing.T) {
 			t.Fatalf("%d lines for %d events", len(w.lines), len(want))
 		}
 		for i, line := range w.lines {
-			if got, err := bridge.DecodeEvent([]byte(line)); err != nil || got.Type() != want[i].Type() {
+			if got, err := bridge.DecodeEvent([]byte(line)); err != nil || bridge.TypeOf(got) != bridge.TypeOf(want[i]) {
 				t.Errorf("line %s: %v", line, err)
 			}
 		}

@@ -40,7 +40,7 @@ func (b *buffer) String() string {
 	return b.buf.String()
 }
 
-// world is an Env with a home of its own, and what was written to it.
+// world is an Env with a separate home, and its captured output.
 type world struct {
 	Env
 	out, err *buffer

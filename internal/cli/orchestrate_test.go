@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -17,18 +17,18 @@ const twoParts = `{"tasks":[{"id":"a","description":"do a","estimatedComplexity"
 
 func TestOrchestrateUsage(t *testing.T) {
 	for _, tt := range []struct{ args, stderr string }{
-		{"orchestrate", "give a task in quotes, --plan FILE, --resume ID or --list|see `copilot-bridge orchestrate --help`"},
-		{"orchestrate a b", "takes one task in quotes"},
-		{"orchestrate x --isolation none", `--isolation="none": must be one of worktree, shared`},
-		{"orchestrate x --merge none", `--merge="none": must be one of tree, branch`},
-		{"orchestrate x --plan-only=xml", `--plan-only="xml": must be one of text, json, mermaid`},
+		{"orchestrate", "give a task in quotes, --plan FILE, --resume ID, --discard ID or --list|see `copilot-bridge orchestrate --help`"},
+		{"orchestrate a b", "accepts one task in quotes"},
+		{"orchestrate x --isolation none", `invalid argument "none" for "--isolation" flag: must be one of worktree, shared`},
+		{"orchestrate x --merge none", `invalid argument "none" for "--merge" flag: must be one of tree, branch`},
+		{"orchestrate x --plan-only=xml", `invalid argument "xml" for "--plan-only" flag: must be one of text, json, mermaid`},
 		{"orchestrate x --max-concurrency 0", "must be at least 1"},
 		{"orchestrate x --max-concurrency -1", "must be at least 1"},
 		{"orchestrate x --timeout soon", "invalid argument"},
 		{"orchestrate x --timeout -1s", "must be positive"},
 		{"orchestrate x --resume last", "leave TASK, --plan and --plan-only out"},
 		{"orchestrate --resume last --merge tree", "leave --merge, --isolation and --cwd out"},
-		{"orchestrate --list --resume last", "--list goes with nothing else"},
+		{"orchestrate --list --resume last", "--list cannot be combined"},
 		{"orchestrate - --plan -", "not both"},
 		{"orchestrate --plan nonesuch", "cannot read the plan nonesuch: no such file"},
 		{"orchestrate --plan broken.json", "broken.json: the plan has no tasks|correct the plan"},
@@ -102,7 +102,7 @@ func TestListRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run("orchestrate", "--list")
-	if want := "20260101-000000-abcdef  unfinished      ~/src  do \\x1b[31mit\n"; w.out.String() != want {
+	if want := "20260101-000000-abcdef  interrupted  ~/src  do \\x1b[31mit\n"; w.out.String() != want {
 		t.Errorf("%q", w.out)
 	}
 	out := &buffer{}
@@ -187,8 +187,8 @@ func TestBoardOnATerminal(t *testing.T) {
     └ ● docs   starting
 partly done after 4.0 s · 1.5 times as fast as one after another
   1 file changed: parse.go
-  work that is not in it is kept on the branch copilot-bridge/r-1/task-print
-  go on with: copilot-bridge orchestrate --resume r-1
+  work that is not included is kept on the branch copilot-bridge/r-1/task-print
+  resume with: copilot-bridge orchestrate --resume r-1
 `; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -37,39 +39,10 @@ func newPeople(c *console, dir string, verbose bool) *people {
 	return &people{c: c, now: time.Now, dir: dir, verbose: verbose, shown: map[string]string{}}
 }
 
-// tick keeps the times in the live region true until the returned function
-// is called, which waits.
-func (v *people) tick() (stop func()) {
-	if !v.c.errTTY {
-		return func() {}
-	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				v.mu.Lock()
-				v.redraw()
-				v.mu.Unlock()
-			case <-quit:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(quit)
-		<-done
-		v.c.show(nil)
-	}
-}
-
-// statusAnswering is only worth showing when the words have stopped coming.
+// statusAnswering is shown only after the text has paused for a second.
 const statusAnswering = "answering"
 
-// wait says what is waited for now.
+// wait sets the status that is shown while no tool runs.
 func (v *people) wait(what string) {
 	if v.status != what {
 		v.status, v.since = what, v.now()
@@ -100,14 +73,14 @@ func (v *people) event(ev bridge.Event) {
 		v.wait("waiting to try again")
 	case bridge.Notice:
 		if e.Level == "info" {
-			v.aside("· " + approval.Visible(e.Text))
+			v.detail("· " + approval.Visible(e.Text))
 		} else {
 			v.c.line(v.c.style.yellow("! " + approval.Visible(e.Text)))
 		}
 	case bridge.PlanChanged:
-		v.aside("· the plan has changed")
+		v.detail("· the plan has changed")
 	case bridge.SessionOpened:
-		v.aside("· session " + e.Session)
+		v.detail("· session " + e.Session)
 	case bridge.TurnEnded:
 		v.endTurn()
 	case bridge.ToolRequested, bridge.PermissionAsked, bridge.PermissionDecided, bridge.InputAsked, bridge.InputAnswered,
@@ -118,8 +91,8 @@ func (v *people) event(ev bridge.Event) {
 	v.redraw()
 }
 
-// aside is for those who asked for more.
-func (v *people) aside(text string) {
+// detail shows details if verbose output was asked for.
+func (v *people) detail(text string) {
 	if v.verbose {
 		v.c.line(v.c.style.dim(text))
 	}
@@ -163,7 +136,7 @@ func (v *people) tool(ev bridge.Event) {
 		if r == nil {
 			r = &toolRun{text: approval.Visible(e.Name)}
 		}
-		v.remove(e.CallID)
+		v.running = slices.DeleteFunc(v.running, func(r *toolRun) bool { return r.id == e.CallID })
 		v.wait("waiting for the model")
 		v.redraw() // before the lines, which would be drawn above what is over
 		end := judge(e, r.printed)
@@ -177,25 +150,14 @@ func (v *people) tool(ev bridge.Event) {
 }
 
 func (v *people) find(id string) *toolRun {
-	for _, r := range v.running {
-		if r.id == id {
-			return r
-		}
+	if i := slices.IndexFunc(v.running, func(r *toolRun) bool { return r.id == id }); i >= 0 {
+		return v.running[i]
 	}
 	return nil
 }
 
-func (v *people) remove(id string) {
-	for i, r := range v.running {
-		if r.id == id {
-			v.running = append(v.running[:i], v.running[i+1:]...)
-			return
-		}
-	}
-}
-
 // redraw sets the live region: the tools that run and the last of their
-// output, or what is waited for.
+// output, or the status.
 func (v *people) redraw() {
 	const most, tail = 4, 3
 	now := v.now()
@@ -226,4 +188,70 @@ func elapsed(d time.Duration) string {
 		return fmt.Sprintf("  %d s", int(d.Seconds()))
 	}
 	return "  " + duration(d)
+}
+
+// words shows what the model says and thinks.
+func (v *people) words(ev bridge.Event) {
+	switch e := ev.(type) {
+	case bridge.TextDelta:
+		if e.AgentID != "" {
+			return
+		}
+		v.status, v.since = statusAnswering, v.now()
+		if _, open := v.shown[e.Message]; !open {
+			v.order = append(v.order, e.Message)
+		}
+		v.shown[e.Message] += e.Text
+		if v.c.outTTY {
+			v.c.answer(harmless(e.Text))
+		}
+	case bridge.MessageDone:
+		if e.AgentID != "" {
+			if e.Text != "" {
+				v.detail("  " + strings.ReplaceAll(harmless(strings.TrimSpace(e.Text)), "\n", "\n  "))
+			}
+			return
+		}
+		if v.verbose && e.Reasoning != "" {
+			v.detail("  " + strings.ReplaceAll(harmless(strings.TrimSpace(e.Reasoning)), "\n", "\n  "))
+		}
+		v.finishMessage(e.Message, e.Text)
+	case bridge.MessageRetracted:
+		if v.shown[e.Message] != "" {
+			text := "! the model's answer was cut off and is asked for again"
+			if v.c.outTTY {
+				text = "! the answer above was cut off; it is repeated"
+			}
+			v.c.line(v.c.style.yellow(text))
+		}
+		v.forget(e.Message)
+	case bridge.ReasoningDelta:
+		v.wait("thinking")
+	default:
+	}
+}
+
+// finishMessage shows what of a message is not on the screen yet.
+func (v *people) finishMessage(id, text string) {
+	shown := v.shown[id]
+	v.forget(id)
+	if !v.c.outTTY {
+		if text != "" {
+			v.c.answer(strings.TrimSuffix(text, "\n") + "\n")
+		}
+		return
+	}
+	rest, ok := strings.CutPrefix(text, shown)
+	if !ok {
+		rest = "\n" + text
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		rest += "\n"
+	}
+	v.c.answer(harmless(rest))
+}
+
+func (v *people) forget(id string) {
+	delete(v.shown, id)
+	v.order = slices.DeleteFunc(v.order, func(o string) bool { return o == id })
 }

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // event sequences as the real runtime sends them, shortened.
@@ -125,7 +125,7 @@ func TestPeopleOnATerminal(t *testing.T) {
 	}
 }
 
-// tabs makes tabs one column wide, which is not what is tested.
+// tabs makes tabs one column wide; their width is not tested.
 type tabs struct{ w *vt }
 
 func (s tabs) Write(p []byte) (int, error) {
@@ -138,7 +138,7 @@ func TestPeopleSayWhatRuns(t *testing.T) {
 		screen := newVT(t)
 		v := newPeople(testConsole(t, screen, screen, true, true), "/w", false)
 		v.begin("waiting for Copilot")
-		stop := v.tick()
+		stop := v.c.tick(&v.mu, v.redraw)
 		step := func(want string, after time.Duration, events ...bridge.Event) {
 			t.Helper()
 			for _, ev := range events {

@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/registration"
 )
 
@@ -18,175 +19,118 @@ type registerOptions struct {
 }
 
 func (p *program) registerCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "register",
-		Short: "Make this program known to another one",
-		Long: `Make this program known to another one, so that its agent can delegate coding tasks to
-Copilot. What is registered already stays as it is; --dry-run shows what would change.
-copilot-bridge unregister takes it back. See docs/openclaw.md and docs/vscode.md.`,
+		Short: "Register this program with OpenClaw or VS Code",
+		Long: `Register this program with OpenClaw or VS Code, so that their agents can use Copilot. Use
+--dry-run to see the changes, and copilot-bridge unregister to undo them. See
+docs/guides/openclaw.md and docs/guides/vscode.md.`,
 		Example: `  copilot-bridge register openclaw --persona
   copilot-bridge register openclaw-mcp --workspace ~/src/app
   copilot-bridge register vscode --vsix copilot-bridge-linux-x64.vsix
   copilot-bridge register openclaw --dry-run`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(p.registerPluginCommand(), p.registerServerCommand(), p.registerVSCodeCommand())
-	return cmd
+	}, p.registerPluginCommand(), p.registerServerCommand(), p.registerVSCodeCommand())
 }
 
 func (p *program) unregisterCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "unregister",
-		Short: "Take back what register has done",
-		Long: `Take back what register has done, and nothing else: the other program's configuration
-becomes what it was, apart from what that program has written itself since.`,
+		Short: "Undo register",
+		Long:  `Undo what register has changed, and nothing else.`,
 		Example: `  copilot-bridge unregister openclaw
   copilot-bridge unregister openclaw-mcp --dry-run`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	for _, c := range []struct {
-		target  registration.Target
-		short   string
-		example string
-	}{
-		{registration.Plugin, "Take the plugin out of OpenClaw", "  copilot-bridge unregister openclaw\n  copilot-bridge unregister openclaw --dry-run"},
-		{registration.Server, "Take the MCP server out of OpenClaw", "  copilot-bridge unregister openclaw-mcp\n  copilot-bridge unregister openclaw-mcp --json"},
-	} {
-		o := &registerOptions{}
-		sub := &cobra.Command{
-			Use: string(c.target), Short: c.short, Example: c.example,
-			Long:              c.short + ", with the persona if there is one. The configuration becomes what it was.",
-			Args:              takes(cobra.NoArgs, "no arguments"),
-			RunE:              func(cmd *cobra.Command, _ []string) error { return p.runUnregister(cmd, o, c.target) },
-			ValidArgsFunction: cobra.NoFileCompletions,
+	}, p.unregisterTargetCommand(registration.Plugin, "Remove the plugin from OpenClaw"),
+		p.unregisterTargetCommand(registration.Server, "Remove the MCP server from OpenClaw"), p.unregisterVSCodeCommand())
+}
+
+func (p *program) unregisterTargetCommand(target registration.Target, short string) *cobra.Command {
+	o := &registerOptions{}
+	cmd := p.command(&cobra.Command{
+		Use: string(target), Short: short,
+		Long:    short + ", with the persona if there is one. The configuration becomes what it was.",
+		Example: fmt.Sprintf("  copilot-bridge unregister %s\n  copilot-bridge unregister %[1]s --dry-run", target),
+	}, func(ctx context.Context, c call) error {
+		result, err := app.Registrar(p.options(c.cfg, false), p.waiting(o)).Unregister(ctx, registration.Request{
+			Target: target, Method: registration.Method(o.method), DryRun: o.dryRun})
+		if err != nil {
+			return err
 		}
-		p.registrationFlags(sub, o)
-		cmd.AddCommand(sub)
-	}
-	cmd.AddCommand(p.unregisterVSCodeCommand())
+		return p.registered(o, result, nil)
+	})
+	o.commonFlags(flagsOf(cmd))
 	return cmd
 }
 
 func (p *program) registerPluginCommand() *cobra.Command {
-	o := &registerOptions{}
-	cmd := &cobra.Command{
-		Use:   string(registration.Plugin),
+	cmd, _ := p.registerTargetCommand(registration.Plugin, &cobra.Command{
 		Short: "Give OpenClaw's agent Copilot as tools, through a plugin",
 		Long: `Give OpenClaw's agent the tools copilot_code, copilot_code_verbose and
-copilot_orchestrate. The plugin that this program carries is written to its home and
-installed with OpenClaw's own command, if openclaw is on the PATH; else OpenClaw's
-configuration is edited in place. Comments in it are kept: where there are some it is
-edited, since the command would remove them. A back-up is kept.
+copilot_orchestrate. The plugin is installed with the openclaw command if it is on the
+PATH and the configuration has no comments; otherwise the configuration is edited. A
+backup is kept.
 
-The plugin starts this very program, and works in --workspace; without it, in the
-workspace of OpenClaw's agent.
-
-` + exitHelp,
+The plugin runs this program in --workspace, or in the workspace of OpenClaw's agent.`,
 		Example: `  copilot-bridge register openclaw
   copilot-bridge register openclaw --workspace ~/src/app --persona
   copilot-bridge register openclaw --dry-run`,
-		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runRegister(cmd, o, registration.Plugin) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	p.registrationFlags(cmd, o)
-	p.registerFlags(cmd, o, "`DIR` to work in, and whose policy counts (default: the workspace of OpenClaw's agent)")
+	}, "the workspace of OpenClaw's agent")
 	return cmd
 }
 
 func (p *program) registerServerCommand() *cobra.Command {
-	o := &registerOptions{}
-	cmd := &cobra.Command{
-		Use:   string(registration.Server),
+	cmd, o := p.registerTargetCommand(registration.Server, &cobra.Command{
 		Short: "Give OpenClaw's agent Copilot as an MCP server",
-		Long: `Give OpenClaw's agent the tools of copilot-bridge mcp copilot, as mcp.servers.copilot in
-OpenClaw's configuration, with half an hour for each call. That is written by OpenClaw's
-own command, if openclaw is on the PATH and the file has no comments; else it is edited
-in place. A back-up is kept.
+		Long: `Add copilot-bridge mcp copilot to OpenClaw's configuration as mcp.servers.copilot. It is
+installed with the openclaw command if it is on the PATH and the configuration has no
+comments; otherwise the configuration is edited. A backup is kept.
 
-OpenClaw starts the server without its own environment, so what this program is
-configured by is written along: variables such as COPILOT_BRIDGE_HOME. Secrets are left
-out, and named; with --secrets=reference OpenClaw takes them from its environment, with
---secrets=copy they are written as they are.
-
-` + exitHelp,
+OpenClaw does not pass on its environment, so the variables that configure this program are
+written too. Secrets are left out and listed; --secrets=reference lets OpenClaw take them
+from its environment, --secrets=copy writes them.`,
 		Example: `  copilot-bridge register openclaw-mcp --workspace ~/src/app
   copilot-bridge register openclaw-mcp --secrets reference
   copilot-bridge register openclaw-mcp --dry-run --json`,
-		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runRegister(cmd, o, registration.Server) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	p.registrationFlags(cmd, o)
-	p.registerFlags(cmd, o, "`DIR` to work in, and whose policy counts (default: the present one)")
+	}, "the current directory")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace a server called copilot that is not this program")
 	return cmd
 }
 
-var (
-	methods    = []string{string(registration.Auto), string(registration.Command), string(registration.Edit)}
-	secretsTos = []string{string(app.SecretsOmitted), string(app.SecretsReferenced), string(app.SecretsCopied)}
-)
-
-// registrationFlags are those that register and unregister have.
-func (p *program) registrationFlags(cmd *cobra.Command, o *registerOptions) {
-	f := cmd.Flags()
-	f.StringVar(&o.method, "method", string(registration.Auto), "`HOW` to change OpenClaw's configuration: "+strings.Join(methods, ", "))
-	f.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	f.BoolVar(&o.json, "json", false, "write JSON")
-	p.must(cmd.RegisterFlagCompletionFunc("method", fixedCompletions(methods)))
-}
-
-// registerFlags are those that only register has.
-func (p *program) registerFlags(cmd *cobra.Command, o *registerOptions, workspace string) {
-	f := cmd.Flags()
-	f.StringVarP(&o.workspace, "workspace", "w", "", workspace)
+// registerTargetCommand completes a command that registers with OpenClaw.
+func (p *program) registerTargetCommand(target registration.Target, cmd *cobra.Command, workspace string) (*cobra.Command, *registerOptions) {
+	o := &registerOptions{}
+	cmd.Use = string(target)
+	p.command(cmd, func(ctx context.Context, c call) error { return p.register(ctx, c.cfg, o, target) })
+	f := flagsOf(cmd)
+	o.commonFlags(f)
+	f.dir(&o.workspace, "workspace", "w", "`DIR` to work in, and whose policy counts (default: "+workspace+")")
 	f.BoolVar(&o.persona, "persona", false, "tell OpenClaw's agent when to use it, in its workspace's AGENTS.md")
-	f.StringVar(&o.secrets, "secrets", string(app.SecretsOmitted), "`WHAT` to do with secrets of the environment: "+strings.Join(secretsTos, ", "))
-	p.must(cmd.RegisterFlagCompletionFunc("secrets", fixedCompletions(secretsTos)))
-	p.must(cmd.MarkFlagDirname("workspace"))
+	f.choice(&o.secrets, "secrets", string(registration.SecretsOmitted), "`WHAT` to do with secrets of the environment",
+		string(registration.SecretsOmitted), string(registration.SecretsReferenced), string(registration.SecretsCopied))
+	return cmd, o
 }
 
-// oneOf refuses a value that is not on a list.
-func oneOf(cmd *cobra.Command, flag, value string, values []string) error {
-	for _, v := range values {
-		if v == value {
-			return nil
-		}
-	}
-	return usage(cmd, "--%s=%s: it must be one of %s", flag, value, strings.Join(values, ", "))
+// commonFlags are those of register and unregister.
+func (o *registerOptions) commonFlags(f flagSet) {
+	f.choice(&o.method, "method", string(registration.Auto), "`HOW` to change OpenClaw's configuration",
+		string(registration.Auto), string(registration.Command), string(registration.Edit))
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
+	f.json(&o.json, "write JSON")
 }
 
-func (p *program) runRegister(cmd *cobra.Command, o *registerOptions, target registration.Target) error {
-	if err := oneOf(cmd, "method", o.method, methods); err != nil {
-		return err
+func (p *program) register(ctx context.Context, cfg *config.Config, o *registerOptions, target registration.Target) error {
+	dir, err := "", p.requireExecutable()
+	if err == nil && (o.workspace != "" || target == registration.Server) {
+		dir, err = p.directory(o.workspace)
 	}
-	if err := oneOf(cmd, "secrets", o.secrets, secretsTos); err != nil {
-		return err
-	}
-	cfg, err := p.load(nil)
 	if err != nil {
 		return err
 	}
-	dir := ""
-	if o.workspace != "" || target == registration.Server {
-		if dir, err = p.directory(o.workspace); err != nil {
-			return err
-		}
-	}
-	if p.env.Executable == "" {
-		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known", Remedy: "call it by its full path"}
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	opts := p.appOptions(cfg, false)
+	opts := p.options(cfg, false)
 	starts := dir // where the bridge will be started
 	if target == registration.Plugin {
 		starts = p.env.HomeDir
 	}
-	handed := app.HandOn(opts, p.env.Dir, starts, app.SecretsTo(o.secrets))
+	handed := registration.HandOn(opts.Config, opts.Environ, p.env.Dir, starts, registration.SecretsTo(o.secrets))
 	result, err := app.Registrar(opts, p.waiting(o)).Register(ctx, registration.Request{
 		Target: target, Method: registration.Method(o.method), Workspace: dir, Env: handed.Env, Secrets: handed.Secrets,
 		Persona: o.persona, Force: o.force, DryRun: o.dryRun,
@@ -194,33 +138,15 @@ func (p *program) runRegister(cmd *cobra.Command, o *registerOptions, target reg
 	if err != nil {
 		return err
 	}
-	if n := len(handed.LeftOut); n > 0 {
+	if len(handed.LeftOut) > 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("left out, because secrets do not belong into OpenClaw's configuration: %s. "+
 			"Write what the bridge needs of it to %s (see `copilot-bridge config show` for the names), or to OpenClaw's own %s/.env and register with --secrets=reference",
-			strings.Join(handed.LeftOut, ", "), shorten(cfg.Path(configFile), "", p.env.HomeDir), shorten(app.OpenClawState(opts), "", p.env.HomeDir)))
+			strings.Join(handed.LeftOut, ", "), p.short(cfg.Path(configFile)), p.short(app.OpenClawState(opts))))
 	}
 	return p.registered(o, result, handed.LeftOut)
 }
 
-func (p *program) runUnregister(cmd *cobra.Command, o *registerOptions, target registration.Target) error {
-	if err := oneOf(cmd, "method", o.method, methods); err != nil {
-		return err
-	}
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	result, err := app.Registrar(p.appOptions(cfg, false), p.waiting(o)).Unregister(ctx, registration.Request{
-		Target: target, Method: registration.Method(o.method), DryRun: o.dryRun})
-	if err != nil {
-		return err
-	}
-	return p.registered(o, result, nil)
-}
-
-// waiting tells what takes long.
+// waiting reports steps that take long.
 func (p *program) waiting(o *registerOptions) func(string) {
 	return func(line string) {
 		if !o.json {
@@ -229,7 +155,7 @@ func (p *program) waiting(o *registerOptions) func(string) {
 	}
 }
 
-// registered tells what was done, or would be.
+// registered reports the changes, or those that a real run would make.
 func (p *program) registered(o *registerOptions, r registration.Result, leftOut []string) error {
 	if o.json {
 		return p.printJSON(struct {
@@ -252,7 +178,7 @@ func (p *program) registered(o *registerOptions, r registration.Result, leftOut 
 		}
 	}
 	for _, c := range r.Changes {
-		writeln(&b, "  "+shorten(c.File, "", p.env.HomeDir)+": "+c.What)
+		writeln(&b, "  "+p.short(c.File)+": "+c.What)
 		for _, l := range c.Lines {
 			if r.DryRun {
 				writeln(&b, "    "+harmless(l))
@@ -263,7 +189,7 @@ func (p *program) registered(o *registerOptions, r registration.Result, leftOut 
 		writeln(&b, "  "+harmless(c))
 	}
 	if r.Backup != "" {
-		writeln(&b, "  the configuration as it was: "+shorten(r.Backup, "", p.env.HomeDir))
+		writeln(&b, "  the configuration as it was: "+p.short(r.Backup))
 	}
 	for _, n := range r.Notes {
 		writeln(&b, "! "+harmless(n))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 )
@@ -35,53 +35,41 @@ type vscodeOptions struct {
 
 func (p *program) registerVSCodeCommand() *cobra.Command {
 	o := &vscodeOptions{}
-	cmd := &cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "vscode",
 		Short: "Install the extension in VS Code",
-		Long: `Install the Copilot Bridge extension in VS Code, so that Copilot's models there answer
-OpenAI's and Anthropic's APIs; see docs/vscode.md. The extension is a file that is
-made for this platform: it is looked for beside this program and in the bridge's
-home. The first of ` + strings.Join(editors, ", ") + ` on the PATH installs it.
-
-What is installed already is replaced. copilot-bridge unregister vscode removes it.
-
-` + exitHelp,
+		Long: `Install the Copilot Bridge extension in VS Code. It serves VS Code's models over OpenAI's and
+Anthropic's APIs; see docs/guides/vscode.md. The .vsix file is looked for beside this
+program and in the bridge's home. The first of ` + strings.Join(editors, ", ") + ` on the PATH
+installs it, replacing an older version.`,
 		Example: `  copilot-bridge register vscode
   copilot-bridge register vscode --vsix ~/Downloads/` + vsixName() + `
   copilot-bridge register vscode --editor code-server`,
-		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runRegisterVSCode(cmd, o) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+	}, func(ctx context.Context, c call) error { return p.registerVSCode(ctx, c.cfg, o) })
 	cmd.Flags().StringVar(&o.vsix, "vsix", "", "`FILE` with the extension")
-	p.must(cmd.MarkFlagFilename("vsix", "vsix"))
-	p.vscodeFlags(cmd, o)
+	must(cmd.MarkFlagFilename("vsix", "vsix"))
+	o.commonFlags(flagsOf(cmd))
 	return cmd
 }
 
 func (p *program) unregisterVSCodeCommand() *cobra.Command {
 	o := &vscodeOptions{}
-	cmd := &cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "vscode",
 		Short: "Remove the extension from VS Code",
-		Long: `Remove the Copilot Bridge extension from VS Code. Windows that are open go on with it
-until they are reloaded.
-
-` + exitHelp,
+		Long: `Remove the Copilot Bridge extension from VS Code. Open windows keep it
+until they are reloaded.`,
 		Example: `  copilot-bridge unregister vscode
   copilot-bridge unregister vscode --editor codium`,
-		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runUnregisterVSCode(cmd, o) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	p.vscodeFlags(cmd, o)
+	}, func(ctx context.Context, c call) error { return p.unregisterVSCode(ctx, o) })
+	o.commonFlags(flagsOf(cmd))
 	return cmd
 }
 
-func (p *program) vscodeFlags(cmd *cobra.Command, o *vscodeOptions) {
-	cmd.Flags().StringVar(&o.editor, "editor", "", "`PROGRAM` of the editor, by name or path")
-	cmd.Flags().BoolVar(&o.json, "json", false, "write the result as a line of JSON")
-	p.must(cmd.RegisterFlagCompletionFunc("editor", fixedCompletions(editors)))
+func (o *vscodeOptions) commonFlags(f flagSet) {
+	f.StringVar(&o.editor, "editor", "", "`PROGRAM` of the editor, by name or path")
+	f.complete("editor", fixedCompletions(editors))
+	f.json(&o.json, "write the result as a line of JSON")
 }
 
 // registered is what became of it.
@@ -93,13 +81,7 @@ type registered struct {
 	Before    bool   `json:"before"` // it was installed before
 }
 
-func (p *program) runRegisterVSCode(cmd *cobra.Command, o *vscodeOptions) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
+func (p *program) registerVSCode(ctx context.Context, cfg *config.Config, o *vscodeOptions) error {
 	vsix, err := p.findVSIX(cfg, o.vsix)
 	if err != nil {
 		return err
@@ -122,18 +104,11 @@ func (p *program) runRegisterVSCode(cmd *cobra.Command, o *vscodeOptions) error 
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return p.printJSON(registered{extensionID, editor, vsix, true, before})
-	}
-	return p.print("✓ the extension is installed with " + editor + "\n  Reload the windows that are open, then run “Bridge: Enable” from the command palette.\n")
+	return p.show(o.json, registered{extensionID, editor, vsix, true, before},
+		"✓ the extension is installed with "+editor+"\n  Reload the windows that are open, then run “Bridge: Enable” from the command palette.\n")
 }
 
-func (p *program) runUnregisterVSCode(cmd *cobra.Command, o *vscodeOptions) error {
-	if _, err := p.load(nil); err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
+func (p *program) unregisterVSCode(ctx context.Context, o *vscodeOptions) error {
 	editor, err := p.findEditor(o.editor, "uninstall “Copilot Bridge”")
 	if err != nil {
 		return err
@@ -145,35 +120,24 @@ func (p *program) runUnregisterVSCode(cmd *cobra.Command, o *vscodeOptions) erro
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return p.printJSON(registered{Extension: extensionID, Editor: editor, Before: before})
-	}
+	text := "✓ the extension is removed from " + editor + "\n"
 	if !before {
-		return p.print("the extension is not installed in " + editor + "\n")
+		text = "the extension is not installed in " + editor + "\n"
 	}
-	return p.print("✓ the extension is removed from " + editor + "\n")
+	return p.show(o.json, registered{Extension: extensionID, Editor: editor, Before: before}, text)
 }
 
 // vsixName is what the extension for this platform is called.
 func vsixName() string {
-	system := map[string]string{"windows": "win32"}[runtime.GOOS]
-	if system == "" {
-		system = runtime.GOOS
-	}
-	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
-	if arch == "" {
-		arch = runtime.GOARCH
-	}
-	return "copilot-bridge-" + system + "-" + arch + ".vsix"
+	platform := strings.NewReplacer("windows", "win32", "amd64", "x64").Replace(runtime.GOOS + "-" + runtime.GOARCH)
+	return "copilot-bridge-" + platform + ".vsix"
 }
 
 // findVSIX finds the extension's file. It cannot be part of this program, of
 // which it holds a copy.
 func (p *program) findVSIX(cfg *config.Config, given string) (string, error) {
 	if given != "" {
-		if !filepath.IsAbs(given) {
-			given = filepath.Join(p.env.Dir, given)
-		}
+		given = p.path(given)
 		if info, err := os.Stat(given); err != nil || !info.Mode().IsRegular() {
 			return "", &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no file " + given, Remedy: "name the extension's .vsix file"}
 		}
@@ -198,7 +162,10 @@ func (p *program) findEditor(given, by string) (string, error) {
 		names = []string{given}
 	}
 	for _, name := range names {
-		if path := p.lookPath(name); path != "" {
+		if strings.ContainsAny(name, `/\`) {
+			name = p.path(name)
+		}
+		if path, err := programs.Find(name, p.env.Environ); err == nil {
 			return path, nil
 		}
 	}
@@ -208,18 +175,6 @@ func (p *program) findEditor(given, by string) (string, error) {
 	}
 	return "", &bridge.Error{Code: bridge.CodeNotFound, Message: message,
 		Remedy: "in VS Code run “Shell Command: Install 'code' command in PATH” from the command palette, or " + by + " in its Extensions view"}
-}
-
-// lookPath finds a program as a shell with our environment would.
-func (p *program) lookPath(name string) string {
-	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
-		name = filepath.Join(p.env.Dir, name)
-	}
-	path, err := programs.Find(name, p.env.Environ)
-	if err != nil {
-		return ""
-	}
-	return path
 }
 
 // hasExtension says whether an editor has the extension.
@@ -248,7 +203,8 @@ func (p *program) runEditor(ctx context.Context, editor string, args ...string) 
 		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return "", context.Cause(ctx)
 		}
-		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%s %s failed", editor, args[0]), Cause: errors.Join(err, errors.New(strings.TrimSpace(fault.String()))),
+		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%s %s failed", editor, args[0]),
+			Cause:  errors.Join(err, errors.New(strings.TrimSpace(fault.String()))),
 			Remedy: "try the same command by hand"}
 	}
 	return out.String(), nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,50 +16,42 @@ import (
 
 // rpcOptions are the flags of rpc.
 type rpcOptions struct {
-	url, token string
-	window     int
-	json       bool
+	url    string
+	window int
+	json   bool
 }
 
 func (p *program) rpcCommand() *cobra.Command {
 	o := &rpcOptions{}
-	cmd := &cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "rpc METHOD [JSON]",
 		Short: "Call a method of a running bridge's tool bus",
-		Long: `Call a method of the tool bus of a running ` + "`copilot-bridge serve`" + `: read, list and search
-files, apply patches, format, run tasks, all under its policy. JSON are the
-parameters, an object by name or an array by position; - reads them from standard
-input. The method rpc.discover describes them all.
+		Long: `Call a method of the tool bus of a running "copilot-bridge serve": read, list and search
+files, apply patches, format, run tasks. JSON holds the parameters as an object or array;
+- reads them from standard input. rpc.discover describes all methods.
 
-The result goes to standard output, the output of what runs to standard error as it
-comes. A task that fails, or a diff that does not fit, is a result like any other.
+The result goes to standard output. Output of tasks goes to standard error as it comes. A
+failed task or a patch that does not apply is a result, not an error.
 
-What the policy wants consent for is asked about in the terminal, if there is one and
-the bridge has a token: without one, any program on this machine could consent.
+If the policy needs consent and the bridge has a token, you are asked in the terminal.
 
-Without --url, a bridge in an editor's window in which the present directory is open
-is used, with its token; else the one of this configuration is looked for on this
-machine. If that has a token: set COPILOT_BRIDGE_TOKEN rather than --token, which
-other users may see.
-
-` + exitHelp,
+Without --url the bridge of the editor window that has the current directory open is
+called, or else the one of this configuration. Prefer COPILOT_BRIDGE_TOKEN to --token, which
+other users can see.`,
 		Example: `  copilot-bridge rpc mcp.fs.read '{"path":"README.md","limit":20}'
   copilot-bridge rpc mcp.search.code '{"query":"TODO","glob":"*.go"}' --json | jq '.hits[].file'
   copilot-bridge rpc mcp.task.run '["make:test"]'
   jq -Rs '{unifiedDiff: .}' fix.diff | copilot-bridge rpc mcp.edit.applyPatch -
   copilot-bridge rpc rpc.discover --url http://127.0.0.1:8788`,
 		Args:              takes(cobra.RangeArgs(1, 2), "a method and its parameters as JSON"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runRPC(cmd, o, args) },
 		ValidArgsFunction: completeMethods,
-	}
-	f := cmd.Flags()
-	f.StringVar(&o.url, "url", "", "`URL` of the bridge, such as http://127.0.0.1:8788")
-	f.StringVar(&o.token, "token", "", "`TOKEN` of the bridge")
+	}, func(ctx context.Context, c call) error { return p.rpc(ctx, c, o) })
+	f := flagsOf(cmd)
+	f.text(&o.url, "url", "", "`URL` of the bridge, such as http://127.0.0.1:8788")
+	f.setting("serve.token", "token", "", "`TOKEN` of the bridge")
 	f.IntVar(&o.window, "window", 0, "`PID` of the bridge in an editor's window")
-	f.BoolVar(&o.json, "json", false, "write the result as one line of JSON")
-	p.must(cmd.RegisterFlagCompletionFunc("window", cobra.NoFileCompletions))
-	p.must(cmd.RegisterFlagCompletionFunc("url", cobra.NoFileCompletions))
-	p.must(cmd.RegisterFlagCompletionFunc("token", cobra.NoFileCompletions))
+	f.complete("window", cobra.NoFileCompletions)
+	f.json(&o.json, "write the result as one line of JSON")
 	return cmd
 }
 
@@ -74,40 +67,29 @@ func completeMethods(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (p *program) runRPC(cmd *cobra.Command, o *rpcOptions, args []string) error {
+func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 	if o.url != "" && o.window != 0 {
-		return usage(cmd, "--url and --window exclude each other")
+		return usage(c.cmd, "--url and --window exclude each other")
 	}
-	params, err := p.rpcParams(cmd, args[1:])
+	params, err := p.rpcParams(c)
 	if err != nil {
 		return err
 	}
-	flags := map[string]string{}
-	if o.token != "" {
-		flags["serve.token"] = o.token
-	}
-	cfg, err := p.load(flags)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
 	var who approval.Asker
-	if !o.json && p.hasKeyboard() {
-		k := p.openKeyboard()
+	if k := p.keyboardUnless(o.json); k != nil {
 		defer k.close()
 		who = asker{keyboard: k}
 	}
-	client, err := app.ToolBus(ctx, cfg, app.Address{URL: o.url, Window: o.window, Dir: p.env.Dir}, who)
+	client, err := app.ToolBus(ctx, c.cfg, app.Address{URL: o.url, Window: o.window, Dir: p.env.Dir}, who)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	result, err := client.Call(ctx, args[0], params, func(_, text string) {
+	result, err := client.Call(ctx, c.args[0], params, func(_, text string) {
 		_, _ = io.WriteString(p.err, harmless(text)) // a failure is noticed by the stream
 	})
 	if err != nil {
-		return &exitError{code: exitCode(err), err: quietIfCanceled(err)}
+		return ended(err, false)
 	}
 	if o.json {
 		return p.printJSON(result)
@@ -126,20 +108,15 @@ func (p *program) runRPC(cmd *cobra.Command, o *rpcOptions, args []string) error
 // maxParams is what a tool bus takes.
 const maxParams = 8 << 20
 
-// rpcParams reads the parameters; what is wrong with their contents is for the
-// bridge to say.
-func (p *program) rpcParams(cmd *cobra.Command, args []string) (any, error) {
-	if len(args) == 0 {
+// rpcParams reads the parameters. Their contents are checked by the bridge.
+func (p *program) rpcParams(c call) (params any, err error) {
+	if len(c.args) < 2 {
 		return nil, nil // a method may need none
 	}
-	text := []byte(args[0])
-	if args[0] == "-" {
-		var err error
-		if text, err = io.ReadAll(io.LimitReader(p.env.Stdin, maxParams+1)); err != nil {
-			return nil, fmt.Errorf("read the parameters from standard input: %w", err)
-		}
-		if len(text) > maxParams {
-			return nil, usage(cmd, "the parameters on standard input are longer than %d MiB", maxParams>>20)
+	text := []byte(c.args[1])
+	if c.args[1] == "-" {
+		if text, err = p.readStdin(c.cmd, "JSON", maxParams); err != nil {
+			return nil, err
 		}
 	}
 	text = bytes.TrimSpace(text)
@@ -147,7 +124,7 @@ func (p *program) rpcParams(cmd *cobra.Command, args []string) (any, error) {
 		return nil, nil
 	}
 	if !json.Valid(text) || text[0] != '{' && text[0] != '[' {
-		return nil, usage(cmd, "the parameters are not a JSON object or array")
+		return nil, usage(c.cmd, "the parameters are not a JSON object or array")
 	}
 	return json.RawMessage(text), nil
 }

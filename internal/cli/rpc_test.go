@@ -15,9 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/toolbus"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
@@ -28,24 +29,24 @@ type tools struct {
 	started chan struct{}
 }
 
-func (*tools) Read(_ context.Context, p toolbus.ReadParams) (toolbus.Content, error) {
-	switch p.Path {
+func (*tools) Read(_ context.Context, path string, _ files.ReadOptions) (files.Content, error) {
+	switch path {
 	case "denied":
-		return toolbus.Content{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Remedy: "change the policy"}
+		return files.Content{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Remedy: "change the policy"}
 	case "none":
-		return toolbus.Content{}, &bridge.Error{Code: bridge.CodeNotFound, Message: "no such file"}
+		return files.Content{}, &bridge.Error{Code: bridge.CodeNotFound, Message: "no such file"}
 	}
-	return toolbus.Content{Content: files.Content{Path: p.Path, Content: "a\u0085b"}}, nil
+	return files.Content{Path: path, Content: "a\u0085b"}, nil
 }
 
-func (t *tools) Shell(ctx context.Context, p toolbus.ShellParams, progress toolbus.Progress) (task.Result, error) {
-	if p.Cmd == "wait" {
+func (t *tools) Shell(ctx context.Context, _, command string, o workspace.RunOptions) (task.Result, error) {
+	if command == "wait" {
 		close(t.started)
 		<-ctx.Done()
 		return task.Result{}, ctx.Err()
 	}
-	progress("stdout", "one\n")
-	progress("stderr", "two \x1b[31m\n")
+	o.OnOutput("stdout", "one\n")
+	o.OnOutput("stderr", "two \x1b[31m\n")
 	return task.Result{ExitCode: 1}, nil
 }
 
@@ -95,8 +96,8 @@ func TestRPC(t *testing.T) {
 		{"unknown method", []string{"mcp.fs.raed"}, "", 2, "", "Method not found: mcp.fs.raed\n  → rpc.discover lists the methods"},
 		{"not JSON", []string{"mcp.fs.read", `{path:"a"}`}, "", 2, "", "not a JSON object or array"},
 		{"neither object nor array", []string{"mcp.fs.read", `"a"`}, "", 2, "", "not a JSON object or array"},
-		{"no method", nil, "", 2, "", "takes a method and its parameters as JSON, not 0 arguments"},
-		{"too many", []string{"a", "{}", "c"}, "", 2, "", "not 3 arguments"},
+		{"no method", nil, "", 2, "", "accepts a method and its parameters as JSON; got 0 arguments"},
+		{"too many", []string{"a", "{}", "c"}, "", 2, "", "got 3 arguments"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -124,12 +125,12 @@ type consenting struct {
 	hub *toolbus.Hub
 }
 
-func (c *consenting) Shell(ctx context.Context, p toolbus.ShellParams, _ toolbus.Progress) (task.Result, error) {
-	answer, err := c.hub.Ask(ctx, approval.Question{Summary: "run: " + p.Cmd, Detail: "all \x1b[31mof it"})
+func (c *consenting) Shell(ctx context.Context, _, command string, _ workspace.RunOptions) (task.Result, error) {
+	answer, err := c.hub.Ask(ctx, approval.Question{Summary: "run: " + command, Detail: "all \x1b[31mof it"})
 	if answer == approval.No {
 		return task.Result{}, &bridge.Error{Code: bridge.CodeDenied, Message: "denied", Cause: err}
 	}
-	return task.Result{Stdout: p.Cmd}, nil
+	return task.Result{Stdout: command}, nil
 }
 
 // What needs consent is asked about where there is a terminal.
@@ -252,7 +253,7 @@ func TestRPCCompletesMethods(t *testing.T) {
 	}
 }
 
-// What is printed for machines is what the bridge said.
+// --json prints the bridge's result unchanged.
 func TestRPCResultIsJSON(t *testing.T) {
 	srv, _ := bus(t, "")
 	w := newWorld(t)

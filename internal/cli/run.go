@@ -12,40 +12,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 )
 
 // runOptions are the flags and arguments of run.
 type runOptions struct {
 	talkOptions
-	task    string
-	attach  []string
-	model   string
-	effort  string
-	timeout string
+	task   string
+	attach []string
 }
 
 func (p *program) runCommand() *cobra.Command {
 	o := &runOptions{}
-	cmd := &cobra.Command{
+	cmd := complete(&cobra.Command{
 		Use:   `run "TASK"`,
 		Short: "Let Copilot do a task in a directory",
-		Long: `Let Copilot do a task in a directory, and watch it.
+		Long: `Let Copilot do a task in a directory. TASK "-" is read from standard input.
 
-TASK is what to do, or "-" to read it from standard input. Copilot may read and
-write inside the working directory; commands and the network need your consent,
-for which you are asked if you are at a terminal. Elsewhere they are denied
-unless --yes is given.
+Copilot may read and write in the working directory. Commands and the network need your
+consent: you are asked in a terminal; elsewhere they are denied unless --yes is given.
 
-The assistant's words go to standard output and everything else (tools, notices,
-the summary) to standard error, so that "run … > answer.txt" writes the answer
-alone. With --json standard output carries one event a line and, last, a line
-of type "result".
+The answer goes to standard output, everything else to standard error. With --json
+standard output carries one event per line, and "result" last.
 
-Ctrl-C ends the turn; a second one ends the program at once.
-
-` + exitHelp,
+Ctrl-C ends the turn; a second one ends the program.`,
 		Example: `  copilot-bridge run "create hello.txt saying hi"
   copilot-bridge run "fix the failing test" --cwd ~/src/app --timeout 20m
   copilot-bridge run - --model gpt-5 < task.md
@@ -56,44 +47,32 @@ Ctrl-C ends the turn; a second one ends the program at once.
 			o.task = args[0]
 			return p.runRun(cmd, o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	f := cmd.Flags()
-	f.StringVarP(&o.dir, "cwd", "C", "", "work in this `DIR` (default: the present one, or the session's)")
-	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use")
-	f.StringVar(&o.effort, "reasoning-effort", "", "`HOW` much the model should think: "+strings.Join(settingValues("reasoning_effort"), ", "))
-	f.StringVar(&o.timeout, "timeout", "", "longest `TIME` the task may take, such as 90s or 20m")
-	f.StringVar(&o.resume, "resume", "", "go on with the session `ID`")
+	})
+	f := flagsOf(cmd)
+	f.dir(&o.dir, "cwd", "C", "work in this `DIR` (default: the current directory, or the session's)")
+	f.setting("model", "model", "m", "`MODEL` to use")
+	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
+	f.setting("engine.total_timeout", "timeout", "", "longest `TIME` the task may take, such as 90s or 20m")
+	f.StringVar(&o.resume, "resume", "", "resume the session `ID`")
+	f.complete("resume", p.completeSessions)
 	f.StringArrayVar(&o.attach, "attach", nil, "`FILE` or directory to send along; may be repeated")
-	f.BoolVar(&o.json, "json", false, "write events and the result as JSON lines")
-	f.BoolVarP(&o.yes, "yes", "y", false, "consent to everything that would be asked")
-	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "show thoughts, sub-agents and the runtime's own events")
-	p.must(cmd.RegisterFlagCompletionFunc("resume", p.completeSessions))
-	p.must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
-	p.must(cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions))
-	p.must(cmd.RegisterFlagCompletionFunc("reasoning-effort", fixedCompletions(settingValues("reasoning_effort"))))
-	p.must(cmd.MarkFlagDirname("cwd"))
+	f.demo(&o.demo)
+	o.commonFlags(f)
 	return cmd
 }
 
-// settings are the flags that are settings.
-func (o *runOptions) settings() map[string]string {
-	flags := map[string]string{}
-	for key, value := range map[string]string{"model": o.model, "reasoning_effort": o.effort, "engine.total_timeout": o.timeout} {
-		if value != "" {
-			flags[key] = value
-		}
-	}
-	return flags
+// commonFlags are those of run and sessions resume.
+func (o *talkOptions) commonFlags(f flagSet) {
+	f.json(&o.json, "write events and the result as JSON lines")
+	f.yes(&o.yes, "consent to everything that would be asked")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "show reasoning, sub-agents and the runtime's own events")
 }
 
-// runRun sees to it that with --json the last line is a result whatever
-// happens, once the flags are understood.
+// runRun writes a result as the last line with --json, also if the task could
+// not be started.
 func (p *program) runRun(cmd *cobra.Command, o *runOptions) error {
 	err := p.runTask(cmd, o)
-	var fixed *exitError
-	if err == nil || !o.json || errors.As(err, &fixed) && fixed.told {
+	if err == nil || !o.json || told(err) {
 		return err
 	}
 	m := &machine{out: p.out}
@@ -106,7 +85,7 @@ func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := p.load(o.settings())
+	cfg, err := p.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -120,7 +99,7 @@ func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
 	return t.runOnce(ctx, prompt)
 }
 
-// runOnce runs one prompt as a task and reports what it came to.
+// runOnce runs one prompt as a task and reports the outcome.
 func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 	began := time.Now()
 	r, n, err := t.follow(t.bridge.Engine.Stream(ctx, engine.Task{Request: t.request, Prompt: prompt, Resume: t.opts.resume}))
@@ -133,43 +112,24 @@ func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 	if err == nil && r.Reason == bridge.EndPartial {
 		err = &exitError{code: exitPartly, err: &bridge.Error{Code: bridge.CodeUnsupported, Message: "not all was done that was asked for: see the notice"}}
 	}
-	if t.machine != nil {
-		if werr := t.machine.result(r, err, exitCode(err)); werr != nil {
-			return werr
-		}
-		if err == nil {
-			return nil
-		}
-		return &exitError{code: exitCode(err), err: quietIfCanceled(err), told: true}
+	if t.machine == nil {
+		t.summary(r, n, err, time.Since(began))
+	} else if werr := t.machine.result(r, err, exitCode(err)); werr != nil {
+		return werr
 	}
-	t.summary(r, n, err, time.Since(began))
-	if err == nil {
-		return nil
-	}
-	return &exitError{code: exitCode(err), err: quietIfCanceled(err)}
+	return ended(err, t.machine != nil)
 }
 
-// quietIfCanceled drops an error that whoever pressed Ctrl-C need not read.
-func quietIfCanceled(err error) error {
-	if bridge.CodeOf(err) == bridge.CodeCanceled {
-		return nil
-	}
-	return err
-}
-
-// maxTask bounds what is read from standard input.
+// maxTask is the longest task that is read from standard input.
 const maxTask = 4 << 20
 
 // prompt makes the prompt of the task and the files to send along.
 func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, error) {
 	task := o.task
 	if task == "-" {
-		text, err := io.ReadAll(io.LimitReader(p.env.Stdin, maxTask+1))
+		text, err := p.readStdin(cmd, "task", maxTask)
 		if err != nil {
-			return bridge.Prompt{}, fmt.Errorf("read the task from standard input: %w", err)
-		}
-		if len(text) > maxTask {
-			return bridge.Prompt{}, usage(cmd, "the task on standard input is longer than %d MiB", maxTask>>20)
+			return bridge.Prompt{}, err
 		}
 		task = string(text)
 	}
@@ -178,10 +138,7 @@ func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, erro
 	}
 	prompt := bridge.Prompt{Text: task}
 	for _, name := range o.attach {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(p.env.Dir, path)
-		}
+		path := p.path(name)
 		info, err := os.Stat(path)
 		if err != nil {
 			return bridge.Prompt{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot attach " + name, Cause: pathCause(err),
@@ -192,6 +149,18 @@ func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, erro
 	return prompt, nil
 }
 
+// readStdin reads what an argument "-" stands for.
+func (p *program) readStdin(cmd *cobra.Command, what string, most int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(p.env.Stdin, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the %s from standard input: %w", what, err)
+	}
+	if int64(len(text)) > most {
+		return nil, usage(cmd, "the %s on standard input is longer than %d MiB", what, most>>20)
+	}
+	return text, nil
+}
+
 // pathCause is an error about a path without the path, which is named already.
 func pathCause(err error) error {
 	var p *os.PathError
@@ -199,4 +168,113 @@ func pathCause(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+func (p *program) sessionsResumeCommand() *cobra.Command {
+	o := &runOptions{}
+	cmd := &cobra.Command{
+		Use:   "resume ID [PROMPT]",
+		Short: "Resume a session",
+		Long: `Resume a session. With PROMPT this is "run --resume"; without, on a terminal, prompts are
+read until "exit" or the end of input.`,
+		Example: `  copilot-bridge sessions resume 41bd9d7b
+  copilot-bridge sessions resume 41bd9d7b "and now in French"`,
+		Args: takes(cobra.RangeArgs(1, 2), "a session's id and at most one prompt in quotes"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.resume = args[0]
+			if len(args) == 2 {
+				o.task = args[1]
+				return p.runRun(cmd, o)
+			}
+			if o.json || !p.hasKeyboard() {
+				return usage(cmd, "without a terminal a prompt is needed")
+			}
+			return p.runResume(cmd, o)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return p.completeSessions(cmd, args, typed)
+		},
+	}
+	f := flagsOf(cmd)
+	f.dir(&o.dir, "cwd", "C", "work in this `DIR` instead of the session's")
+	f.setting("model", "model", "m", "`MODEL` to use from now on")
+	o.commonFlags(f)
+	return cmd
+}
+
+// runResume reads prompts in a loop. Ctrl-C ends the turn that runs, or the
+// loop between turns.
+func (p *program) runResume(cmd *cobra.Command, o *runOptions) error {
+	t, s, err := p.resume(cmd, o)
+	if err != nil {
+		return err
+	}
+	defer t.close(cmd.Context())
+	for {
+		text, err := t.nextPrompt(cmd.Context())
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return ended(err, false)
+		case text == "":
+			continue
+		case text == "exit" || text == "quit":
+			return nil
+		}
+		if err := t.turn(cmd.Context(), s, text); err != nil {
+			return err
+		}
+	}
+}
+
+// resume opens the session, interruptibly.
+func (p *program) resume(cmd *cobra.Command, o *runOptions) (*talk, *engine.Session, error) {
+	cfg, err := p.load(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, in := p.interruptible(cmd.Context())
+	defer in.stop()
+	t, err := p.newTalk(ctx, cfg, o.talkOptions)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := t.bridge.Engine.Resume(ctx, t.opts.resume, t.request)
+	if err != nil {
+		t.close(ctx)
+		return nil, nil, err
+	}
+	t.show(s.Opened())
+	p.console.line(p.console.style.dim(`Type a prompt, or "exit".`))
+	return t, s, nil
+}
+
+func (t *talk) nextPrompt(ctx context.Context) (string, error) {
+	ctx, in := t.p.interruptible(ctx)
+	defer in.stop()
+	text, err := t.keyboard.line(ctx, "> ")
+	return strings.TrimSpace(text), err
+}
+
+// turn runs one prompt of the loop. Its failure is shown and does not end the
+// loop; a request to end the process does.
+func (t *talk) turn(ctx context.Context, s *engine.Session, text string) error {
+	turnCtx, in := t.p.interruptible(ctx)
+	began := time.Now()
+	r, n, err := t.follow(s.Send(turnCtx, bridge.Prompt{Text: text}))
+	in.stop()
+	t.summary(r, n, err, time.Since(began))
+	switch {
+	case in.by != nil && in.by != os.Interrupt:
+		return &exitError{code: exitInterrupted}
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil && bridge.CodeOf(err) != bridge.CodeCanceled:
+		t.p.report(err, false)
+	}
+	return nil
 }

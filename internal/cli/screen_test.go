@@ -85,7 +85,7 @@ func (v *vt) put(r rune) {
 	v.x++
 }
 
-// String is what is on the screen.
+// String is the text on the screen.
 func (v *vt) String() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

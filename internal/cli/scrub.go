@@ -19,42 +19,28 @@ const (
 // scrubber takes known secrets out of text. The zero value knows none; it may
 // be used concurrently.
 type scrubber struct {
-	known atomic.Pointer[secrets]
-}
-
-type secrets struct {
-	plain    []string // longest first
-	replacer *strings.Replacer
-	forms    [][]byte
+	known atomic.Pointer[strings.Replacer]
 }
 
 // learn sets the secrets to look for, in the forms in which they may be
 // printed: as they are, quoted, in JSON, in a URL.
-func (s *scrubber) learn(all []string) {
-	var k secrets
-	for _, secret := range all {
-		if len(secret) >= shortest && !slices.Contains(k.plain, secret) {
-			k.plain = append(k.plain, secret)
+func (s *scrubber) learn(secrets []string) {
+	var forms []string
+	for _, secret := range secrets {
+		if len(secret) >= shortest {
+			forms = append(forms, secret, quoted(secret, true), quoted(secret, false), url.QueryEscape(secret), url.PathEscape(secret))
 		}
 	}
-	if len(k.plain) == 0 {
+	if forms == nil {
 		s.known.Store(nil)
 		return
 	}
-	longestFirst := func(a, b string) int { return len(b) - len(a) }
-	slices.SortFunc(k.plain, longestFirst)
-	var forms []string
-	for _, secret := range k.plain {
-		forms = append(forms, secret, quoted(secret, true), quoted(secret, false), url.QueryEscape(secret), url.PathEscape(secret))
-	}
-	slices.SortStableFunc(forms, longestFirst)
+	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
 	var pairs []string
-	for _, f := range slices.Compact(forms) {
+	for _, f := range forms {
 		pairs = append(pairs, f, redacted)
-		k.forms = append(k.forms, []byte(f))
 	}
-	k.replacer = strings.NewReplacer(pairs...)
-	s.known.Store(&k)
+	s.known.Store(strings.NewReplacer(pairs...))
 }
 
 // quoted is a secret as JSON (and Go, for printable ASCII) writes it.
@@ -70,16 +56,8 @@ func quoted(secret string, html bool) string {
 }
 
 func (s *scrubber) text(t string) string {
-	if k := s.known.Load(); k != nil {
-		return k.replacer.Replace(t)
+	if known := s.known.Load(); known != nil {
+		return known.Replace(t)
 	}
 	return t
-}
-
-func (s *scrubber) bytes(b []byte) []byte {
-	k := s.known.Load()
-	if k == nil || !slices.ContainsFunc(k.forms, func(f []byte) bool { return bytes.Contains(b, f) }) {
-		return b
-	}
-	return []byte(k.replacer.Replace(string(b)))
 }

@@ -34,9 +34,6 @@ func TestScrubKnowsAllForms(t *testing.T) {
 		if got := s.text(in); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
 		}
-		if got := string(s.bytes([]byte(in))); got != want {
-			t.Errorf("%q became %q as bytes, want %q", in, got, want)
-		}
 	}
 	if got := s.text(log.String()); !strings.Contains(got, `key="[REDACTED]"`) {
 		t.Errorf("a log record became %q", got)
@@ -74,8 +71,8 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 }
 
-// A token that stands where something else belongs is not shown again, though
-// nobody has said that it is one.
+// A token in the place of another argument is not printed, though it is not a
+// configured secret.
 func TestTokensInArgumentsAreNotPrinted(t *testing.T) {
 	token := "ghp_" + strings.Repeat("a1B2c3", 6)
 	for _, args := range [][]string{
@@ -101,9 +98,10 @@ func TestTokensInArgumentsAreNotPrinted(t *testing.T) {
 func TestNoTokenIsLogged(t *testing.T) {
 	token := "ghp_" + strings.Repeat("a1B2c3", 6)
 	w := newWorld(t)
+	w.Environ = append(w.Environ, "COPILOT_LOG_LEVEL=info")
 	p, stop := newProgram(w.Env, func(error) {})
 	defer stop()
-	if _, err := p.load(map[string]string{"log_level": "info"}); err != nil {
+	if _, err := p.load(nil); err != nil {
 		t.Fatal(err)
 	}
 	p.log.Info("request", "path", "/v1/"+token)

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -15,81 +18,66 @@ import (
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	addr, port, token     string
 	workspaces            []string
-	model, host           string
+	host                  string
 	rpcPort               int
 	readWrite, demo, json bool
 }
 
 func (p *program) serveCommand() *cobra.Command {
 	o := &serveOptions{}
-	cmd := &cobra.Command{
+	cmd := complete(&cobra.Command{
 		Use:   "serve",
-		Short: "Answer OpenAI's and Anthropic's HTTP APIs, and the tool bus",
-		Long: `Answer OpenAI's and Anthropic's HTTP APIs, so that SDKs, editors, Claude Code and
-Codex can use Copilot's models. The first page, at the URL that is printed, has an
-example for each.
+		Short: "Serve OpenAI's and Anthropic's HTTP APIs, and the tool bus",
+		Long: `Serve OpenAI's and Anthropic's HTTP APIs, so that SDKs, editors, Claude Code and Codex can
+use Copilot's models. The page at the printed URL has an example for each.
 
-A model such as gpt-5 answers as a plain model: it has the caller's tools and
-nothing else. agent/gpt-5 is Copilot's agent in the workspace, under the policy;
-it may read only, unless --read-write is given or a policy that you trust says so.
+A model such as gpt-5 has the caller's tools only. agent/gpt-5 is Copilot's agent in the
+workspace, under the policy; it may only read, unless --read-write is given or a policy
+that you trust allows more. The workspace's tools are also served over JSON-RPC on a
+WebSocket; see copilot-bridge rpc --help.
 
-Programs that plan by themselves get the workspace's tools (search, read, patch,
-format, tasks) over JSON-RPC on a WebSocket; see copilot-bridge rpc --help.
+Only this machine can connect, unless --addr is given, which needs a token. Prefer
+COPILOT_BRIDGE_TOKEN to --token, which other users can see. Without a token only your own
+programs and root's are served; where connections cannot be traced to a user (macOS,
+Windows), a token is created in serve.token in the bridge's home.
 
-Only this machine is listened to, unless --addr says otherwise, which needs a
-token: set COPILOT_BRIDGE_TOKEN rather than --token, which other users may see.
-Without a token only your own programs and root's are answered; where the system does
-not tell whose a connection is (macOS, Windows), a token is made and kept in
-serve.token in the bridge's home.
+Requests are logged to standard error, without their content; --log-level warning turns
+that off. With --json standard output carries one line when the server is ready,
+{"url":…,"rpc":…,"token":true|false,"pid":…}, and --log-level info turns the log on.
 
-With --json standard output gets one line when requests are answered:
-{"url":…,"rpc":…,"token":true|false,"pid":…}. Ctrl-C ends running answers cleanly, then
-the runtime; a second one ends the program at once.
-
-` + exitHelp,
+On SIGTERM or Ctrl-C running requests have serve.drain_timeout (30s) to finish. A second
+signal ends the program at once.`,
 		Example: `  copilot-bridge serve
   copilot-bridge serve --workspace ~/src/app --read-write
   copilot-bridge serve --port 0 --json
   COPILOT_BRIDGE_TOKEN=… copilot-bridge serve --addr 0.0.0.0
   curl http://127.0.0.1:8788/v1/models`,
-		Args:              takes(cobra.NoArgs, "no arguments"),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return p.runServe(cmd, o) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	f := cmd.Flags()
-	f.StringVar(&o.addr, "addr", "", "`ADDRESS` to listen on (default 127.0.0.1)")
-	f.StringVar(&o.port, "port", "", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runServe(cmd, o) },
+	})
+	f := flagsOf(cmd)
+	f.setting("serve.addr", "addr", "", "`ADDRESS` to listen on (default 127.0.0.1)")
+	f.setting("serve.port", "port", "", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
 	f.IntVar(&o.rpcPort, "rpc-port", -1, "`PORT` for the tool bus alone; 0 picks a free one (default: with the rest, at /rpc)")
-	f.StringVar(&o.token, "token", "", "`TOKEN` that clients have to show")
-	f.StringArrayVarP(&o.workspaces, "workspace", "w", nil, "`DIR` that agent/… models work in (default: the present one)")
+	f.complete("rpc-port", cobra.NoFileCompletions)
+	f.setting("serve.token", "token", "", "`TOKEN` that clients must present")
+	f.StringArrayVarP(&o.workspaces, "workspace", "w", nil, "`DIR` that agent/… models work in (default: the current directory)")
+	must(cmd.MarkFlagDirname("workspace"))
 	f.StringVar(&o.host, "host", "", "`EDITOR` that has started this program and whose models answer: vscode")
-	f.StringVarP(&o.model, "model", "m", "", "`MODEL` to use where the caller's is not known and the configuration says so")
+	f.complete("host", fixedCompletions([]string{hostVSCode}))
+	f.setting("model", "model", "m", "`MODEL` to use for unknown model names, where the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
-	f.BoolVar(&o.demo, "demo", false, "let the built-in rehearsal model answer")
-	f.BoolVar(&o.json, "json", false, "write a line of JSON when ready")
-	p.must(cmd.RegisterFlagCompletionFunc("host", fixedCompletions([]string{hostVSCode})))
-	for _, name := range []string{"addr", "port", "rpc-port", "token", "model"} {
-		p.must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
-	p.must(cmd.MarkFlagDirname("workspace"))
+	f.demo(&o.demo)
+	f.json(&o.json, "write a line of JSON when ready")
 	return cmd
 }
 
-// settings are the flags that are settings.
-func (o *serveOptions) settings() map[string]string {
-	flags := map[string]string{}
-	for key, value := range map[string]string{"serve.addr": o.addr, "serve.port": o.port, "serve.token": o.token, "model": o.model} {
-		if value != "" {
-			flags[key] = value
-		}
-	}
-	return flags
-}
-
 func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
-	cfg, err := p.load(o.settings())
+	if !o.json && o.host == "" {
+		p.defaultLevel = slog.LevelInfo // a line for each request
+	}
+	p.err.fail = func(error) {} // a server continues though its log cannot be written
+	cfg, err := p.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -109,25 +97,18 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	if cfg, err = p.withToken(cmd.Context(), cfg); err != nil {
 		return err
 	}
-	ctx, interrupted := p.interruptible(cmd.Context())
+	ctx, interrupted := p.drainable(cmd.Context(), cfg.Serve.DrainTimeout)
 	defer interrupted.stop()
-	b, err := p.start(ctx, cfg, o.demo)
+	b, err := p.start(ctx, p.options(cfg, o.demo))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err := b.Close(ctx); err != nil {
-			p.log.Warn("the end was not clean", "error", err)
-		}
-	}()
-	serving := app.Serving{Workspace: dir, ReadWrite: o.readWrite, Asker: approval.Nobody{}}
-	if !o.json && p.hasKeyboard() {
-		k := p.openKeyboard()
+	defer p.close(ctx, b)
+	serving := o.serving()
+	serving.Workspace, serving.Asker = dir, approval.Nobody{}
+	if k := p.keyboardUnless(o.json); k != nil {
 		defer k.close()
 		serving.Asker = asker{keyboard: k}
-	}
-	if o.rpcPort >= 0 {
-		serving.RPCPort = &o.rpcPort
 	}
 	s, err := b.Listen(ctx, serving)
 	if err != nil {
@@ -136,7 +117,7 @@ func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
 	return s.Serve(ctx, func() { p.serving(o, b, s, dir, cfg.Serve.Token != "") })
 }
 
-// withToken sees to it that other users of this machine are kept out.
+// withToken adds a token where other users of this machine could connect.
 func (p *program) withToken(ctx context.Context, cfg *config.Config) (*config.Config, error) {
 	with, err := app.WithToken(ctx, cfg)
 	if err == nil && with != cfg {
@@ -146,21 +127,34 @@ func (p *program) withToken(ctx context.Context, cfg *config.Config) (*config.Co
 	return with, err
 }
 
-// serving tells that requests are answered.
+// serving is what the flags ask for.
+func (o *serveOptions) serving() app.Serving {
+	s := app.Serving{ReadWrite: o.readWrite}
+	if o.rpcPort >= 0 {
+		s.RPCPort = &o.rpcPort
+	}
+	return s
+}
+
+// readyLine is what a server writes as JSON when requests are answered.
+type readyLine struct {
+	URL   string `json:"url"`
+	RPC   string `json:"rpc,omitempty"`
+	Token bool   `json:"token"`
+	PID   int    `json:"pid"`
+}
+
+func (p *program) ready(line readyLine) {
+	line.PID = os.Getpid()
+	if err := p.printJSON(line); err != nil {
+		p.log.Warn("serve.ready_line_not_written", "error", err)
+	}
+}
+
+// serving says that requests are answered.
 func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir string, token bool) {
 	if o.json {
-		line, err := json.Marshal(struct {
-			URL   string `json:"url"`
-			RPC   string `json:"rpc"`
-			Token bool   `json:"token"`
-			PID   int    `json:"pid"`
-		}{s.URL(), s.RPC(), token, os.Getpid()})
-		if err == nil {
-			_, err = p.out.Write(append(line, '\n'))
-		}
-		if err != nil {
-			p.log.Warn("the ready line was not written", "error", err)
-		}
+		p.ready(readyLine{URL: s.URL(), RPC: s.RPC(), Token: token})
 		return
 	}
 	c := p.console
@@ -169,14 +163,62 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 		mode = "read-only"
 	}
 	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
-	c.line(c.style.dim("  answers    " + approval.Visible(b.Answers.Detail)))
-	if b.Answers.SetBy != "" {
-		c.line(c.style.dim("  set by     " + approval.Visible(b.Answers.SetBy)))
+	for _, row := range [][2]string{{"answers", b.Answers.Detail}, {"set by", b.Answers.SetBy}, {"workspace", p.short(dir) + ", " + mode},
+		{"tool bus", s.RPC()}, {"examples", s.URL() + "/   (Ctrl-C to stop)"}} {
+		if row[1] != "" {
+			c.line(c.style.dim(fmt.Sprintf("  %-9s  %s", row[0], approval.Visible(row[1]))))
+		}
 	}
-	c.line(c.style.dim("  workspace  " + approval.Visible(shorten(dir, "", p.env.HomeDir)) + ", " + mode))
-	c.line(c.style.dim("  tool bus   " + s.RPC()))
-	c.line(c.style.dim("  examples   " + s.URL() + "/   (Ctrl-C to stop)"))
-	if n := b.Answers.Notice; n != "" {
-		c.line(c.style.loud("! " + n))
+	p.notice(b.Answers)
+}
+
+// hostVSCode is the one editor that can be a host.
+const hostVSCode = "vscode"
+
+// serveWindow serves inside an editor's window: standard input and output are
+// the extension's, and their end is the ordinary end.
+func (p *program) serveWindow(cmd *cobra.Command, o *serveOptions, cfg *config.Config) (err error) {
+	switch {
+	case o.host != hostVSCode:
+		return usage(cmd, "--host=%s: must be %s", o.host, hostVSCode)
+	case o.json || o.demo:
+		return usage(cmd, "--json and --demo do not go with --host")
+	case cfg.Serve.Token == "":
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a bridge in an editor needs a token, and none is set",
+			Remedy: "the extension sets COPILOT_BRIDGE_TOKEN; start the bridge by “Bridge: Enable” in VS Code's command palette"}
 	}
+	if cfg.Origin("serve.port").Source == config.SourceDefault {
+		cfg.Serve.Port = 0 // there may be several windows
+	}
+	ctx, interrupted := p.interruptible(cmd.Context())
+	defer interrupted.stop()
+	// The protocol carries the user's documents, which nothing may rewrite.
+	w, err := app.OpenWindow(ctx, p.env.Stdin, p.env.Stdout, buildVersion(), p.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	var dirs []string
+	for _, d := range o.workspaces {
+		dir, err := p.directory(d)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, dir)
+	}
+	w.Open(dirs)
+	ctx, leave := w.Attend(ctx)
+	defer leave()
+	opts := p.options(cfg, false)
+	opts.Window = w
+	b, err := p.start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer p.close(ctx, b)
+	s, err := b.Listen(ctx, o.serving())
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, func() { p.log.Info("serve.ready", "url", s.URL(), "rpc", s.RPC()) })
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
-	"github.com/copilot-bridge/copilot-bridge/internal/editor/editortest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/editortest"
 )
 
 type object = map[string]any
@@ -277,7 +277,7 @@ func TestWindowFormatsAndOutlines(t *testing.T) {
 	if len(s.Symbols) != 1 || s.Symbols[0].Kind != "function" || s.Symbols[0].Range.StartColumn != 2 || s.Symbols[0].Range.EndColumn != 3 {
 		t.Errorf("%+v", s)
 	}
-	// Where the editor has nobody for a file, our own tools are asked.
+	// If the editor has no provider for a file, our own tools are asked.
 	for _, method := range []string{"mcp.format.apply", "mcp.symbols.list", "mcp.imports.organize"} {
 		if _, f := w.rpc(method, object{"path": "n.xyz"}); f == nil || f.Data.Code != "unsupported" || !strings.Contains(f.Error(), "language server") {
 			t.Errorf("%s: %v", method, f)

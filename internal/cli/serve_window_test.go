@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
-	"github.com/copilot-bridge/copilot-bridge/internal/editor/editortest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/editortest"
 )
 
 const windowToken = "window-token-0123456789"
@@ -281,7 +281,7 @@ type patched struct {
 	Tidied    []string
 }
 
-// A client that leaves costs the editor nothing any more.
+// A client that disconnects cancels its request in the editor.
 func TestWindowCancelsWithTheClient(t *testing.T) {
 	w := startWindow(t, models(), nil)
 	ctx, cancel := context.WithCancel(t.Context())

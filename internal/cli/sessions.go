@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -9,108 +12,110 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
 func (p *program) sessionsCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "sessions",
-		Short: "List, show, resume and delete sessions",
+		Short: "List, show, resume, pin and delete sessions",
 		Example: `  copilot-bridge sessions list
   copilot-bridge sessions show 41bd9d7b
   copilot-bridge sessions resume 41bd9d7b
-  copilot-bridge sessions delete 41bd9d7b`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(p.sessionsListCommand(), p.sessionsShowCommand(), p.sessionsResumeCommand(), p.sessionsDeleteCommand())
-	return cmd
+  copilot-bridge sessions delete 41bd9d7b
+  copilot-bridge sessions prune --older-than 30d`,
+	}, p.sessionsListCommand(), p.sessionsShowCommand(), p.sessionsResumeCommand(), p.sessionsDeleteCommand(),
+		p.sessionsPruneCommand(), p.sessionsPinCommand("pin", "Keep sessions regardless of their age", true),
+		p.sessionsPinCommand("unpin", "Allow pinned sessions to be pruned again", false))
 }
 
 func (p *program) sessionsListCommand() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the sessions that were kept, the newest first",
+		Short:   "List stored sessions, newest first",
 		Example: `  copilot-bridge sessions list
   copilot-bridge sessions list --json | jq -r '.[].id'`,
-		Args: takes(cobra.NoArgs, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runSessionsList(cmd.Context(), asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	}, func(ctx context.Context, c call) error {
+		store := app.Store(c.cfg)
+		store.Tell = func(told string) { p.console.line("! " + told) }
+		entries, err := store.List(ctx)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return p.printJSON(entries)
+		case len(entries) == 0:
+			p.console.line("There are no sessions yet. Start one with: copilot-bridge run \"…\"")
+			return nil
+		}
+		width := 0 // no limit in a pipe
+		if p.console.outTTY && p.env.Width != nil {
+			width = p.env.Width(p.env.Stdout)
+		}
+		return p.print(p.sessionTable(entries, width))
+	})
+	flagsOf(cmd).json(&asJSON, "write JSON")
 	return cmd
 }
 
-func (p *program) runSessionsList(ctx context.Context, asJSON bool) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
+// sessionTable lists sessions; lines are cut to width unless that is 0.
+func (p *program) sessionTable(entries []sessionstore.Entry, width int) string {
+	short := idLength(entries)
+	rows := [][]string{{"ID", "STATE", "AGE", "MODEL", "TURNS", "TOKENS", "DIRECTORY", "TITLE"}}
+	for _, e := range entries {
+		state := string(e.State)
+		if e.Pinned {
+			state += ", pinned"
+		}
+		rows = append(rows, []string{e.ID[:min(short, len(e.ID))], state, age(time.Since(e.Updated)), orDash(e.Model), fmt.Sprint(e.Turns),
+			fmt.Sprintf("%d/%d", e.InputTokens, e.OutputTokens), orDash(p.short(e.WorkingDirectory)), e.Title})
 	}
-	entries, err := app.Store(cfg).List(ctx)
-	if err != nil {
-		return err
+	lines := strings.Split(table(rows), "\n")
+	for i, line := range lines {
+		if width > 0 {
+			lines[i] = fit(line, width)
+		}
 	}
-	if asJSON {
-		return p.printJSON(entries)
-	}
-	if len(entries) == 0 {
-		p.console.line("There are no sessions yet. Start one with: copilot-bridge run \"…\"")
-		return nil
-	}
-	width := 0 // no limit in a pipe
-	if p.console.outTTY && p.env.Width != nil {
-		width = p.env.Width(p.env.Stdout)
-	}
-	return p.print(sessionTable(entries, time.Now(), p.env.HomeDir, width))
+	return strings.Join(lines, "\n")
 }
 
-// sessionTable lists sessions; lines are cut to width unless that is 0.
-func sessionTable(entries []sessionstore.Entry, now time.Time, home string, width int) string {
-	short := idLength(entries)
+// table aligns cells in columns. What could control a terminal is made visible.
+func table(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row(w, "ID", "STATE", "AGE", "MODEL", "TURNS", "TOKENS", "DIRECTORY", "TITLE")
-	for _, e := range entries {
-		row(w, approval.Visible(e.ID[:min(short, len(e.ID))]), string(e.State), age(now.Sub(e.Updated)), orDash(approval.Visible(e.Model)),
-			fmt.Sprint(e.Turns), fmt.Sprintf("%d/%d", e.InputTokens, e.OutputTokens),
-			orDash(approval.Visible(shorten(e.WorkingDirectory, "", home))), approval.Visible(e.Title))
+	for _, cells := range rows {
+		for i := range cells {
+			cells[i] = approval.Visible(cells[i])
+		}
+		_, _ = w.Write([]byte(strings.Join(cells, "\t") + "\n")) // a buffer cannot fail
 	}
 	_ = w.Flush() // a buffer cannot fail
-	if width <= 0 {
-		return b.String()
-	}
-	var cut strings.Builder
-	for line := range strings.Lines(b.String()) {
-		cut.WriteString(fit(strings.TrimRight(line, "\n"), width) + "\n")
-	}
-	return cut.String()
+	return b.String()
 }
 
-// idLength is how much of the ids tells them apart, at least eight characters.
+// idLength is the length at which ids differ, at least eight characters.
 func idLength(entries []sessionstore.Entry) int {
 	for n := 8; ; n++ {
-		seen, longest, clash := map[string]bool{}, 0, false
+		seen, longest := map[string]bool{}, 0
 		for _, e := range entries {
-			id := e.ID[:min(n, len(e.ID))]
-			clash = clash || seen[id]
-			seen[id] = true
+			seen[e.ID[:min(n, len(e.ID))]] = true
 			longest = max(longest, len(e.ID))
 		}
-		if !clash || n >= longest {
+		if len(seen) == len(entries) || n >= longest {
 			return n
 		}
 	}
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func orDash(s string) string { return cmp.Or(s, "-") }
 
 // age is how long ago something was, in its largest unit.
 func age(d time.Duration) string {
@@ -123,4 +128,159 @@ func age(d time.Duration) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func (p *program) sessionsShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := p.command(&cobra.Command{
+		Use:   "show ID",
+		Short: "Show a session and its conversation",
+		Long: `Show a session and its conversation. The beginning of an id is enough.
+The runtime is started to read the conversation, but no model is called.`,
+		Example: `  copilot-bridge sessions show 41bd9d7b
+  copilot-bridge sessions show 41bd9d7b --json`,
+		Args:              takes(cobra.ExactArgs(1), "one session's id"),
+		ValidArgsFunction: p.completeSessions,
+	}, func(ctx context.Context, c call) error { return p.showSession(ctx, c, asJSON) })
+	flagsOf(cmd).json(&asJSON, "write JSON")
+	return cmd
+}
+
+// shownSession is what show writes as JSON.
+type shownSession struct {
+	Session      sessionstore.Entry `json:"session"`
+	Conversation []json.RawMessage  `json:"conversation"` // events; null if it cannot be read
+	Problem      *bridge.Error      `json:"problem,omitempty"`
+}
+
+func (p *program) showSession(ctx context.Context, c call, asJSON bool) error {
+	entry, err := app.Store(c.cfg).Get(ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	events, err := p.history(ctx, c.cfg, entry)
+	if bridge.CodeOf(err) == bridge.CodeCanceled {
+		return err
+	}
+	if asJSON {
+		return p.showJSON(entry, events, err)
+	}
+	text := p.details(entry)
+	if err == nil {
+		return p.print(text + "\n" + conversation(events, entry.WorkingDirectory))
+	}
+	p.console.line("! the conversation is not available: " + err.Error())
+	if remedy := bridge.AsError(err).Remedy; remedy != "" {
+		p.console.line("  → " + remedy)
+	}
+	return p.print(text)
+}
+
+func (p *program) showJSON(entry sessionstore.Entry, events []bridge.Event, problem error) error {
+	out := shownSession{Session: entry}
+	if problem != nil {
+		out.Problem = shown(problem)
+		return p.printJSON(out)
+	}
+	out.Conversation = []json.RawMessage{}
+	for _, ev := range events {
+		if _, other := ev.(bridge.Other); other {
+			continue
+		}
+		line, err := bridge.EncodeEvent(ev)
+		if err != nil {
+			return err
+		}
+		out.Conversation = append(out.Conversation, line)
+	}
+	return p.printJSON(out)
+}
+
+// history reads the conversation of a session. It installs nothing.
+func (p *program) history(ctx context.Context, cfg *config.Config, entry sessionstore.Entry) (events []bridge.Event, err error) {
+	if _, err := copilotruntime.Find(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath}); err != nil {
+		return nil, err
+	}
+	b, err := p.start(ctx, p.options(cfg, false))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		// To look is not to use: the list stays as it was.
+		err = errors.Join(err, b.Close(ctx), restore(ctx, app.Store(cfg), entry))
+	}()
+	spec := b.Spec(bridge.Profile(entry.Profile), entry.WorkingDirectory)
+	spec.Shared = true
+	s, err := b.Engine.Resume(ctx, entry.ID, engine.Request{Spec: spec, Door: "cli"})
+	if err != nil {
+		return nil, err
+	}
+	return s.History(ctx)
+}
+
+// restore undoes what resuming a session only to read it did to the list,
+// unless the session was used meanwhile.
+func restore(ctx context.Context, store *sessionstore.Store, entry sessionstore.Entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err := store.Update(ctx, entry.ID, func(e *sessionstore.Entry) error {
+		if e.Turns == entry.Turns && e.State == sessionstore.StateClosed {
+			e.State, e.Updated, e.Model = entry.State, entry.Updated, entry.Model
+		}
+		return nil
+	})
+	if bridge.CodeOf(err) == bridge.CodeNotFound {
+		return nil // deleted meanwhile
+	}
+	return err
+}
+
+func (p *program) details(e sessionstore.Entry) string {
+	var b strings.Builder
+	for _, row := range [][2]string{
+		{"session", e.ID}, {"title", e.Title}, {"state", string(e.State)}, {"directory", p.short(e.WorkingDirectory)}, {"model", e.Model},
+		{"profile", string(e.Profile)}, {"agent", e.Agent}, {"turns", fmt.Sprint(e.Turns)},
+		{"tokens", count(e.InputTokens) + " in, " + count(e.OutputTokens) + " out"},
+		{"created", e.Created.Local().Format(time.DateTime)}, {"last used", e.Updated.Local().Format(time.DateTime)},
+	} {
+		if row[1] != "" {
+			fmt.Fprintf(&b, "%-11s %s\n", row[0], approval.Visible(row[1]))
+		}
+	}
+	return b.String()
+}
+
+// conversation is a session's history for people.
+func conversation(events []bridge.Event, dir string) string {
+	var b strings.Builder
+	say := func(who, text string) {
+		if text = strings.TrimSpace(harmless(text)); text != "" {
+			fmt.Fprintf(&b, "%s\n  %s\n\n", who, strings.ReplaceAll(text, "\n", "\n  "))
+		}
+	}
+	calls := map[string]bridge.ToolCall{}
+	for _, ev := range events {
+		switch e := ev.(type) {
+		case bridge.UserSaid:
+			say("You", e.Text)
+		case bridge.MessageDone:
+			if e.AgentID == "" {
+				who := "Assistant"
+				if e.Model != "" { // the rehearsal's words are not to be taken for Copilot's
+					who += " (" + approval.Visible(e.Model) + ")"
+				}
+				say(who, e.Text)
+			}
+		case bridge.ToolStarted:
+			calls[e.Call.ID] = e.Call
+		case bridge.ToolFinished:
+			end := judge(e, "")
+			fmt.Fprintf(&b, "%s %s (%s)\n\n", end.mark, toolText(calls[e.CallID], dir), end.text)
+		default:
+		}
+	}
+	if b.Len() == 0 {
+		return "Nothing was said.\n"
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

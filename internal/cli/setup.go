@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,26 +13,21 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
 
-type setupOptions struct {
-	acp  bool
-	json bool
-}
+type setupOptions struct{ acp, json bool }
 
 func (p *program) setupCommand() *cobra.Command {
 	o := &setupOptions{}
-	cmd := &cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "setup",
 		Short: "Install the Copilot runtime",
-		Long: `Install the Copilot runtime that this version was built for, through npm, into the
-bridge's home. Other commands do so by themselves when they need it; setup is for
-doing it beforehand. What is there already is left alone.`,
+		Long: `Install the pinned Copilot runtime with npm into the bridge's home. Other commands install
+it when they need it. An existing install is kept.`,
 		Example: `  copilot-bridge setup
   copilot-bridge setup --acp`,
-		Args: takes(cobra.NoArgs, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runSetup(cmd.Context(), o) },
-	}
-	cmd.Flags().BoolVar(&o.acp, "acp", false, "install the Copilot CLI too, which speaks the agent client protocol")
-	cmd.Flags().BoolVar(&o.json, "json", false, "write progress and the result as JSON lines")
+	}, func(ctx context.Context, c call) error { return p.setup(ctx, c.cfg, o) })
+	f := flagsOf(cmd)
+	f.BoolVar(&o.acp, "acp", false, "also install the Copilot CLI, which speaks the Agent Client Protocol")
+	f.json(&o.json, "write progress and the result as JSON lines")
 	return cmd
 }
 
@@ -48,13 +46,7 @@ type product struct {
 	install   func(context.Context, copilotruntime.Options, copilotruntime.Progress) (copilotruntime.Runtime, error)
 }
 
-func (p *program) runSetup(ctx context.Context, o *setupOptions) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(ctx)
-	defer in.stop()
+func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions) error {
 	products := []product{{"Copilot runtime", copilotruntime.RuntimeVersion, copilotruntime.Install}}
 	if o.acp {
 		products = append(products, product{"Copilot CLI", copilotruntime.CLIVersion, copilotruntime.InstallCLI})
@@ -100,23 +92,80 @@ func (p *program) install(ctx context.Context, cfg *config.Config, prod product,
 	if err != nil {
 		return installed{}, err
 	}
-	return installed{Product: prod.name, Version: rt.Version, Package: prod.pin, Path: rt.Path,
-		Already: !worked}, nil
+	return installed{Product: prod.name, Version: rt.Version, Package: prod.pin, Path: rt.Path, Already: !worked}, nil
 }
 
-// jsonSteps reports progress as JSON lines, one for each step and tenth.
+// jsonSteps reports progress as JSON lines.
 func (p *program) jsonSteps() copilotruntime.Progress {
-	text, tenth := "", int64(-1)
-	return func(s copilotruntime.Step) {
-		now := int64(0)
-		if s.Total > 0 {
-			now = s.Done * 10 / s.Total
-		}
-		if s.Text == text && now <= tenth {
-			return
-		}
-		text, tenth = s.Text, now
+	return tenths(func(s copilotruntime.Step, _ int64) {
 		// A failure to write is noticed by the stream.
 		_ = p.printJSON(map[string]any{"type": "progress", "text": s.Text, "done": s.Done, "total": s.Total})
+	})
+}
+
+// tenths passes on one report for each step and each tenth of it.
+func tenths(report func(s copilotruntime.Step, tenth int64)) copilotruntime.Progress {
+	text, last := "", int64(0)
+	return func(s copilotruntime.Step) {
+		tenth := int64(0)
+		if s.Total > 0 {
+			tenth = s.Done * 10 / s.Total
+		}
+		if s.Text != text {
+			text, last = s.Text, 0
+			report(s, 0)
+		}
+		if tenth > last {
+			last = tenth
+			report(s, tenth)
+		}
 	}
 }
+
+// bar shows the progress of an install: in place on a terminal, elsewhere as
+// a line for each step and each tenth.
+type bar struct {
+	c     *console
+	now   func() time.Time
+	began time.Time
+
+	mu    sync.Mutex
+	lines copilotruntime.Progress
+}
+
+func newBar(c *console) *bar {
+	return &bar{c: c, now: time.Now, began: time.Now(), lines: tenths(func(s copilotruntime.Step, tenth int64) {
+		if tenth == 0 {
+			c.line(s.Text)
+		} else {
+			c.line(fmt.Sprintf("  %d %% (%d of %d MB)", tenth*10, megabytes(s.Done), megabytes(s.Total)))
+		}
+	})}
+}
+
+// step is a copilotruntime.Progress.
+func (b *bar) step(s copilotruntime.Step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c.errTTY {
+		b.c.show([]liveLine{{b.line(s), nil}})
+		return
+	}
+	b.lines(s)
+}
+
+func (b *bar) line(s copilotruntime.Step) string {
+	text := s.Text
+	if s.Total > 0 {
+		const width = 20
+		full := int(min(s.Done, s.Total) * width / s.Total)
+		text += fmt.Sprintf("  %s%s %3d %%  %d of %d MB", strings.Repeat("█", full), strings.Repeat("░", width-full),
+			s.Done*100/s.Total, megabytes(s.Done), megabytes(s.Total))
+	}
+	return text + elapsed(b.now().Sub(b.began))
+}
+
+// done takes the bar off the screen.
+func (b *bar) done() { b.c.show(nil) }
+
+func megabytes(n int64) int64 { return (n + 500_000) / 1_000_000 }

@@ -55,6 +55,9 @@ func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
+	if strings.HasSuffix(one, "s") {
+		one += "e"
+	}
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
@@ -100,21 +103,17 @@ func runeWidth(r rune) int {
 // shorten names a path as people do: relative to dir if it is inside, else
 // with ~ for home.
 func shorten(path, dir, home string) string {
-	if dir != "" {
-		if rel, err := filepath.Rel(dir, path); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return rel
-		}
+	if rel, err := filepath.Rel(dir, path); err == nil && dir != "" && filepath.IsLocal(rel) {
+		return rel
 	}
-	if home != "" {
-		if rel, err := filepath.Rel(home, path); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return filepath.Join("~", rel)
-		}
+	if rel, err := filepath.Rel(home, path); err == nil && home != "" && filepath.IsLocal(rel) {
+		return filepath.Join("~", rel)
 	}
 	return path
 }
 
 // harmless keeps a text's lines and tabs and makes everything visible that
-// could control a terminal or reorder what is read.
+// could control a terminal or reorder text.
 func harmless(text string) string {
 	bad := func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' ||

@@ -8,9 +8,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
@@ -29,7 +32,7 @@ type talkOptions struct {
 }
 
 // talk is a session in a directory with everything around it: a running
-// bridge, somebody who is asked, and a view of what happens.
+// bridge, a person to ask, and a view of the events.
 type talk struct {
 	p        *program
 	opts     talkOptions
@@ -59,7 +62,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if t.dir, err = p.directory(o.dir); err != nil {
 		return nil, err
 	}
-	if t.bridge, err = p.start(ctx, cfg, o.demo); err != nil {
+	if t.bridge, err = p.start(ctx, p.options(cfg, o.demo)); err != nil {
 		return nil, err
 	}
 	opened := t // t is nil by the time that a failure is cleaned up after
@@ -73,8 +76,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 		spec.Model = resumedModel // a session keeps its model
 	}
 	var who approval.Asker = approval.Nobody{}
-	if !o.json && p.hasKeyboard() {
-		t.keyboard = p.openKeyboard()
+	if t.keyboard = p.keyboardUnless(o.json); t.keyboard != nil {
 		who, spec.Person = asker{t.keyboard, t.asked}, person{t.keyboard}
 	}
 	if o.yes {
@@ -89,31 +91,31 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 		return t, nil
 	}
 	t.people = newPeople(p.console, t.dir, o.verbose)
-	t.header()
+	p.header(t.bridge, t.dir)
 	return t, nil
 }
 
 // header says who answers, and where.
-func (t *talk) header() {
-	c := t.p.console
-	c.line(c.style.dim("copilot-bridge · " + approval.Visible(t.bridge.Answers.Detail) + " · " +
-		approval.Visible(shorten(t.dir, "", t.p.env.HomeDir))))
-	if by := t.bridge.Answers.SetBy; by != "" {
-		c.line(c.style.dim("set by " + approval.Visible(by)))
+func (p *program) header(b *app.Bridge, dir string) {
+	c := p.console
+	c.line(c.style.dim("copilot-bridge · " + approval.Visible(b.Answers.Detail) + " · " + approval.Visible(p.short(dir))))
+	if b.Answers.SetBy != "" {
+		c.line(c.style.dim("set by " + approval.Visible(b.Answers.SetBy)))
 	}
-	if n := t.bridge.Answers.Notice; n != "" {
-		c.line(c.style.loud("! " + n))
+	p.notice(b.Answers)
+}
+
+// notice warns if the answers are not Copilot's.
+func (p *program) notice(a app.Answers) {
+	if a.Notice != "" {
+		p.console.line(p.console.style.loud("! " + a.Notice))
 	}
 }
 
 // close ends all that newTalk started.
 func (t *talk) close(ctx context.Context) {
-	if t.keyboard != nil {
-		t.keyboard.close()
-	}
-	if err := t.bridge.Close(ctx); err != nil {
-		t.p.log.Warn("the end was not clean", "error", err)
-	}
+	t.keyboard.close()
+	t.p.close(ctx, t.bridge)
 }
 
 // follow shows a turn to its end and returns what it came to. The result
@@ -123,7 +125,7 @@ func (t *talk) follow(turn iter.Seq2[bridge.Event, error]) (engine.Result, tally
 	var count tally
 	if t.people != nil {
 		t.people.begin("waiting for Copilot")
-		defer t.people.tick()()
+		defer t.people.c.tick(&t.people.mu, t.people.redraw)()
 	}
 	for ev, err := range turn {
 		if err != nil {
@@ -150,45 +152,159 @@ func (t *talk) show(ev bridge.Event) {
 	t.machine.event(ev)
 }
 
-// start starts a bridge, which installs the runtime if there is none.
-func (p *program) start(ctx context.Context, cfg *config.Config, demo bool) (*app.Bridge, error) {
-	return p.startWith(ctx, app.Options{Config: cfg, Demo: demo})
+// options are what app needs to know of this program.
+func (p *program) options(cfg *config.Config, demo bool) app.Options {
+	return app.Options{Config: cfg, Self: p.env.Executable, Version: buildVersion(), Environ: p.env.Environ,
+		UserDir: p.env.HomeDir, Logger: p.log, Demo: demo}
 }
 
-// startWith starts a bridge by options that hold what is special about it.
-func (p *program) startWith(ctx context.Context, o app.Options) (*app.Bridge, error) {
-	if p.env.Executable == "" {
-		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known",
-			Remedy: "call it by its full path"}
+// start starts a bridge, which installs the runtime if there is none. The
+// caller closes it.
+func (p *program) start(ctx context.Context, o app.Options) (*app.Bridge, error) {
+	if err := p.requireExecutable(); err != nil {
+		return nil, err
 	}
 	bar := newBar(p.console)
 	defer bar.done()
 	p.console.show([]liveLine{{"… starting", p.console.style.dim}})
-	o.Self, o.Version, o.Environ, o.UserDir = p.env.Executable, buildVersion(), p.env.Environ, p.env.HomeDir
-	o.Logger, o.Progress = p.log, copilotruntime.Progress(bar.step)
+	o.Progress = copilotruntime.Progress(bar.step)
 	return app.Start(ctx, o)
 }
 
+// close closes c. A failure is only logged: the work is done.
+func (p *program) close(ctx context.Context, c interface{ Close(context.Context) error }) {
+	if err := c.Close(ctx); err != nil {
+		p.log.Warn("shutdown.failed", "error", err)
+	}
+}
+
+// requireExecutable fails if the path of this program, which supervises the runtime,
+// is not known.
+func (p *program) requireExecutable() error {
+	if p.env.Executable != "" {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known", Remedy: "call it by its full path"}
+}
+
+// path resolves a path that the user gave.
+func (p *program) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(p.env.Dir, name)
+}
+
+// short is a path with ~ for the user's home.
+func (p *program) short(path string) string { return shorten(path, "", p.env.HomeDir) }
+
 // directory resolves and checks a directory to work in.
 func (p *program) directory(dir string) (string, error) {
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(p.env.Dir, dir)
+	dir, err := filepath.Abs(p.path(dir))
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(dir)
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory is not known", Cause: err}
-	}
-	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the working directory %s does not exist", dir),
-			Remedy: "name an existing directory with --cwd"}
+		err = fmt.Errorf("the working directory %s does not exist", dir)
 	case err != nil:
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory cannot be used", Cause: err,
-			Remedy: "name another directory with --cwd"}
+		err = fmt.Errorf("the working directory cannot be used: %w", err)
 	case !info.IsDir():
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: dir + " is not a directory",
-			Remedy: "name a directory with --cwd"}
+		err = fmt.Errorf("%s is not a directory", dir)
+	default:
+		return dir, nil
 	}
-	return dir, nil
+	return "", &bridge.Error{Code: bridge.CodeInvalid, Message: err.Error(), Remedy: "name an existing directory with --cwd"}
 }
+
+// tally counts how tool calls ended, those of sub-agents too.
+type tally struct {
+	done, failed, denied int
+	why                  string // of the first denial
+	calls                map[string]bridge.ToolCall
+}
+
+func (t *tally) add(ev bridge.Event) {
+	switch e := ev.(type) {
+	case bridge.ToolStarted:
+		if t.calls == nil {
+			t.calls = map[string]bridge.ToolCall{}
+		}
+		t.calls[e.Call.ID] = e.Call
+	case bridge.ToolFinished:
+		switch {
+		case e.OK:
+			t.done++
+		case denied(e):
+			t.denied++
+			if t.why == "" {
+				t.why = toolText(t.calls[e.CallID], "") + ": " + reason(e)
+			}
+		default:
+			t.failed++
+		}
+	default:
+	}
+}
+
+// verdict is the error of a successful turn in which calls were denied.
+func (t *tally) verdict() error {
+	if t.denied == 0 {
+		return nil
+	}
+	all := t.done + t.failed + t.denied
+	err := &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("the guard denied %d of %s: %s", t.denied, plural(all, "tool call"), t.why)}
+	if t.done > 0 {
+		return &exitError{code: exitPartly, err: err}
+	}
+	return err
+}
+
+// summary shows the outcome of a task.
+func (t *talk) summary(r engine.Result, n tally, err error, took time.Duration) {
+	c := t.p.console
+	var parts []string
+	if len(r.Tools) > 0 {
+		parts = append(parts, plural(len(r.Tools), "tool call")+" ("+toolCounts(r.Tools)+")")
+	}
+	if n.denied > 0 {
+		parts = append(parts, c.style.red(fmt.Sprintf("%d denied", n.denied)))
+	}
+	if err == nil && r.Reason == bridge.EndAborted {
+		err = errInterrupted()
+	}
+	c.outcome(err, bridge.CodeOf(err) == bridge.CodeDenied && n.done > 0, took, r.Usage, parts...)
+	if len(r.Files) > 0 {
+		names := make([]string, len(r.Files))
+		for i, f := range r.Files {
+			names[i] = approval.Visible(shorten(f, t.dir, t.p.env.HomeDir))
+		}
+		c.line("  " + plural(len(names), "file") + " written: " + c.style.bold(strings.Join(names, ", ")))
+	}
+	if r.Session != "" {
+		c.line(c.style.dim(fmt.Sprintf("  session %s · resume with: copilot-bridge run --resume %s \"…\"", r.Session, shortID(r.Session))))
+	}
+}
+
+// toolCounts is "create, bash ×3", in the order of first use.
+func toolCounts(tools []engine.ToolUse) string {
+	var names []string
+	times := map[string]int{}
+	for _, u := range tools {
+		if !slices.Contains(names, u.Name) {
+			names = append(names, u.Name)
+		}
+		times[u.Name]++
+	}
+	for i, name := range names {
+		names[i] = approval.Visible(name)
+		if n := times[name]; n > 1 {
+			names[i] += fmt.Sprintf(" ×%d", n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// shortID is enough of a session's id to type.
+func shortID(id string) string { return id[:min(len(id), 8)] }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -20,9 +20,18 @@ type keyboard struct {
 	file *os.File // nil if it is not ours to close
 }
 
-// hasKeyboard says whether somebody can be asked.
+// hasKeyboard says whether there is a person to ask.
 func (p *program) hasKeyboard() bool {
 	return p.env.isTerminal(p.env.Stdin) && p.env.isTerminal(p.env.Stderr)
+}
+
+// keyboardUnless opens the keyboard, unless the command is for machines or
+// there is no terminal; nil then.
+func (p *program) keyboardUnless(machines bool) *keyboard {
+	if machines || !p.hasKeyboard() {
+		return nil
+	}
+	return p.openKeyboard()
 }
 
 func (p *program) openKeyboard() *keyboard {
@@ -38,19 +47,27 @@ func (p *program) openKeyboard() *keyboard {
 	return k
 }
 
-// close ends the reading. What is left of it ends with the process.
+// close ends the reading; k may be nil.
 func (k *keyboard) close() {
+	if k == nil {
+		return
+	}
 	_ = k.term.Close()
 	if k.file != nil {
 		_ = k.file.Close()
 	}
 }
 
-// line reads one line; io.EOF at the end of input.
-func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
+// alone runs ask while nothing else is written to the terminal.
+func alone[T any](k *keyboard, ask func() (T, error)) (T, error) {
 	k.c.pause()
 	defer k.c.resume()
-	return k.term.Line(ctx, prompt)
+	return ask()
+}
+
+// line reads one line; io.EOF at the end of input.
+func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
+	return alone(k, func() (string, error) { return k.term.Line(ctx, prompt) })
 }
 
 // asker and person are the keyboard's two faces.
@@ -78,21 +95,15 @@ func (a asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, e
 		case <-ctx.Done():
 		}
 	}
-	a.c.pause()
-	defer a.c.resume()
-	return a.term.Ask(ctx, q)
+	return alone(a.keyboard, func() (approval.Answer, error) { return a.term.Ask(ctx, q) })
 }
 
 func (p person) Ask(ctx context.Context, q bridge.Question) (bridge.Answer, error) {
-	p.c.pause()
-	defer p.c.resume()
-	return p.term.Person().Ask(ctx, q)
+	return alone(p.keyboard, func() (bridge.Answer, error) { return p.term.Person().Ask(ctx, q) })
 }
 
 func (p person) Elicit(ctx context.Context, e bridge.Elicitation) (bridge.ElicitationAnswer, error) {
-	p.c.pause()
-	defer p.c.resume()
-	return p.term.Person().Elicit(ctx, e)
+	return alone(p.keyboard, func() (bridge.ElicitationAnswer, error) { return p.term.Person().Elicit(ctx, e) })
 }
 
 // confirm asks a yes-or-no question; the end of input is a no.

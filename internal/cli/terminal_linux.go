@@ -6,10 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const terminalFile = "/dev/tty"
-
-// drain throws away what was typed ahead; if it cannot, that is read. It does
-// not use Fd, which would end the use of deadlines.
+// drain discards typed-ahead input. If it fails, that input is read. It does
+// not use Fd, which would disable deadlines.
 func drain(f *os.File) {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -1,10 +1,8 @@
-//go:build !linux && !windows
+//go:build !linux
 
 package cli
 
 import "os"
 
-const terminalFile = "/dev/tty"
-
-// drain does nothing here: what was typed ahead is read. Untried.
+// drain does nothing here: typed-ahead input is read. Untried.
 func drain(*os.File) {}

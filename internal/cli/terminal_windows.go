@@ -1,8 +1,29 @@
 package cli
 
-import "os"
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
 
 const terminalFile = "CONIN$"
 
-// drain does nothing here: what was typed ahead is read. Untried.
-func drain(*os.File) {}
+// enableEscapes asks the console to understand escape sequences, which older
+// ones cannot. Untried.
+func enableEscapes(streams ...any) bool {
+	for _, s := range streams {
+		f, ok := s.(*os.File)
+		if !ok {
+			continue
+		}
+		h := windows.Handle(f.Fd())
+		var mode uint32
+		if windows.GetConsoleMode(h, &mode) != nil {
+			continue // not a console
+		}
+		if windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 

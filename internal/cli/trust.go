@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -22,44 +22,39 @@ func (p *program) trustCommand() *cobra.Command {
 		Short: "Trust the policy file and the .env file of a workspace",
 		Long: `Trust the policy file (` + policy.WorkspaceFile + `) and the .env file of a workspace, as they are now.
 
-Such files come with the code. Until you trust it, only the restrictions of a policy
-file count; what it would allow without asking is asked about all the same. Until you
-trust it, a .env file decides neither the provider nor an address, token, program or
-other setting of the bridge. What is trusted is shown, except for secrets. Any change to
-a file takes its trust away again.`,
+Such files come with the code. Of an untrusted policy file only the restrictions apply; of
+an untrusted .env file nothing. The trusted content is shown, except for secrets. Any
+change to a file revokes its trust.`,
 		Example: `  copilot-bridge trust
   copilot-bridge trust ~/src/app
   copilot-bridge trust --list
   copilot-bridge trust --remove ~/src/app`,
 		Args: takes(cobra.MaximumNArgs(1), "at most one directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := p.env.Dir
-			if len(args) == 1 {
-				dir = args[0]
-				if !filepath.IsAbs(dir) {
-					dir = filepath.Join(p.env.Dir, dir)
-				}
+			cfg, err := p.loadQuietly(cmd)
+			if err != nil {
+				return err
 			}
-			switch {
+			dir := p.path(strings.Join(args, ""))
+			switch trust := app.Trust(cfg); {
 			case list && remove:
 				return usage(cmd, "--list and --remove exclude each other")
 			case list:
-				return p.runTrustList()
+				return p.listTrust(trust)
+			case remove:
+				return p.removeTrust(cmd.Context(), trust, dir)
+			default:
+				return p.addTrust(cmd.Context(), trust, dir)
 			}
-			return p.runTrust(cmd.Context(), dir, remove)
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list what is trusted")
-	cmd.Flags().BoolVar(&remove, "remove", false, "take the trust away")
+	cmd.Flags().BoolVar(&remove, "remove", false, "revoke the trust")
 	return cmd
 }
 
-func (p *program) runTrustList() error {
-	cfg, err := p.loadQuietly(nil)
-	if err != nil {
-		return err
-	}
-	entries, err := app.Trust(cfg).List()
+func (p *program) listTrust(trust policy.Trust) error {
+	entries, err := trust.List()
 	if err != nil {
 		return err
 	}
@@ -74,15 +69,7 @@ func (p *program) runTrustList() error {
 	return nil
 }
 
-func (p *program) runTrust(ctx context.Context, dir string, remove bool) error {
-	cfg, err := p.loadQuietly(nil)
-	if err != nil {
-		return err
-	}
-	trust := app.Trust(cfg)
-	if remove {
-		return p.removeTrust(ctx, trust, dir)
-	}
+func (p *program) addTrust(ctx context.Context, trust policy.Trust, dir string) error {
 	rules, err := policy.LoadWorkspace(dir)
 	if err != nil {
 		return err

@@ -7,34 +7,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
-type validateOptions struct {
-	json bool
-	turn bool
-	demo bool
-}
+type validateOptions struct{ json, turn, demo bool }
 
 func (p *program) validateCommand() *cobra.Command {
 	o := &validateOptions{}
-	cmd := &cobra.Command{
+	cmd := complete(&cobra.Command{
 		Use:   "validate",
-		Short: "Check that Copilot can answer, and say what to do if not",
-		Long: `Check the configuration, the state directories, the sandbox, the Copilot runtime, who
-answers and with which models. Nothing is installed. Exits with 3 if Copilot cannot answer;
-the rehearsal model counts as an answer, but is pointed out.`,
+		Short: "Check the set-up",
+		Long: `Check the configuration, state directories, sandbox, runtime, login and models. Nothing is
+installed. Exits with 3 if Copilot cannot answer; the rehearsal model counts as an answer.`,
 		Example: `  copilot-bridge validate
   copilot-bridge validate --turn
   copilot-bridge validate --json | jq '.checks[] | select(.status!="ok")'`,
-		Args: takes(cobra.NoArgs, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runValidate(cmd.Context(), o) },
-	}
-	cmd.Flags().BoolVar(&o.json, "json", false, "write JSON")
-	cmd.Flags().BoolVar(&o.turn, "turn", false, "let the model answer one short question, too")
-	cmd.Flags().BoolVar(&o.demo, "demo", false, "check with the built-in rehearsal model")
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.validate(cmd, o) },
+	})
+	f := flagsOf(cmd)
+	f.json(&o.json, "write JSON")
+	f.BoolVar(&o.turn, "turn", false, "also ask the model one short question")
+	f.demo(&o.demo)
 	return cmd
 }
 
@@ -58,12 +53,12 @@ type check struct {
 
 // validation is what validate finds.
 type validation struct {
-	OK       bool         `json:"ok"`
-	ExitCode int          `json:"exit_code"`
-	Answers  *app.Answers `json:"answers,omitempty"`
-	OpenClaw *openClaw    `json:"openclaw,omitempty"`
-	Sandbox  *walled      `json:"sandbox,omitempty"`
-	Checks   []check      `json:"checks"`
+	OK       bool           `json:"ok"`
+	ExitCode int            `json:"exit_code"`
+	Answers  *app.Answers   `json:"answers,omitempty"`
+	OpenClaw *openClaw      `json:"openclaw,omitempty"`
+	Sandbox  *sandboxReport `json:"sandbox,omitempty"`
+	Checks   []check        `json:"checks"`
 
 	p    *program
 	json bool
@@ -106,11 +101,11 @@ func (v *validation) verdict() int {
 	return code
 }
 
-func (p *program) runValidate(ctx context.Context, o *validateOptions) error {
-	ctx, in := p.interruptible(ctx)
+func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
+	ctx, in := p.interruptible(cmd.Context())
 	defer in.stop()
 	v := &validation{p: p, json: o.json, Checks: []check{}}
-	v.run(ctx, o)
+	v.run(ctx, cmd, o)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -123,15 +118,10 @@ func (p *program) runValidate(ctx context.Context, o *validateOptions) error {
 		if err := p.printJSON(v); err != nil {
 			return err
 		}
-		return &exitError{code: v.ExitCode}
+	} else if v.OK && v.Answers != nil {
+		p.notice(*v.Answers)
 	}
-	if !v.OK {
-		return &exitError{code: v.ExitCode}
-	}
-	if v.Answers != nil && v.Answers.Notice != "" {
-		p.console.line(p.console.style.loud("! " + v.Answers.Notice))
-	}
-	return nil
+	return &exitError{code: v.ExitCode}
 }
 
 func (p *program) showCheck(c check) {
@@ -139,14 +129,7 @@ func (p *program) showCheck(c check) {
 	if !p.console.outTTY {
 		s.on = false // standard output is somewhere else
 	}
-	mark := s.green("✓")
-	switch c.Status {
-	case checkOK:
-	case checkWarning:
-		mark = s.yellow("!")
-	case checkFailed:
-		mark = s.red("✗")
-	}
+	mark := map[checkStatus]string{checkOK: s.green("✓"), checkWarning: s.yellow("!"), checkFailed: s.red("✗")}[c.Status]
 	text := fmt.Sprintf("%s %-10s %s\n", mark, c.Name, strings.ReplaceAll(harmless(c.Detail), "\n", "\n             "))
 	if c.Remedy != "" {
 		text += "             → " + harmless(c.Remedy) + "\n"
@@ -155,8 +138,8 @@ func (p *program) showCheck(c check) {
 }
 
 // run makes the checks in an order in which each can build on those before.
-func (v *validation) run(ctx context.Context, o *validateOptions) {
-	cfg, err := v.p.load(nil)
+func (v *validation) run(ctx context.Context, cmd *cobra.Command, o *validateOptions) {
+	cfg, err := v.p.load(cmd)
 	if err != nil {
 		v.fail("config", err, exitUsage)
 		return
@@ -169,21 +152,20 @@ func (v *validation) run(ctx context.Context, o *validateOptions) {
 	v.sandbox(ctx, cfg)
 	v.openclaw(ctx, cfg)
 	v.vscode(ctx, cfg)
-	if !v.transport(ctx, cfg) {
-		return
+	if v.transport(ctx, cfg) {
+		v.copilot(ctx, cfg, o)
 	}
-	v.copilot(ctx, cfg, o)
 }
 
-// walled is what holds programs besides the guard.
-type walled struct {
+// sandboxReport says how programs are confined.
+type sandboxReport struct {
 	Mode string `json:"mode"`
 	Wall string `json:"wall,omitempty"` // "" for none
 }
 
 // sandbox tries whether the operating system can confine programs.
 func (v *validation) sandbox(ctx context.Context, cfg *config.Config) {
-	v.Sandbox = &walled{Mode: cfg.Sandbox}
+	v.Sandbox = &sandboxReport{Mode: cfg.Sandbox}
 	wall, err := app.Wall(ctx, cfg, v.p.env.Environ)
 	switch {
 	case err == nil && wall == nil:

@@ -61,22 +61,21 @@ func buildVersion() string { return readVersion().Version }
 
 func (p *program) versionCommand() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := complete(&cobra.Command{
 		Use:     "version",
-		Short:   "Say which version this is, and of what it is made",
+		Short:   "Print version information",
 		Example: "  copilot-bridge version\n  copilot-bridge version --json",
-		Args:    takes(cobra.NoArgs, "no arguments"),
-		RunE:    func(*cobra.Command, []string) error { return p.runVersion(asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+		RunE: func(*cobra.Command, []string) error {
+			v := readVersion()
+			return p.show(asJSON, v, v.String())
+		},
+	})
+	flagsOf(cmd).json(&asJSON, "write JSON")
 	return cmd
 }
 
-func (p *program) runVersion(asJSON bool) error {
-	v := readVersion()
-	if asJSON {
-		return p.printJSON(v)
-	}
+// String is the information for people.
+func (v versionInfo) String() string {
 	commit := ""
 	if v.Commit != "" {
 		commit = " (" + v.Commit[:min(12, len(v.Commit))]
@@ -85,6 +84,6 @@ func (p *program) runVersion(asJSON bool) error {
 		}
 		commit += ")"
 	}
-	return p.print(fmt.Sprintf("copilot-bridge %s%s\n%s %s/%s\nCopilot runtime %s, CLI %s, SDK %s, protocol %d\n",
-		v.Version, commit, v.Go, v.OS, v.Arch, v.Runtime, v.CLI, v.SDK, v.Protocol))
+	return fmt.Sprintf("copilot-bridge %s%s\n%s %s/%s\nCopilot runtime %s, CLI %s, SDK %s, protocol %d\n",
+		v.Version, commit, v.Go, v.OS, v.Arch, v.Runtime, v.CLI, v.SDK, v.Protocol)
 }

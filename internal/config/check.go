@@ -20,19 +20,10 @@ func (l *loader) check() {
 	l.checkInfiniteSessions()
 }
 
-// baseURL is where a provider is unless the user says otherwise.
-func (p Provider) baseURL() string {
-	switch p {
-	case ProviderOpenAI:
-		return "https://api.openai.com/v1"
-	case ProviderAnthropic:
-		return "https://api.anthropic.com"
-	case ProviderOllama:
-		return "http://127.0.0.1:11434/v1"
-	case ProviderAzure: // every customer has a URL of their own
-		return ""
-	}
-	return ""
+// baseURLs is where providers are unless the user says otherwise. Every
+// customer of Azure has a different one.
+var baseURLs = map[Provider]string{
+	ProviderOpenAI: "https://api.openai.com/v1", ProviderAnthropic: "https://api.anthropic.com", ProviderOllama: "http://127.0.0.1:11434/v1",
 }
 
 func (l *loader) checkBYOK() {
@@ -52,7 +43,7 @@ func (l *loader) checkBYOK() {
 		l.missing("byok.model", "must be set, "+because)
 	}
 	if byok.BaseURL == "" && !l.bad["byok.base_url"] {
-		byok.BaseURL = byok.Provider.baseURL()
+		byok.BaseURL = baseURLs[byok.Provider]
 		if byok.BaseURL == "" {
 			l.missing("byok.base_url", "must be set, "+because)
 		}
@@ -65,15 +56,8 @@ func (l *loader) checkBYOK() {
 // needsKey reports whether no request can succeed without a key. Servers that
 // merely speak OpenAI's API often want none.
 func (b *BYOK) needsKey() bool {
-	switch b.Provider {
-	case ProviderAzure, ProviderAnthropic:
-		return true
-	case ProviderOpenAI:
-		return hostOf(b.BaseURL) == hostOf(ProviderOpenAI.baseURL())
-	case ProviderOllama:
-		return false
-	}
-	return false
+	return b.Provider == ProviderAzure || b.Provider == ProviderAnthropic ||
+		b.Provider == ProviderOpenAI && hostOf(b.BaseURL) == hostOf(baseURLs[ProviderOpenAI])
 }
 
 func hostOf(base string) string {
@@ -150,10 +134,10 @@ func (l *loader) checkInfiniteSessions() {
 	switch {
 	case low == 0 && high == 0:
 	case low == 0 && high <= runtimeBackground:
-		l.rejectValue(find(l.table, buffer), fmt.Sprintf("must be above %s, which is %g", background, runtimeBackground), false)
+		l.reject(find(l.table, buffer), fmt.Sprintf("must be above %s, which is %g", background, runtimeBackground), false)
 	case high == 0 && low >= runtimeBuffer:
-		l.rejectValue(find(l.table, background), fmt.Sprintf("must be below %s, which is %g", buffer, runtimeBuffer), false)
+		l.reject(find(l.table, background), fmt.Sprintf("must be below %s, which is %g", buffer, runtimeBuffer), false)
 	case high != 0 && low >= high:
-		l.rejectValue(find(l.table, background), fmt.Sprintf("must be below %s, which is %g", buffer, high), false)
+		l.reject(find(l.table, background), fmt.Sprintf("must be below %s, which is %g", buffer, high), false)
 	}
 }

@@ -1,21 +1,7 @@
-// Package config turns flags, the environment, a .env file and config.yaml
-// into one validated Config that knows where each value came from. It does not
-// look at the file system beyond those two files, start anything, or define
-// flags; the command line calls Load once and hands the result down.
-//
-// Precedence, highest first: flags, environment, .env in the working
-// directory, config.yaml in the bridge's home (~/.copilot-bridge unless
-// COPILOT_BRIDGE_HOME says otherwise), defaults. An empty value counts as
-// unset in every one of them.
-//
-// A .env file often comes with code that was not reviewed. It counts only
-// if Options.Trusted says that the user trusts exactly these bytes. What was
-// not taken is told by Show and DotEnvWarning. Values in the file are literal ($NAME is not
-// expanded), it never changes the process's environment, and a file that
-// mentions none of the bridge's variables is not even parsed.
-//
-// A relative path is relative to the working directory or, in config.yaml, to
-// the directory of that file.
+// Package config turns flags, the environment, a .env file and config.yaml into
+// one validated Config that knows where each value came from. It reads no other
+// files, starts nothing, defines no flags and does not change the environment.
+// internal/cli and the public package call Load once and pass the result on.
 package config
 
 import (
@@ -34,6 +20,7 @@ type Config struct {
 	ReasoningEffort string // "" leaves the choice to the model
 	LogLevel        LogLevel
 	AuditLogDir     string // absolute
+	AuditKeepDays   int    // the age past which closed segments of it are deleted; 0 keeps them
 	ProjectContext  string // added to every prompt
 	MaxRetries      int
 	Sandbox         string // whether programs are confined: "auto", "require" or "off"
@@ -42,15 +29,22 @@ type Config struct {
 	OpenClaw         OpenClaw
 	ABP              ABP
 	Engine           Engine
+	Sessions         Sessions
 	Serve            Serve
 	Facade           Facade
-	Languages        map[string]Language // over what is known of the language of that name
+	Languages        map[string]Language // over the built-in settings of the language of that name
 	Tasks            map[string]string   // commands for the shell, by name
 	Telemetry        Telemetry
 	InfiniteSessions InfiniteSessions
 
 	origins map[string]Origin
 	dotenv  dotenvReport
+}
+
+// Sessions says how long the sessions that can be resumed are kept.
+type Sessions struct {
+	KeepDays int // since the last use; 0 is for ever
+	Keep     int // how many, the newest; 0 is all
 }
 
 // BYOK is a model provider of the user's own. It is in use if Provider is set;
@@ -115,23 +109,26 @@ type Engine struct {
 	TotalTimeout    time.Duration // 0 for none
 	ApprovalTimeout time.Duration
 	MaxConcurrent   int
-	QueueLimit      int // 0: nobody waits
+	QueueLimit      int // 0: none may wait
 }
 
 // Serve says where `serve` listens and who may come in.
 type Serve struct {
 	Addr  string
 	Port  int      // 0: a free one, the same each time
-	Token Secret   // "" lets in whoever can connect, on loopback only
+	Token Secret   // "" lets in every caller, on loopback only
 	Hosts []string // further names that clients reach this machine by
+	// DrainTimeout is how long running requests may continue when the server is
+	// told to stop; 0: not at all.
+	DrainTimeout time.Duration
 }
 
 // Facade tunes the HTTP APIs.
 type Facade struct {
 	Aliases         map[string]string // model names of the user's own making
 	UnknownModel    string            // "error" or "default"
-	HistoryBytes    int
-	HistoryTurns    int // 0 for no limit
+	HistoryBytes    int               // 0 for no limit
+	HistoryTurns    int               // 0 for no limit
 	Conversations   int
 	ConversationTTL time.Duration
 	ToolTTL         time.Duration
@@ -178,22 +175,9 @@ const (
 
 // Slog returns the lowest level to log, and whether to log at all.
 func (l LogLevel) Slog() (level slog.Level, enabled bool) {
-	switch l {
-	case LogAll:
-		return slog.LevelDebug - 4, true
-	case LogDebug:
-		return slog.LevelDebug, true
-	case LogInfo:
-		return slog.LevelInfo, true
-	case LogWarning:
-		return slog.LevelWarn, true
-	case LogError:
-		return slog.LevelError, true
-	case LogNone:
-		return slog.LevelError + 4, false
-	default: // the zero Config
-		return slog.LevelInfo, true
-	}
+	levels := map[LogLevel]slog.Level{LogAll: slog.LevelDebug - 4, LogDebug: slog.LevelDebug, LogWarning: slog.LevelWarn,
+		LogError: slog.LevelError, LogNone: slog.LevelError + 4}
+	return levels[l], l != LogNone // LevelInfo is zero, for LogInfo and the zero Config
 }
 
 // Path joins elem onto the bridge's home.
@@ -253,39 +237,34 @@ type Setting struct {
 // Show returns every setting, in the order of Keys.
 func (c *Config) Show() []Setting {
 	var all []Setting
-	for _, s := range settings() {
+	for _, s := range settings(c) {
 		all = append(all, Setting{
-			Key: s.key, Env: s.env, Value: s.text(c), Secret: s.secret(),
+			Key: s.key, Env: s.env, Value: s.text(), Secret: s.secret(),
 			Origin: c.Origin(s.key), Description: s.about, NotTaken: c.dotenv.notTaken[s.env],
 		})
 	}
 	return all
 }
 
-// Value returns a setting as a user would write it, a secret as it is: only for
+// Value returns a setting as a user would write it, a secret unmasked: only for
 // handing it on to a program that needs it.
 func (c *Config) Value(key string) string {
-	for _, s := range settings() {
-		switch {
-		case s.key != key:
-		case s.secret():
-			return s.reveal(c)
-		default:
-			return s.text(c)
-		}
+	s := find(settings(c), key)
+	switch {
+	case s == nil:
+		return ""
+	case s.secret():
+		return s.reveal()
 	}
-	return ""
+	return s.text()
 }
 
-// Secrets returns every secret value in force, for whoever scrubs logs.
+// Secrets returns every secret value in force, so that logs can be scrubbed.
 func (c *Config) Secrets() []string {
 	var all []string
-	for _, s := range settings() {
-		if !s.secret() {
-			continue
-		}
-		if value := s.reveal(c); value != "" {
-			all = append(all, value)
+	for _, s := range settings(c) {
+		if s.secret() && s.reveal() != "" {
+			all = append(all, s.reveal())
 		}
 	}
 	return all

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // world is a user's machine: what each source holds.
@@ -135,23 +135,24 @@ func TestLastOfDuplicateVariablesWins(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	w := world{}
 	cfg := w.mustLoad(t)
-	for _, s := range settings() {
+	for _, s := range settings(&Config{}) {
 		if got := cfg.Origin(s.key); got != (Origin{Source: SourceDefault}) {
 			t.Errorf("%s comes from %+v", s.key, got)
 		}
 	}
 	home := filepath.Join(w.home, ".copilot-bridge")
 	want := &Config{
-		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "off",
+		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "auto",
 		OpenClaw: OpenClaw{Host: "127.0.0.1", Port: 18789, Memory: "auto"},
 		ABP:      ABP{Transport: TransportAuto, MaxInlineOutputBytes: 8192},
 		Engine: Engine{
 			IdleTimeout: 5 * time.Minute, TotalTimeout: time.Hour, ApprovalTimeout: 5 * time.Minute,
-			MaxConcurrent: 8, QueueLimit: 64,
+			QueueLimit: 64,
 		},
-		Serve:   Serve{Addr: "127.0.0.1", Port: 8788},
-		Facade:  Facade{UnknownModel: "error", HistoryBytes: 256 << 10, Conversations: 64, ConversationTTL: 30 * time.Minute, ToolTTL: 10 * time.Minute},
-		origins: cfg.origins,
+		Sessions: Sessions{KeepDays: 90, Keep: 1000},
+		Serve:    Serve{Addr: "127.0.0.1", Port: 8788, DrainTimeout: 30 * time.Second},
+		Facade:   Facade{UnknownModel: "default", Conversations: 64, ConversationTTL: 30 * time.Minute, ToolTTL: 10 * time.Minute},
+		origins:  cfg.origins,
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("Load = %+v\nwant   %+v", cfg, want)
@@ -166,7 +167,7 @@ func TestEveryField(t *testing.T) {
 	w := world{env: []string{
 		"COPILOT_BRIDGE_HOME=~/state", "COPILOT_GITHUB_TOKEN=ghp_1", "COPILOT_CLI_PATH=~/bin/copilot",
 		"COPILOT_BRIDGE_MODEL=m1", "COPILOT_BRIDGE_REASONING_EFFORT=xhigh", "COPILOT_LOG_LEVEL=all",
-		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require",
+		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_AUDIT_KEEP_DAYS=365", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require",
 		"COPILOT_BYOK_PROVIDER=azure", "COPILOT_BYOK_API_KEY=key", "COPILOT_BYOK_BASE_URL=https://x.example/",
 		"COPILOT_BYOK_MODEL=m2", "COPILOT_BYOK_WIRE_API=responses", "COPILOT_BYOK_AZURE_API_VERSION=2024-10-21",
 		"OPENCLAW_HOST=::1", "OPENCLAW_PORT=1", "OPENCLAW_GATEWAY_TOKEN=gate", "COPILOT_BRIDGE_OPENCLAW_AGENT=main", "COPILOT_BRIDGE_OPENCLAW_MEMORY=off",
@@ -175,9 +176,9 @@ func TestEveryField(t *testing.T) {
 		"ABP_COPILOT_ACP_PORT=3001", "ABP_COPILOT_ACP_ARGS=--acp '--log dir'",
 		`ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS=["Write","Bash"]`, "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES=10",
 		"COPILOT_BRIDGE_IDLE_TIMEOUT=1s", "COPILOT_BRIDGE_TOTAL_TIMEOUT=0", "COPILOT_BRIDGE_APPROVAL_TIMEOUT=2s",
-		"COPILOT_BRIDGE_MAX_CONCURRENT=3", "COPILOT_BRIDGE_QUEUE_LIMIT=0",
-		"COPILOT_BRIDGE_ADDR=0.0.0.0", "COPILOT_BRIDGE_PORT=0", "COPILOT_BRIDGE_TOKEN=tok", "COPILOT_BRIDGE_HOSTS=a.example",
-		"COPILOT_BRIDGE_ALIASES=a=b", "COPILOT_BRIDGE_UNKNOWN_MODEL=default", "COPILOT_BRIDGE_HISTORY_BYTES=2048",
+		"COPILOT_BRIDGE_MAX_CONCURRENT=3", "COPILOT_BRIDGE_QUEUE_LIMIT=0", "COPILOT_BRIDGE_SESSIONS_KEEP_DAYS=7", "COPILOT_BRIDGE_SESSIONS_KEEP=8",
+		"COPILOT_BRIDGE_ADDR=0.0.0.0", "COPILOT_BRIDGE_PORT=0", "COPILOT_BRIDGE_TOKEN=tok", "COPILOT_BRIDGE_HOSTS=a.example", "COPILOT_BRIDGE_DRAIN_TIMEOUT=5s",
+		"COPILOT_BRIDGE_ALIASES=a=b", "COPILOT_BRIDGE_UNKNOWN_MODEL=error", "COPILOT_BRIDGE_HISTORY_BYTES=2048",
 		"COPILOT_BRIDGE_HISTORY_TURNS=3", "COPILOT_BRIDGE_CONVERSATIONS=5", "COPILOT_BRIDGE_CONVERSATION_TTL=3s", "COPILOT_BRIDGE_TOOL_TTL=4s",
 		`COPILOT_BRIDGE_LANGUAGES={"go":{"command":["./gopls"]}}`, `COPILOT_BRIDGE_TASKS={"lint":"make lint"}`,
 		"COPILOT_BRIDGE_OTEL_ENDPOINT=http://localhost:4318", "COPILOT_BRIDGE_OTEL_FILE=/tmp/t.jsonl",
@@ -187,7 +188,7 @@ func TestEveryField(t *testing.T) {
 		"COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD=0.75",
 	}}
 	cfg := w.mustLoad(t)
-	for _, s := range settings() {
+	for _, s := range settings(&Config{}) {
 		if got := cfg.Origin(s.key); got != (Origin{Source: SourceEnvironment, Where: s.env}) {
 			t.Errorf("%s comes from %+v; add the variable to this test", s.key, got)
 		}
@@ -195,7 +196,7 @@ func TestEveryField(t *testing.T) {
 	off := false
 	want := &Config{
 		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", CLIPath: filepath.Join(w.home, "bin", "copilot"),
-		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), Sandbox: "require",
+		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), AuditKeepDays: 365, Sandbox: "require",
 		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
 		ProjectContext: " two\nlines ",
 		BYOK: BYOK{
@@ -208,9 +209,10 @@ func TestEveryField(t *testing.T) {
 			Args: []string{"agent", "--acp"}, ACPURL: "tcp://127.0.0.1:3000", ACPPort: 3001,
 			ACPArgs: []string{"--acp", "--log dir"}, AllowAlwaysTools: []string{"Write", "Bash"}, MaxInlineOutputBytes: 10,
 		},
-		Engine: Engine{IdleTimeout: time.Second, ApprovalTimeout: 2 * time.Second, MaxConcurrent: 3},
-		Serve:  Serve{Addr: "0.0.0.0", Token: "tok", Hosts: []string{"a.example"}},
-		Facade: Facade{Aliases: map[string]string{"a": "b"}, UnknownModel: "default", HistoryBytes: 2048, HistoryTurns: 3, Conversations: 5,
+		Engine:   Engine{IdleTimeout: time.Second, ApprovalTimeout: 2 * time.Second, MaxConcurrent: 3},
+		Sessions: Sessions{KeepDays: 7, Keep: 8},
+		Serve:    Serve{Addr: "0.0.0.0", Token: "tok", Hosts: []string{"a.example"}, DrainTimeout: 5 * time.Second},
+		Facade: Facade{Aliases: map[string]string{"a": "b"}, UnknownModel: "error", HistoryBytes: 2048, HistoryTurns: 3, Conversations: 5,
 			ConversationTTL: 3 * time.Second, ToolTTL: 4 * time.Second},
 		Telemetry: Telemetry{
 			OTLPEndpoint: "http://localhost:4318", FilePath: abs(t, "/tmp/t.jsonl", w.dir), ExporterType: ExporterFile,
@@ -225,9 +227,9 @@ func TestEveryField(t *testing.T) {
 	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "gate", "tok"}; !slices.Equal(got, want) {
 		t.Errorf("Secrets = %q, want %q", got, want)
 	}
-	// What is handed on by Value means the same elsewhere.
+	// A text from Value means the same elsewhere.
 	var handed []string
-	for _, s := range settings() {
+	for _, s := range settings(&Config{}) {
 		handed = append(handed, s.env+"="+cfg.Value(s.key))
 	}
 	if got := (&world{env: handed}).mustLoad(t); !reflect.DeepEqual(got, want) {

@@ -10,10 +10,13 @@ import (
 
 	"github.com/joho/godotenv"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// DotEnv is what a .env file holds for the bridge.
+// DotEnv is what a .env file holds for the bridge. Such a file often comes with
+// code that was not reviewed, so its values count only if Options.Trusted says
+// that the user trusts exactly these bytes; Show and DotEnvWarning report those
+// that were ignored. Values are literal: $NAME is not expanded.
 type DotEnv struct {
 	Path     string
 	Data     []byte    // what was parsed
@@ -23,11 +26,12 @@ type DotEnv struct {
 	badLine int
 }
 
-// ReadDotEnv reads the .env file of a directory, for somebody who is to decide
+// ReadDotEnv reads the .env file of a directory, so that the user can decide
 // whether to trust it. Without one, or if it mentions none of the bridge's
 // variables, it returns nil. homeDir is the user's home.
 func ReadDotEnv(dir, homeDir string) (*DotEnv, error) {
-	table := settings()
+	var parsed Config
+	table := settings(&parsed)
 	d, err := readDotEnv(dir, table)
 	if err != nil || d == nil {
 		return nil, err
@@ -42,10 +46,9 @@ func ReadDotEnv(dir, homeDir string) (*DotEnv, error) {
 			continue
 		}
 		// As Show would show it; a value that cannot be used may hold anything.
-		var parsed Config
 		text := "(not valid)"
-		if s.set(&parsed, v.value, place{dir: dir, home: homeDir}) == nil {
-			text = s.text(&parsed)
+		if s.set(v.value, place{dir: dir, home: homeDir}) == nil {
+			text = s.text()
 		}
 		d.Settings = append(d.Settings, Setting{Key: s.key, Env: s.env, Value: text, Secret: s.secret(), Description: s.about,
 			Origin: Origin{Source: SourceDotEnv, Where: fmt.Sprintf("%s:%d", DotEnvName, v.line)}})
@@ -69,29 +72,29 @@ func readDotEnv(dir string, table []setting) (*DotEnv, error) {
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: file + " " + err.Error()}
 	}
-	if !mentionsAny(data, table) {
+	if !slices.ContainsFunc(table, func(s setting) bool { return bytes.Contains(data, []byte(s.env)) }) {
 		return nil, nil
 	}
 	d := &DotEnv{Path: file, Data: data}
-	d.values, d.badLine = parseDotEnv(data)
+	d.values, d.badLine = parseDotEnv(data, table)
 	return d, nil
 }
 
-// dotenvReport says what was not taken from a .env file.
+// dotenvReport lists the values of a .env file that were ignored.
 type dotenvReport struct {
 	file       string
 	notTaken   map[string]string // where, by variable
 	unreadable string            // why nothing could be
 }
 
-// readDotEnv adds what the .env file of the working directory may decide. It
-// fails only if the record of what is trusted cannot be used.
+// readDotEnv adds the trusted values of the working directory's .env file. It
+// fails only if the record of trusted files cannot be used.
 func (l *loader) readDotEnv() error {
 	layer := map[string]given{}
 	l.add(layer)
 	report := &l.cfg.dotenv
 	d, err := readDotEnv(l.opts.Dir, l.table)
-	if err != nil { // nobody can have trusted it
+	if err != nil { // it cannot have been trusted
 		report.unreadable = bridge.AsError(err).Message
 		return nil
 	}
@@ -115,7 +118,7 @@ func (l *loader) readDotEnv() error {
 			continue
 		}
 		where := fmt.Sprintf("%s:%d", DotEnvName, v.line)
-		if !s.noFile && trusted {
+		if !s.noFile() && trusted {
 			layer[s.key] = given{v.value, Origin{Source: SourceDotEnv, Where: where, Trusted: trusted}}
 		} else if l.wouldCount(s.key, v.value) {
 			report.notTaken[s.env] = where
@@ -139,10 +142,10 @@ func (c *Config) DotEnvWarning() string {
 		return d.unreadable + ". Nothing in it was taken."
 	}
 	var untrusted, texts []string
-	for _, s := range settings() {
+	for _, s := range settings(c) {
 		switch {
 		case d.notTaken[s.env] == "":
-		case s.noFile:
+		case s.noFile():
 			texts = append(texts, s.env+" is never taken from a .env file. Set it in the environment.")
 		default:
 			untrusted = append(untrusted, s.env)
@@ -159,16 +162,6 @@ func (c *Config) DotEnvWarning() string {
 // an ill-meant file can cause.
 const maxStatement = 200
 
-// mentionsAny reports whether data names one of our variables anywhere.
-func mentionsAny(data []byte, table []setting) bool {
-	for _, s := range table {
-		if bytes.Contains(data, []byte(s.env)) {
-			return true
-		}
-	}
-	return false
-}
-
 // parseDotEnv returns the variables of a .env file with their lines, and the
 // line of the first statement that is wrong, or 0. What came before it is
 // returned too.
@@ -179,31 +172,27 @@ func mentionsAny(data []byte, table []setting) bool {
 // The text goes through the parser statement by statement, which is what tells
 // the lines. Dollar signs are hidden from it: it would expand $NAME, which
 // mangles keys that hold a dollar and can make a small file enormous.
-func parseDotEnv(data []byte) (values map[string]located, badLine int) {
+func parseDotEnv(data []byte, table []setting) (values map[string]located, badLine int) {
 	values = map[string]located{}
 	text := strings.ReplaceAll(string(withoutBOM(data)), "\r\n", "\n")
 	if before, _, found := strings.Cut(text, "\x00"); found {
 		return values, strings.Count(before, "\n") + 1
 	}
 	text = strings.ReplaceAll(text, "$", "\x00")
-	ours := map[string]bool{}
-	for _, s := range settings() {
-		ours[s.env] = true
-	}
 	start, statement := 1, ""
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		if statement == "" {
 			start = number
-		} else if number-start >= maxStatement || ours[nameOn(line)] {
+		} else if number-start >= maxStatement || slices.ContainsFunc(table, func(s setting) bool { return s.env == nameOn(line) }) {
 			return values, start
 		}
 		// A last line without an end would be parsed differently.
 		statement += strings.TrimSuffix(line, "\n") + "\n"
 		quoted := strings.ContainsAny(line, `"'`)
 		if !quoted && number > start {
-			continue // cannot close what is open
+			continue // cannot close the open quote
 		}
 		parsed, err := godotenv.Unmarshal(statement)
 		if err != nil && !quoted {

@@ -14,12 +14,12 @@ import (
 
 // sample is a value that each setting takes.
 var sample = map[string]string{
-	"reasoning_effort": "low", "log_level": "none", "max_retries": "9", "sandbox": "off",
+	"reasoning_effort": "low", "log_level": "none", "audit_keep_days": "9", "max_retries": "9", "sandbox": "off",
 	"byok.provider": "openai", "byok.base_url": "https://evil.example/v1", "byok.wire_api": "responses", "byok.azure_api_version": "2024-10-21",
 	"openclaw.port": "6666", "openclaw.memory": "on",
 	"abp.transport": "legacy", "abp.protocol": "legacy", "abp.acp_url": "tcp://evil.example:1", "abp.acp_port": "6666", "abp.max_inline_output_bytes": "1",
-	"engine.idle_timeout": "9h", "engine.total_timeout": "9h", "engine.approval_timeout": "9h", "engine.max_concurrent": "99", "engine.queue_limit": "99",
-	"serve.port": "6666", "facade.aliases": "gpt-4o=evil", "facade.unknown_model": "default", "facade.history_bytes": "9999", "facade.history_turns": "9",
+	"engine.idle_timeout": "9h", "engine.total_timeout": "9h", "engine.approval_timeout": "9h", "engine.max_concurrent": "99", "engine.queue_limit": "99", "sessions.keep_days": "9", "sessions.keep": "9",
+	"serve.port": "6666", "serve.drain_timeout": "9h", "facade.aliases": "gpt-4o=evil", "facade.unknown_model": "error", "facade.history_bytes": "9999", "facade.history_turns": "9",
 	"facade.conversations": "9", "facade.conversation_ttl": "9h", "facade.tool_ttl": "9h",
 	"languages": `{"go":{"command":["./evil"]}}`, "tasks": "lint=./evil",
 	"telemetry.otlp_endpoint": "http://evil.example", "telemetry.exporter": "otlp-http", "telemetry.capture_content": "true",
@@ -29,7 +29,7 @@ var sample = map[string]string{
 // everySetting is a .env file with a line for each setting, in their order.
 func everySetting() string {
 	var b strings.Builder
-	for _, s := range settings() {
+	for _, s := range settings(&Config{}) {
 		b.WriteString(s.env + "='" + cmp.Or(sample[s.key], "evil") + "'\n")
 	}
 	return b.String()
@@ -220,7 +220,7 @@ func TestParseDotEnv(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, bad := parseDotEnv([]byte(tt.text))
+			got, bad := parseDotEnv([]byte(tt.text), settings(&Config{}))
 			if bad != tt.bad || !maps.Equal(got, tt.want) {
 				t.Errorf("parsed %+v, wrong line %d\nwant   %+v, wrong line %d", got, bad, tt.want, tt.bad)
 			}

@@ -17,13 +17,13 @@ func FuzzYAML(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	table := settings()
+	table := settings(&Config{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		values, faults := parseYAML(data, table)
 		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
 		for key, v := range values {
 			s := find(table, key)
-			if s == nil || s.noFile || v.line < 1 || v.line > lines {
+			if s == nil || s.noFile() || v.line < 1 || v.line > lines {
 				t.Errorf("%s from line %d of %d", key, v.line, lines)
 				continue
 			}
@@ -45,12 +45,12 @@ func checkSet(t *testing.T, s *setting, value string) {
 		return
 	}
 	where := place{dir: t.TempDir(), home: t.TempDir()}
-	var cfg, again Config
-	if err := s.set(&cfg, value, where); err != nil || s.secret() {
+	if err := s.set(value, where); err != nil || s.secret() {
 		return
 	}
-	if err := s.set(&again, s.text(&cfg), where); err != nil || s.text(&again) != s.text(&cfg) {
-		t.Errorf("%s=%q is shown as %q, which gives %q, %v", s.key, value, s.text(&cfg), s.text(&again), err)
+	shown := s.text()
+	if err := s.set(shown, where); err != nil || s.text() != shown {
+		t.Errorf("%s=%q is shown as %q, which gives %q, %v", s.key, value, shown, s.text(), err)
 	}
 }
 
@@ -61,9 +61,9 @@ func FuzzDotEnv(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	table := settings()
+	table := settings(&Config{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		values, bad := parseDotEnv(data)
+		values, bad := parseDotEnv(data, table)
 		lines := strings.Count(string(data), "\n") + 1
 		if bad < 0 || bad > lines {
 			t.Errorf("wrong line %d of %d", bad, lines)
@@ -97,7 +97,7 @@ func FuzzWords(f *testing.F) {
 		if err != nil || !utf8.ValidString(text) {
 			return
 		}
-		if again, err := parseList(jsonArray(words), unicode.IsSpace); err != nil || !slices.Equal(again, words) {
+		if again, err := parseList(textOf(words), unicode.IsSpace); err != nil || !slices.Equal(again, words) {
 			t.Errorf("%q gave %q, but as JSON %q, %v", text, words, again, err)
 		}
 		if len(words) == 0 {

@@ -35,22 +35,11 @@ type Language struct {
 
 const languageExample = `{"go": {"command": ["gopls"], "formatter": ["gofumpt"]}}`
 
-// languages is what is served how, by language.
-func languages() kind[map[string]Language] {
-	return kind[map[string]Language]{
-		allowed: "a mapping from languages to their servers, such as " + languageExample, tree: true,
-		parse: parseLanguages,
-		text: func(m map[string]Language) string {
-			if m == nil {
-				return ""
-			}
-			data, err := json.Marshal(m)
-			if err != nil { // what was decoded can be encoded
-				return ""
-			}
-			return string(data)
-		},
-	}
+// languages is a mapping from languages to how they are served.
+func languages(field *map[string]Language) kind {
+	k := into(field, "a mapping from languages to their servers, such as "+languageExample, parseLanguages)
+	k.yaml = anyMapping
+	return k
 }
 
 func parseLanguages(s string, at place) (map[string]Language, error) {
@@ -74,7 +63,7 @@ func parseLanguages(s string, at place) (map[string]Language, error) {
 			if len(command) == 0 {
 				continue
 			}
-			if command[0], err = program().parse(command[0], at); err != nil {
+			if command[0], err = parseProgram(command[0], at); err != nil {
 				return nil, wrong("%s is no program", quote(command[0]))
 			}
 		}
@@ -83,7 +72,7 @@ func parseLanguages(s string, at place) (map[string]Language, error) {
 	return out, nil
 }
 
-// parseLanguage reads one language, with errors that say what was expected.
+// parseLanguage reads one language. Its errors name the expected form.
 func parseLanguage(data []byte) (Language, error) {
 	var l Language
 	dec := json.NewDecoder(bytes.NewReader(data))

@@ -3,100 +3,72 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
 
 // arguments is a command line.
-func arguments() kind[[]string] {
-	return list(`a JSON array of texts such as ["--acp", "--stdio"], or words separated by spaces with quotes closed`, unicode.IsSpace, true)
+func arguments(field *[]string) kind {
+	const allowed = `a JSON array of texts such as ["--acp", "--stdio"], or words separated by spaces with quotes closed`
+	k := into(field, allowed, func(s string, _ place) ([]string, error) { return parseList(s, unicode.IsSpace) })
+	k.yaml = list
+	return k
 }
+
+func commaOrSpace(r rune) bool { return r == ',' || unicode.IsSpace(r) }
 
 // names is a list of names, none of them empty.
-func names() kind[[]string] {
-	return list(`a JSON array of names such as ["Write", "Bash"], or names separated by commas or spaces`,
-		func(r rune) bool { return r == ',' || unicode.IsSpace(r) }, false)
+func names(field *[]string) kind {
+	const allowed = `a JSON array of names such as ["Write", "Bash"], or names separated by commas or spaces`
+	k := into(field, allowed, func(s string, _ place) ([]string, error) {
+		all, err := parseList(s, commaOrSpace)
+		if slices.Contains(all, "") {
+			err = errNotAllowed
+		}
+		return all, err
+	})
+	k.yaml = list
+	return k
 }
 
-// pairs is a set of names and what each of them stands for, such as name and
-// value.
-func pairs(name, value string) kind[map[string]string] {
+// pairs maps names to values; name and value are an example.
+func pairs(field *map[string]string, name, value string) kind {
 	word := name + "=" + value
 	if strings.Contains(value, " ") {
 		word = `"` + word + `"`
 	}
-	k := kind[map[string]string]{
-		allowed: fmt.Sprintf(`a JSON object such as {%q: %q}, or pairs such as %s separated by commas or spaces`, name, value, word), pairs: true,
-		text: func(m map[string]string) string {
-			if m == nil {
-				return ""
-			}
-			data, err := json.Marshal(m)
-			if err != nil { // texts always marshal
-				return ""
-			}
-			return string(data)
-		},
-	}
-	k.parse = func(s string, _ place) (map[string]string, error) {
-		out := map[string]string{}
-		if strings.HasPrefix(s, "{") {
-			if err := json.Unmarshal([]byte(s), &out); err != nil {
-				return nil, errNotAllowed
-			}
-		} else {
-			words, err := splitWords(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-			if err != nil {
-				return nil, err
-			}
-			for _, w := range words {
-				name, value, ok := strings.Cut(w, "=")
-				if _, twice := out[name]; !ok || twice {
-					return nil, errNotAllowed
-				}
-				out[name] = value
-			}
-		}
-		for name, value := range out {
-			if name == "" || value == "" || strings.ContainsFunc(name+value, unicode.IsControl) {
-				return nil, errNotAllowed
-			}
-		}
-		return out, nil
-	}
+	allowed := fmt.Sprintf(`a JSON object such as {%q: %q}, or pairs such as %s separated by commas or spaces`, name, value, word)
+	k := into(field, allowed, func(s string, _ place) (map[string]string, error) { return parsePairs(s) })
+	k.yaml = textMapping
 	return k
 }
 
-func list(allowed string, separator func(rune) bool, emptyItems bool) kind[[]string] {
-	return kind[[]string]{
-		allowed: allowed, list: true,
-		parse: func(s string, _ place) ([]string, error) {
-			items, err := parseList(s, separator)
-			if err != nil {
-				return nil, err
+func parsePairs(s string) (map[string]string, error) {
+	out := map[string]string{}
+	if strings.HasPrefix(s, "{") {
+		if err := json.Unmarshal([]byte(s), &out); err != nil {
+			return nil, errNotAllowed
+		}
+	} else {
+		words, err := splitWords(s, commaOrSpace)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range words {
+			name, value, ok := strings.Cut(w, "=")
+			if _, twice := out[name]; !ok || twice {
+				return nil, errNotAllowed
 			}
-			for _, item := range items {
-				if strings.ContainsRune(item, 0) || item == "" && !emptyItems {
-					return nil, errNotAllowed
-				}
-			}
-			return items, nil
-		},
-		text: func(items []string) string {
-			if items == nil {
-				return ""
-			}
-			return jsonArray(items)
-		},
+			out[name] = value
+		}
 	}
-}
-
-func jsonArray(items []string) string {
-	data, err := json.Marshal(items)
-	if err != nil { // texts always marshal
-		return ""
+	for name, value := range out {
+		if name == "" || value == "" || hasControl(name+value) {
+			return nil, errNotAllowed
+		}
 	}
-	return string(data)
+	return out, nil
 }
 
 // parseList reads a JSON array of texts or, if s does not begin like one,
@@ -113,7 +85,7 @@ func parseList(s string, separator func(rune) bool) ([]string, error) {
 	}
 	texts := make([]string, 0, len(items))
 	for _, item := range items {
-		if item == nil {
+		if item == nil || strings.ContainsRune(*item, 0) {
 			return nil, errNotAllowed
 		}
 		texts = append(texts, *item)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +13,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Options is everything that Load looks at.
 type Options struct {
-	Flags   map[string]string // by setting key; only those that the user gave
-	Environ []string          // as os.Environ returns it
-	Dir     string            // working directory, where .env is looked for; "" for the process's own
-	HomeDir string            // the user's home; "" if it has none
+	Flags     map[string]string // by setting key; only those that the user gave
+	FlagNames map[string]string // what errors call them, by setting key; "" for the key
+	Environ   []string          // as os.Environ returns it
+	Dir       string            // working directory, where .env is looked for; "" for the process's own
+	HomeDir   string            // the user's home; "" if it has none
 	// Trusted reports whether the user trusts a file with exactly these bytes,
 	// by the record in the bridge's home. Without it nothing is trusted.
 	Trusted func(home, file string, data []byte) (bool, error)
@@ -53,9 +55,10 @@ type loader struct {
 	incomplete bool // a source could not be read
 }
 
-// Load reads, validates and combines all sources. What is wrong is reported
-// all at once, in one *bridge.Error with a line for each problem; no Config is
-// returned then.
+// Load reads, validates and combines all sources. The first that has a setting
+// decides: flags, environment, .env in the working directory, config.yaml in
+// the bridge's home, defaults. All problems are reported at once, in one
+// *bridge.Error with a line for each; no Config is returned then.
 func Load(opts Options) (*Config, error) {
 	var err error
 	if opts.Dir, err = filepath.Abs(opts.Dir); err == nil && opts.HomeDir != "" {
@@ -64,18 +67,16 @@ func Load(opts Options) (*Config, error) {
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory cannot be found", Cause: err}
 	}
-	l := &loader{
-		opts: opts, table: settings(), bad: map[string]bool{},
-		cfg: &Config{origins: map[string]Origin{}},
-	}
+	l := &loader{opts: opts, bad: map[string]bool{}, cfg: &Config{origins: map[string]Origin{}}}
+	l.table = settings(l.cfg)
 	l.readFlags()
 	l.readEnviron()
 	for _, s := range l.table {
 		l.apply(&s)
 		if s.key == "home" {
-			// Only now is it known where config.yaml and the record of what is
-			// trusted are.
-			l.settleHome()
+			// Only now is it known where config.yaml and the record of
+			// trusted files are.
+			l.defaultHome()
 			if err := l.readDotEnv(); err != nil {
 				return nil, err
 			}
@@ -197,23 +198,17 @@ func (l *loader) apply(s *setting) {
 	if g.origin.Source == SourceFile {
 		where.dir = l.cfg.Home
 	}
-	err := s.set(l.cfg, g.value, where)
+	err := s.set(g.value, where)
 	if err == nil {
 		return
 	}
-	var r *refusal
-	if !errors.As(err, &r) {
-		r = &refusal{}
-	}
-	text := r.text
-	if text == "" {
-		text = "must be " + s.allowed
-	}
-	l.rejectValue(s, text, r.hide)
+	r := &refusal{}
+	_ = errors.As(err, &r) // errNotAllowed has no text
+	l.reject(s, cmp.Or(r.text, "must be "+s.allowed), r.hide)
 }
 
-// settleHome makes the default out of the user's home, if nothing else is set.
-func (l *loader) settleHome() {
+// defaultHome makes the default out of the user's home, if nothing else is set.
+func (l *loader) defaultHome() {
 	if l.cfg.Home != "" || l.bad["home"] {
 		return
 	}
@@ -222,13 +217,4 @@ func (l *loader) settleHome() {
 		return
 	}
 	l.cfg.Home = filepath.Join(l.opts.HomeDir, homeName)
-}
-
-func find(table []setting, key string) *setting {
-	for i := range table {
-		if table[i].key == key {
-			return &table[i]
-		}
-	}
-	return nil
 }

@@ -16,38 +16,27 @@ const userInURL = "must not contain a user name or password, which would show up
 
 // httpURL is a base that paths are appended to. Queries are refused with the
 // same reason as users: keys are put there, and a base URL is shown and logged.
-func httpURL() kind[string] {
-	return kind[string]{
-		allowed: "an http or https URL with a host and without user, query or fragment",
-		parse: func(s string, _ place) (string, error) {
-			u, err := parseURL(s)
-			if err != nil {
-				return "", err
-			}
-			if u.Scheme != "http" && u.Scheme != "https" {
-				return "", notAURL(s)
-			}
-			return strings.TrimRight(s, "/"), nil
-		},
-		text: asIs,
-	}
+func httpURL(field *string) kind {
+	return into(field, "an http or https URL with a host and without user, query or fragment", func(s string, _ place) (string, error) {
+		u, err := parseURL(s)
+		if err == nil && u.Scheme != "http" && u.Scheme != "https" {
+			err = notAURL(s)
+		}
+		return strings.TrimRight(s, "/"), err
+	})
 }
 
-func tcpURL() kind[string] {
-	return kind[string]{
-		allowed: "a URL of the form tcp://host:port",
-		parse: func(s string, _ place) (string, error) {
-			u, err := parseURL(s)
-			if err != nil {
-				return "", err
-			}
-			if u.Scheme != "tcp" || u.Port() == "" || strings.Trim(u.Path, "/") != "" {
-				return "", notAURL(s)
-			}
-			return "tcp://" + u.Host, nil
-		},
-		text: asIs,
-	}
+func tcpURL(field *string) kind {
+	return into(field, "a URL of the form tcp://host:port", func(s string, _ place) (string, error) {
+		u, err := parseURL(s)
+		switch {
+		case err != nil:
+			return "", err
+		case u.Scheme != "tcp" || u.Port() == "" || strings.Trim(u.Path, "/") != "":
+			return "", notAURL(s)
+		}
+		return "tcp://" + u.Host, nil
+	})
 }
 
 // parseURL checks what all URLs have in common.
@@ -75,22 +64,18 @@ func notAURL(s string) error { return &refusal{hide: strings.ContainsAny(s, secr
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`)
 
-func host() kind[string] {
-	return kind[string]{
-		allowed: "a host name or IP address, without scheme or port",
-		parse: func(s string, _ place) (string, error) {
-			bare := s
-			if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
-				bare = s[1 : len(s)-1]
-			}
-			if _, err := netip.ParseAddr(bare); err == nil {
-				return bare, nil
-			}
-			if !hostName.MatchString(s) {
-				return "", notAURL(s)
-			}
-			return s, nil
-		},
-		text: asIs,
-	}
+func host(field *string) kind {
+	return into(field, "a host name or IP address, without scheme or port", func(s string, _ place) (string, error) {
+		bare := s
+		if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+			bare = s[1 : len(s)-1]
+		}
+		if _, err := netip.ParseAddr(bare); err == nil {
+			return bare, nil
+		}
+		if !hostName.MatchString(s) {
+			return "", notAURL(s)
+		}
+		return s, nil
+	})
 }

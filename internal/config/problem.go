@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // problem is one line of the error that Load returns.
@@ -19,21 +19,18 @@ type problem struct {
 	text    string
 }
 
-// reject reports a setting that is given, but whose value does not matter.
-func (l *loader) reject(s *setting, text string) {
+// reject reports a setting whose value is wrong.
+func (l *loader) reject(s *setting, text string, hide bool) {
 	l.bad[s.key] = true
-	p := problem{source: l.cfg.origins[s.key].Source, subject: l.name(s), text: text}
-	p.from = l.cfg.origins[s.key].String()
-	l.problems = append(l.problems, p)
-}
-
-// rejectValue reports a setting whose value is wrong.
-func (l *loader) rejectValue(s *setting, text string, hide bool) {
-	l.reject(s, text)
-	p := &l.problems[len(l.problems)-1]
 	g, _ := l.lookup(s.key)
-	p.value = g.value
-	p.hidden = hide || s.secret()
+	origin := l.cfg.origins[s.key]
+	p := problem{source: origin.Source, subject: s.env, value: g.value, hidden: hide || s.secret(), from: origin.String(), text: text}
+	if flag := l.opts.FlagNames[s.key]; origin.Source == SourceFlag && flag != "" {
+		p.subject, p.from = flag, ""
+	} else if origin.Source == SourceFlag || origin.Source == SourceFile {
+		p.subject = s.key
+	}
+	l.problems = append(l.problems, p)
 }
 
 // missing reports a setting that is not given but should be.
@@ -41,17 +38,6 @@ func (l *loader) missing(key, text string) {
 	s := find(l.table, key)
 	l.bad[key] = true
 	l.problems = append(l.problems, problem{source: SourceDefault, subject: s.env, text: text})
-}
-
-// name is what the source that a setting comes from calls it.
-func (l *loader) name(s *setting) string {
-	switch l.cfg.origins[s.key].Source {
-	case SourceFlag, SourceFile:
-		return s.key
-	case SourceEnvironment, SourceDotEnv, SourceDefault:
-		return s.env
-	}
-	return s.env
 }
 
 // failure makes one error of all problems.

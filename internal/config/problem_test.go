@@ -216,7 +216,7 @@ func TestNoSecretShows(t *testing.T) {
 		}
 		return "s" + string(b) + "s"
 	}
-	table := settings()
+	table := settings(&Config{})
 	failed := 0
 	for range 400 {
 		w := world{

@@ -21,7 +21,7 @@ func (s Secret) masked() string {
 
 // Format implements fmt.Formatter, so that no verb shows the value.
 func (s Secret) Format(f fmt.State, _ rune) {
-	// Printing has nobody to report a failed write to; fmt reports it itself.
+	// fmt reports a failed write itself.
 	_, _ = io.WriteString(f, s.masked())
 }
 

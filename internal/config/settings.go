@@ -1,331 +1,129 @@
 package config
 
-import (
-	"cmp"
-	"time"
-)
+import "cmp"
 
-// setting is one row of the table that loading, validation, Show and Keys are
-// driven by.
+// setting is one row of the table that loading, validation, Show, Keys and the
+// command line are driven by.
 type setting struct {
 	key      string // in config.yaml and Options.Flags
 	env      string
-	about    string
 	fallback string // default value, written as a user would; "" for none
-	derived  string // how the default comes about, where it is not a fixed text
-	noFile   bool   // in no file, because it says where the files are
-	binding
+	about    string
+	kind
 }
 
-// settings returns the table. Its order is the order of Show and of the docs.
-func settings() []setting {
+// noFile: the home cannot be set in a file, because the files are found there.
+func (s *setting) noFile() bool { return s.key == "home" }
+
+// settings returns the table for the fields of c. Its order is the order of
+// Show and of the documentation.
+func settings(c *Config) []setting {
+	byok, claw, abp, engine, serve, facade := &c.BYOK, &c.OpenClaw, &c.ABP, &c.Engine, &c.Serve, &c.Facade
+	otel, infinite := &c.Telemetry, &c.InfiniteSessions
 	return []setting{
-		{
-			key: "home", env: "COPILOT_BRIDGE_HOME", noFile: true,
-			about:   "Directory of the bridge's own files, config.yaml among them",
-			derived: "~/.copilot-bridge",
-			binding: path().into(func(c *Config) *string { return &c.Home }),
-		},
-		{
-			key: "github_token", env: "COPILOT_GITHUB_TOKEN",
-			about:   "GitHub token to use Copilot with, in place of the login that is stored on this machine",
-			binding: secretLine(func(c *Config) *Secret { return &c.GitHubToken }),
-		},
-		{
-			key: "cli_path", env: "COPILOT_CLI_PATH",
-			about:   "Copilot runtime or CLI to run, in place of the bridge's own install",
-			binding: program().into(func(c *Config) *string { return &c.CLIPath }),
-		},
-		{
-			key: "model", env: "COPILOT_BRIDGE_MODEL",
-			about:   "Model to use when the caller names none",
-			binding: oneLine().into(func(c *Config) *string { return &c.Model }),
-		},
-		{
-			key: "reasoning_effort", env: "COPILOT_BRIDGE_REASONING_EFFORT",
-			about:   "Reasoning effort to ask of models that have such a choice",
-			binding: oneOf("low", "medium", "high", "xhigh", "max").into(func(c *Config) *string { return &c.ReasoningEffort }),
-		},
-		{
-			key: "log_level", env: "COPILOT_LOG_LEVEL", fallback: "info",
-			about: "How much to log on standard error",
-			binding: oneOf(LogDebug, LogInfo, LogWarning, LogError, LogNone, LogAll).
-				into(func(c *Config) *LogLevel { return &c.LogLevel }),
-		},
-		{
-			key: "audit_log_dir", env: "COPILOT_AUDIT_LOG_DIR",
-			about:   "Directory of the audit log",
-			derived: "audit in the bridge's home",
-			binding: path().into(func(c *Config) *string { return &c.AuditLogDir }),
-		},
-		{
-			key: "project_context", env: "COPILOT_PROJECT_CONTEXT",
-			about:   "Text to add to every prompt",
-			binding: prose().into(func(c *Config) *string { return &c.ProjectContext }),
-		},
-		{
-			key: "max_retries", env: "COPILOT_MAX_RETRIES", fallback: "3",
-			about:   "Most retries after a rate limit or a passing failure",
-			binding: whole(0, 10).into(func(c *Config) *int { return &c.MaxRetries }),
-		},
-		{
-			key: "sandbox", env: "COPILOT_BRIDGE_SANDBOX", fallback: "off",
-			about:   "Whether the operating system confines programs: where it can, or nothing starts without, or never",
-			binding: oneOf("auto", "require", "off").into(func(c *Config) *string { return &c.Sandbox }),
-		},
+		{"home", "COPILOT_BRIDGE_HOME", "", "Directory of the bridge's own files, including config.yaml",
+			path(&c.Home).derivedFrom("~/.copilot-bridge")},
+		{"github_token", "COPILOT_GITHUB_TOKEN", "", "GitHub token to use instead of the login stored on this machine", secret(&c.GitHubToken)},
+		{"cli_path", "COPILOT_CLI_PATH", "", "Copilot runtime or CLI to run instead of the bridge's own install", program(&c.CLIPath)},
+		{"model", "COPILOT_BRIDGE_MODEL", "", "Model to use when the caller names none", oneLine(&c.Model)},
+		{"reasoning_effort", "COPILOT_BRIDGE_REASONING_EFFORT", "", "Reasoning effort for models that support it",
+			oneOf(&c.ReasoningEffort, "low", "medium", "high", "xhigh", "max")},
+		{"log_level", "COPILOT_LOG_LEVEL", "info", "How much to log on standard error",
+			oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarning, LogError, LogNone, LogAll)},
+		{"audit_log_dir", "COPILOT_AUDIT_LOG_DIR", "", "Directory of the audit log",
+			path(&c.AuditLogDir).derivedFrom("audit in the bridge's home")},
+		{"audit_keep_days", "COPILOT_AUDIT_KEEP_DAYS", "0", "Days after which closed segments of the audit log are deleted; 0 keeps all",
+			whole(&c.AuditKeepDays, 0, 36500)},
+		{"project_context", "COPILOT_PROJECT_CONTEXT", "", "Text to add to every prompt", prose(&c.ProjectContext)},
+		{"max_retries", "COPILOT_MAX_RETRIES", "3", "Most retries after a rate limit or a temporary failure", whole(&c.MaxRetries, 0, 10)},
+		{"sandbox", "COPILOT_BRIDGE_SANDBOX", "auto",
+			"Confine programs with the operating system: where possible (auto), always or not at all (require), never (off)",
+			oneOf(&c.Sandbox, "auto", "require", "off")},
 
-		{
-			key: "byok.provider", env: "COPILOT_BYOK_PROVIDER",
-			about: "Model provider of your own to use in place of GitHub's models",
-			binding: oneOf(ProviderOpenAI, ProviderAzure, ProviderAnthropic, ProviderOllama).
-				into(func(c *Config) *Provider { return &c.BYOK.Provider }),
-		},
-		{
-			key: "byok.api_key", env: "COPILOT_BYOK_API_KEY",
-			about:   "The provider's API key",
-			binding: secretLine(func(c *Config) *Secret { return &c.BYOK.APIKey }),
-		},
-		{
-			key: "byok.base_url", env: "COPILOT_BYOK_BASE_URL",
-			about:   "The provider's base URL",
-			derived: "the provider's public or local URL; none for azure",
-			binding: httpURL().into(func(c *Config) *string { return &c.BYOK.BaseURL }),
-		},
-		{
-			key: "byok.model", env: "COPILOT_BYOK_MODEL",
-			about:   "The provider's model",
-			binding: oneLine().into(func(c *Config) *string { return &c.BYOK.Model }),
-		},
-		{
-			key: "byok.wire_api", env: "COPILOT_BYOK_WIRE_API",
-			about:   "Which of its APIs to call, where the provider has two",
-			binding: oneOf("completions", "responses").into(func(c *Config) *string { return &c.BYOK.WireAPI }),
-		},
-		{
-			key: "byok.azure_api_version", env: "COPILOT_BYOK_AZURE_API_VERSION",
-			about:   "API version to ask of Azure",
-			binding: version().into(func(c *Config) *string { return &c.BYOK.AzureAPIVersion }),
-		},
+		{"byok.provider", "COPILOT_BYOK_PROVIDER", "", "Your own model provider, instead of GitHub's models",
+			oneOf(&byok.Provider, ProviderOpenAI, ProviderAzure, ProviderAnthropic, ProviderOllama)},
+		{"byok.api_key", "COPILOT_BYOK_API_KEY", "", "The provider's API key", secret(&byok.APIKey)},
+		{"byok.base_url", "COPILOT_BYOK_BASE_URL", "", "The provider's base URL",
+			httpURL(&byok.BaseURL).derivedFrom("the provider's public or local URL; none for azure")},
+		{"byok.model", "COPILOT_BYOK_MODEL", "", "The provider's model", oneLine(&byok.Model)},
+		{"byok.wire_api", "COPILOT_BYOK_WIRE_API", "", "Which API to call, where the provider has two", oneOf(&byok.WireAPI, "completions", "responses")},
+		{"byok.azure_api_version", "COPILOT_BYOK_AZURE_API_VERSION", "", "Azure API version", azureVersion(&byok.AzureAPIVersion)},
 
-		{
-			key: "openclaw.host", env: "OPENCLAW_HOST", fallback: "127.0.0.1",
-			about:   "Host of OpenClaw's gateway",
-			binding: host().into(func(c *Config) *string { return &c.OpenClaw.Host }),
-		},
-		{
-			key: "openclaw.port", env: "OPENCLAW_PORT", fallback: "18789",
-			about:   "Port of OpenClaw's gateway",
-			binding: port().into(func(c *Config) *int { return &c.OpenClaw.Port }),
-		},
-		{
-			key: "openclaw.gateway_token", env: "OPENCLAW_GATEWAY_TOKEN",
-			about:   "Token for OpenClaw's gateway",
-			binding: secretLine(func(c *Config) *Secret { return &c.OpenClaw.GatewayToken }),
-		},
-		{
-			key: "openclaw.agent", env: "COPILOT_BRIDGE_OPENCLAW_AGENT",
-			about:   "Agent of OpenClaw whose memory is meant, where there are several",
-			derived: "the only or main one",
-			binding: oneLine().into(func(c *Config) *string { return &c.OpenClaw.Agent }),
-		},
-		{
-			key: "openclaw.memory", env: "COPILOT_BRIDGE_OPENCLAW_MEMORY", fallback: "auto",
-			about:   "Whether Copilot's agent sessions can read OpenClaw's memory; auto: if OpenClaw is found",
-			binding: oneOf("auto", "on", "off").into(func(c *Config) *string { return &c.OpenClaw.Memory }),
-		},
+		{"openclaw.host", "OPENCLAW_HOST", "127.0.0.1", "Host of OpenClaw's gateway", host(&claw.Host)},
+		{"openclaw.port", "OPENCLAW_PORT", "18789", "Port of OpenClaw's gateway", port(&claw.Port)},
+		{"openclaw.gateway_token", "OPENCLAW_GATEWAY_TOKEN", "", "Token for OpenClaw's gateway", secret(&claw.GatewayToken)},
+		{"openclaw.agent", "COPILOT_BRIDGE_OPENCLAW_AGENT", "", "OpenClaw agent whose memory to use, where there are several",
+			oneLine(&claw.Agent).derivedFrom("the only or main one")},
+		{"openclaw.memory", "COPILOT_BRIDGE_OPENCLAW_MEMORY", "auto",
+			"Whether Copilot's agent sessions can read OpenClaw's memory; auto: if OpenClaw is found", oneOf(&claw.Memory, "auto", "on", "off")},
 
-		{
-			key: "abp.transport", env: "ABP_COPILOT_TRANSPORT", fallback: string(TransportAuto),
-			about: "How Copilot is reached; auto tries sdk, acp and legacy in turn",
-			binding: oneOf(TransportAuto, TransportSDK, TransportACP, TransportLegacy).
-				into(func(c *Config) *Transport { return &c.ABP.Transport }),
-		},
-		{
-			key: "abp.protocol", env: "ABP_COPILOT_PROTOCOL",
-			about:   "Older name of abp.transport; counts only where that is unset",
-			binding: oneOf("acp", "legacy").into(func(c *Config) *string { return &c.ABP.Protocol }),
-		},
-		{
-			key: "abp.runner", env: "ABP_COPILOT_RUNNER",
-			about:   "Legacy runner: a program that reads one JSON request and writes events",
-			binding: program().into(func(c *Config) *string { return &c.ABP.Runner }),
-		},
-		{
-			key: "abp.cmd", env: "ABP_COPILOT_CMD",
-			about:   "ACP agent to start, or the command to run if there is no runner",
-			binding: program().into(func(c *Config) *string { return &c.ABP.Cmd }),
-		},
-		{
-			key: "abp.args", env: "ABP_COPILOT_ARGS",
-			about:   "Arguments of abp.cmd",
-			binding: arguments().into(func(c *Config) *[]string { return &c.ABP.Args }),
-		},
-		{
-			key: "abp.acp_url", env: "ABP_COPILOT_ACP_URL",
-			about:   "ACP server that is already running",
-			binding: tcpURL().into(func(c *Config) *string { return &c.ABP.ACPURL }),
-		},
-		{
-			key: "abp.acp_port", env: "ABP_COPILOT_ACP_PORT",
-			about:   "Port of an ACP server on this machine; one is started if nobody listens there",
-			binding: port().into(func(c *Config) *int { return &c.ABP.ACPPort }),
-		},
-		{
-			key: "abp.acp_args", env: "ABP_COPILOT_ACP_ARGS",
-			about:   "Arguments to start the ACP server with",
-			binding: arguments().into(func(c *Config) *[]string { return &c.ABP.ACPArgs }),
-		},
-		{
-			key: "abp.permission_allow_always_tools", env: "ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS",
-			about:   "Tools that need no consent where the policy would ask for it",
-			binding: names().into(func(c *Config) *[]string { return &c.ABP.AllowAlwaysTools }),
-		},
-		{
-			// The upper bound keeps an event inside the protocol's line of
-			// 16 MiB even if every byte needs a six-byte JSON escape.
-			key: "abp.max_inline_output_bytes", env: "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES", fallback: "8192",
-			about:   "Tool output longer than this goes to a file",
-			binding: whole(0, 2<<20).into(func(c *Config) *int { return &c.ABP.MaxInlineOutputBytes }),
-		},
+		{"abp.transport", "ABP_COPILOT_TRANSPORT", string(TransportAuto), "How Copilot is reached; auto tries sdk, acp and legacy in turn",
+			oneOf(&abp.Transport, TransportAuto, TransportSDK, TransportACP, TransportLegacy)},
+		{"abp.protocol", "ABP_COPILOT_PROTOCOL", "", "Older name of abp.transport; used only where that is unset", oneOf(&abp.Protocol, "acp", "legacy")},
+		{"abp.runner", "ABP_COPILOT_RUNNER", "", "Legacy runner: a program that reads one JSON request and writes events", program(&abp.Runner)},
+		{"abp.cmd", "ABP_COPILOT_CMD", "", "ACP agent to start, or the command to run if there is no runner", program(&abp.Cmd)},
+		{"abp.args", "ABP_COPILOT_ARGS", "", "Arguments of abp.cmd", arguments(&abp.Args)},
+		{"abp.acp_url", "ABP_COPILOT_ACP_URL", "", "ACP server that is already running", tcpURL(&abp.ACPURL)},
+		{"abp.acp_port", "ABP_COPILOT_ACP_PORT", "", "Port of an ACP server on this machine; one is started if none listens there", port(&abp.ACPPort)},
+		{"abp.acp_args", "ABP_COPILOT_ACP_ARGS", "", "Arguments to start the ACP server with", arguments(&abp.ACPArgs)},
+		{"abp.permission_allow_always_tools", "ABP_COPILOT_PERMISSION_ALLOW_ALWAYS_TOOLS", "",
+			"Tools that need no consent where the policy would ask for it", names(&abp.AllowAlwaysTools)},
+		// The upper bound keeps an event inside the protocol's line of 16 MiB
+		// even if every byte needs a six-byte JSON escape.
+		{"abp.max_inline_output_bytes", "ABP_COPILOT_MAX_INLINE_OUTPUT_BYTES", "8192", "Tool output longer than this goes to a file",
+			whole(&abp.MaxInlineOutputBytes, 0, 2<<20)},
 
-		{
-			key: "engine.idle_timeout", env: "COPILOT_BRIDGE_IDLE_TIMEOUT", fallback: "5m",
-			about:   "How long a turn may be silent",
-			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Engine.IdleTimeout }),
-		},
-		{
-			key: "engine.total_timeout", env: "COPILOT_BRIDGE_TOTAL_TIMEOUT", fallback: "1h",
-			about:   "How long a turn may last; 0 for no limit",
-			binding: duration(true).into(func(c *Config) *time.Duration { return &c.Engine.TotalTimeout }),
-		},
-		{
-			key: "engine.approval_timeout", env: "COPILOT_BRIDGE_APPROVAL_TIMEOUT", fallback: "5m",
-			about:   "How long to wait for a person's approval before it is a denial",
-			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Engine.ApprovalTimeout }),
-		},
-		{
-			key: "engine.max_concurrent", env: "COPILOT_BRIDGE_MAX_CONCURRENT", fallback: "8",
-			about:   "Most turns at a time",
-			binding: whole(1, 1024).into(func(c *Config) *int { return &c.Engine.MaxConcurrent }),
-		},
-		{
-			key: "engine.queue_limit", env: "COPILOT_BRIDGE_QUEUE_LIMIT", fallback: "64",
-			about:   "Most turns that may wait for their start; past that callers are told that the bridge is busy",
-			binding: whole(0, 65536).into(func(c *Config) *int { return &c.Engine.QueueLimit }),
-		},
+		{"engine.idle_timeout", "COPILOT_BRIDGE_IDLE_TIMEOUT", "5m", "How long a turn may be silent", duration(&engine.IdleTimeout)},
+		{"engine.total_timeout", "COPILOT_BRIDGE_TOTAL_TIMEOUT", "1h", "How long a turn may last; 0 for no limit", durationOrZero(&engine.TotalTimeout)},
+		{"engine.approval_timeout", "COPILOT_BRIDGE_APPROVAL_TIMEOUT", "5m", "How long to wait for a person's approval before it is a denial",
+			duration(&engine.ApprovalTimeout)},
+		{"engine.max_concurrent", "COPILOT_BRIDGE_MAX_CONCURRENT", "0",
+			"Most turns at a time; 0 for as many as the machine's memory and processors allow", whole(&engine.MaxConcurrent, 0, 65536)},
+		{"engine.queue_limit", "COPILOT_BRIDGE_QUEUE_LIMIT", "64",
+			"Most turns that may wait to start; further callers are told that the bridge is busy", whole(&engine.QueueLimit, 0, 65536)},
 
-		{
-			key: "serve.addr", env: "COPILOT_BRIDGE_ADDR", fallback: "127.0.0.1",
-			about:   "Address to listen on; anything but loopback needs a token",
-			binding: host().into(func(c *Config) *string { return &c.Serve.Addr }),
-		},
-		{
-			key: "serve.port", env: "COPILOT_BRIDGE_PORT", fallback: "8788",
-			about:   "Port to listen on; 0 picks a free one and remembers it",
-			binding: whole(0, 65535).into(func(c *Config) *int { return &c.Serve.Port }),
-		},
-		{
-			key: "serve.token", env: "COPILOT_BRIDGE_TOKEN",
-			about:   "Token that every client has to show, as a bearer token or API key",
-			binding: secretLine(func(c *Config) *Secret { return &c.Serve.Token }),
-		},
-		{
-			key: "serve.hosts", env: "COPILOT_BRIDGE_HOSTS",
-			about:   "Further host names that clients reach this machine by, such as a reverse proxy's",
-			binding: names().into(func(c *Config) *[]string { return &c.Serve.Hosts }),
-		},
-		{
-			key: "facade.aliases", env: "COPILOT_BRIDGE_ALIASES",
-			about:   "Model names of your own: what clients say, and the model or agent/model that it means",
-			binding: pairs("gpt-4o", "my-model").into(func(c *Config) *map[string]string { return &c.Facade.Aliases }),
-		},
-		{
-			key: "facade.unknown_model", env: "COPILOT_BRIDGE_UNKNOWN_MODEL", fallback: "error",
-			about:   "What a model name that nobody knows leads to: an error, or the default model",
-			binding: oneOf("error", "default").into(func(c *Config) *string { return &c.Facade.UnknownModel }),
-		},
-		{
-			key: "facade.history_bytes", env: "COPILOT_BRIDGE_HISTORY_BYTES", fallback: "262144",
-			about:   "How much of a conversation a fresh session is told",
-			binding: whole(1024, 64<<20).into(func(c *Config) *int { return &c.Facade.HistoryBytes }),
-		},
-		{
-			key: "facade.history_turns", env: "COPILOT_BRIDGE_HISTORY_TURNS", fallback: "0",
-			about:   "How many turns of a conversation a fresh session is told; 0 for no limit",
-			binding: whole(0, 1_000_000).into(func(c *Config) *int { return &c.Facade.HistoryTurns }),
-		},
-		{
-			key: "facade.conversations", env: "COPILOT_BRIDGE_CONVERSATIONS", fallback: "64",
-			about:   "How many conversations are kept ready for their next message",
-			binding: whole(1, 10_000).into(func(c *Config) *int { return &c.Facade.Conversations }),
-		},
-		{
-			key: "facade.conversation_ttl", env: "COPILOT_BRIDGE_CONVERSATION_TTL", fallback: "30m",
-			about:   "How long a conversation is kept ready",
-			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Facade.ConversationTTL }),
-		},
-		{
-			key: "facade.tool_ttl", env: "COPILOT_BRIDGE_TOOL_TTL", fallback: "10m",
-			about:   "How long a client may take to answer a call of its own tool",
-			binding: duration(false).into(func(c *Config) *time.Duration { return &c.Facade.ToolTTL }),
-		},
+		{"sessions.keep_days", "COPILOT_BRIDGE_SESSIONS_KEEP_DAYS", "90", "Days to keep a session after its last use, unless it is pinned; 0 for ever",
+			whole(&c.Sessions.KeepDays, 0, 36500)},
+		{"sessions.keep", "COPILOT_BRIDGE_SESSIONS_KEEP", "1000", "How many of the sessions used last are kept, besides pinned ones; 0 for all",
+			whole(&c.Sessions.Keep, 0, 10_000_000)},
 
-		{
-			key: "languages", env: "COPILOT_BRIDGE_LANGUAGES",
-			about:   "Language servers and formatters of your own, by language, over the built-in ones",
-			binding: languages().into(func(c *Config) *map[string]Language { return &c.Languages }),
-		},
-		{
-			key: "tasks", env: "COPILOT_BRIDGE_TASKS",
-			about:   "Commands that clients of the tool bus may run by name, if the policy allows them",
-			binding: pairs("lint", "npm run lint").into(func(c *Config) *map[string]string { return &c.Tasks }),
-		},
+		{"serve.addr", "COPILOT_BRIDGE_ADDR", "127.0.0.1", "Address to listen on; anything but loopback needs a token", host(&serve.Addr)},
+		{"serve.port", "COPILOT_BRIDGE_PORT", "8788", "Port to listen on; 0 picks a free one and remembers it", whole(&serve.Port, 0, 65535)},
+		{"serve.token", "COPILOT_BRIDGE_TOKEN", "", "Token that clients must present, as a bearer token or API key", secret(&serve.Token)},
+		{"serve.hosts", "COPILOT_BRIDGE_HOSTS", "", "Further host names that clients reach this machine by, such as a reverse proxy's", names(&serve.Hosts)},
+		{"serve.drain_timeout", "COPILOT_BRIDGE_DRAIN_TIMEOUT", "30s",
+			"How long running requests may continue when the server is told to stop; 0 ends them at once", durationOrZero(&serve.DrainTimeout)},
+		{"facade.aliases", "COPILOT_BRIDGE_ALIASES", "", "Your own model names: the name that clients use, and the model or agent/model it stands for",
+			pairs(&facade.Aliases, "gpt-4o", "my-model")},
+		{"facade.unknown_model", "COPILOT_BRIDGE_UNKNOWN_MODEL", "default", "What an unknown model name leads to: the default model, or an error",
+			oneOf(&facade.UnknownModel, "default", "error")},
+		{"facade.history_bytes", "COPILOT_BRIDGE_HISTORY_BYTES", "0", "How many bytes of a conversation to replay to a fresh session; 0 for no limit",
+			whole(&facade.HistoryBytes, 0, 64<<20)},
+		{"facade.history_turns", "COPILOT_BRIDGE_HISTORY_TURNS", "0", "How many turns of a conversation to replay to a fresh session; 0 for no limit",
+			whole(&facade.HistoryTurns, 0, 1_000_000)},
+		{"facade.conversations", "COPILOT_BRIDGE_CONVERSATIONS", "64", "How many conversations are kept ready for their next message",
+			whole(&facade.Conversations, 1, 10_000)},
+		{"facade.conversation_ttl", "COPILOT_BRIDGE_CONVERSATION_TTL", "30m", "How long a conversation is kept ready", duration(&facade.ConversationTTL)},
+		{"facade.tool_ttl", "COPILOT_BRIDGE_TOOL_TTL", "10m", "How long a client may take to answer a call of its own tool", duration(&facade.ToolTTL)},
 
-		{
-			key: "telemetry.otlp_endpoint", env: "COPILOT_BRIDGE_OTEL_ENDPOINT",
-			about:   "OTLP endpoint to send the runtime's telemetry to",
-			binding: httpURL().into(func(c *Config) *string { return &c.Telemetry.OTLPEndpoint }),
-		},
-		{
-			key: "telemetry.file", env: "COPILOT_BRIDGE_OTEL_FILE",
-			about:   "File to write the runtime's telemetry to",
-			binding: path().into(func(c *Config) *string { return &c.Telemetry.FilePath }),
-		},
-		{
-			key: "telemetry.exporter", env: "COPILOT_BRIDGE_OTEL_EXPORTER",
-			about:   "Which of the two to use",
-			derived: "whichever is set",
-			binding: oneOf(ExporterOTLP, ExporterFile).into(func(c *Config) *Exporter { return &c.Telemetry.ExporterType }),
-		},
-		{
-			key: "telemetry.source", env: "COPILOT_BRIDGE_OTEL_SOURCE",
-			about:   "Name that telemetry is recorded under",
-			binding: oneLine().into(func(c *Config) *string { return &c.Telemetry.SourceName }),
-		},
-		{
-			key: "telemetry.capture_content", env: "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT", fallback: "false",
-			about:   "Whether telemetry holds the texts of prompts and answers",
-			binding: boolean().into(func(c *Config) *bool { return &c.Telemetry.CaptureContent }),
-		},
+		{"languages", "COPILOT_BRIDGE_LANGUAGES", "", "Your own language servers and formatters, by language, over the built-in ones", languages(&c.Languages)},
+		{"tasks", "COPILOT_BRIDGE_TASKS", "", "Commands that clients of the tool bus may run by name, if the policy allows them",
+			pairs(&c.Tasks, "lint", "npm run lint")},
 
-		{
-			key: "infinite_sessions.enabled", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED",
-			about:   "Whether the runtime compacts a long session's context",
-			derived: "the runtime's",
-			binding: optional(boolean()).into(func(c *Config) **bool { return &c.InfiniteSessions.Enabled }),
-		},
-		{
-			key: "infinite_sessions.background_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BACKGROUND_THRESHOLD",
-			about:   "Part of the context in use at which compaction starts in the background",
-			derived: "the runtime's",
-			binding: fraction().into(func(c *Config) *float64 { return &c.InfiniteSessions.BackgroundThreshold }),
-		},
-		{
-			key: "infinite_sessions.buffer_threshold", env: "COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD",
-			about:   "Part of the context in use at which the session waits for compaction",
-			derived: "the runtime's",
-			binding: fraction().into(func(c *Config) *float64 { return &c.InfiniteSessions.BufferThreshold }),
-		},
+		{"telemetry.otlp_endpoint", "COPILOT_BRIDGE_OTEL_ENDPOINT", "", "OTLP endpoint for the runtime's telemetry", httpURL(&otel.OTLPEndpoint)},
+		{"telemetry.file", "COPILOT_BRIDGE_OTEL_FILE", "", "File for the runtime's telemetry", path(&otel.FilePath)},
+		{"telemetry.exporter", "COPILOT_BRIDGE_OTEL_EXPORTER", "", "Which of the two to use",
+			oneOf(&otel.ExporterType, ExporterOTLP, ExporterFile).derivedFrom("the one that is set")},
+		{"telemetry.source", "COPILOT_BRIDGE_OTEL_SOURCE", "", "Source name in the telemetry", oneLine(&otel.SourceName)},
+		{"telemetry.capture_content", "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT", "false", "Whether telemetry includes the text of prompts and answers",
+			boolean(&otel.CaptureContent)},
+
+		{"infinite_sessions.enabled", "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED", "", "Whether the runtime compacts a long session's context",
+			optionalBoolean(&infinite.Enabled).derivedFrom("the runtime's")},
+		{"infinite_sessions.background_threshold", "COPILOT_BRIDGE_INFINITE_SESSIONS_BACKGROUND_THRESHOLD", "",
+			"Part of the context in use at which compaction starts in the background", fraction(&infinite.BackgroundThreshold).derivedFrom("the runtime's")},
+		{"infinite_sessions.buffer_threshold", "COPILOT_BRIDGE_INFINITE_SESSIONS_BUFFER_THRESHOLD", "",
+			"Part of the context in use at which the session waits for compaction", fraction(&infinite.BufferThreshold).derivedFrom("the runtime's")},
 	}
 }
 
@@ -344,14 +142,20 @@ type Key struct {
 // Keys describes every setting.
 func Keys() []Key {
 	var all []Key
-	for _, s := range settings() {
+	for _, s := range settings(&Config{}) {
 		all = append(all, Key{
 			Key: s.key, Env: s.env, Description: s.about, Allowed: s.allowed, Values: s.values,
-			Default: cmp.Or(s.fallback, s.derived), Secret: s.secret(),
-			InFile: !s.noFile,
+			Default: cmp.Or(s.fallback, s.derived), Secret: s.secret(), InFile: !s.noFile(),
 		})
 	}
 	return all
 }
 
-func (s *setting) secret() bool { return s.reveal != nil }
+func find(table []setting, key string) *setting {
+	for i := range table {
+		if table[i].key == key {
+			return &table[i]
+		}
+	}
+	return nil
+}

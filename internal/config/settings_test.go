@@ -20,6 +20,7 @@ var cases = map[string]struct {
 	"model":            {good: map[string]string{"gpt-5": "gpt-5", "vendor/model:tag": "vendor/model:tag"}, bad: []string{"a\nb", "\xff"}},
 	"reasoning_effort": {good: same("low", "medium", "high", "xhigh", "max"), bad: []string{"none", "HIGH", "1"}},
 	"log_level":        {good: same("debug", "info", "warning", "error", "none", "all"), bad: []string{"loud", "warn", "INFO"}},
+	"audit_keep_days":  {good: map[string]string{"0": "0", "365": "365"}, bad: []string{"-1", "36501", "1d", "x"}},
 	"audit_log_dir":    {good: map[string]string{"~/audit": "HOME/audit", "a": "DIR/a"}, bad: []string{"a\nb"}},
 	"project_context":  {good: same(" any\n\ttext “at all” "), bad: []string{"\xff"}},
 	"max_retries":      {good: map[string]string{"0": "0", "10": "10"}, bad: []string{"11", "-1", "+1", "three", "1.0", "1_0", "0x1", "3 4", "99999999999999999999"}},
@@ -57,12 +58,15 @@ var cases = map[string]struct {
 	"engine.idle_timeout":         {good: map[string]string{"90s": "1m30s", "1h30m": "1h30m0s"}, bad: []string{"0", "0s", "-1s", "300", "5 m", "soon", "9999999h"}},
 	"engine.total_timeout":        {good: map[string]string{"0": "0s", "0s": "0s", "1ms": "1ms"}, bad: []string{"-1s", "300", "none"}},
 	"engine.approval_timeout":     {good: map[string]string{"10m": "10m0s"}, bad: []string{"0", "-5m"}},
-	"engine.max_concurrent":       {good: same("1", "1024"), bad: []string{"0", "1025", "many"}},
+	"engine.max_concurrent":       {good: same("0", "65536"), bad: []string{"-1", "65537", "many"}},
+	"sessions.keep_days":          {good: same("0", "36500"), bad: []string{"-1", "36501", "30d"}},
+	"sessions.keep":               {good: same("0", "10000000"), bad: []string{"-1", "10000001"}},
 	"engine.queue_limit":          {good: same("0", "65536"), bad: []string{"65537", "-1"}},
 	"serve.addr":                  {good: map[string]string{"0.0.0.0": "0.0.0.0", "[::1]": "::1"}, bad: []string{"http://h", "h:1"}},
 	"serve.port":                  {good: same("0", "8788"), bad: []string{"-1", "65536"}},
 	"serve.token":                 {good: map[string]string{"t": mark}, bad: []string{"a\tb"}},
 	"serve.hosts":                 {good: map[string]string{"a.example b.example": `["a.example","b.example"]`}, bad: []string{`[""]`}},
+	"serve.drain_timeout":         {good: map[string]string{"0": "0s", "1m": "1m0s"}, bad: []string{"-1s", "30"}},
 	"facade.aliases": {good: map[string]string{"a=b, c=agent/d": `{"a":"b","c":"agent/d"}`, `{"a":"b=c"}`: `{"a":"b=c"}`},
 		bad: []string{"a", "a=b a=c", "=b", "a=", `{"a":1}`, `{"a"`, `{"a":""}`, "a=\"b"}},
 	"languages": {good: map[string]string{
@@ -74,7 +78,7 @@ var cases = map[string]struct {
 	"tasks": {good: map[string]string{`{"lint":"npm run lint"}`: `{"lint":"npm run lint"}`, `"lint=npm run lint", t=make`: `{"lint":"npm run lint","t":"make"}`},
 		bad: []string{"lint", `{"lint":["npm"]}`, `{"lint":""}`}},
 	"facade.unknown_model":    {good: same("error", "default"), bad: []string{"first"}},
-	"facade.history_bytes":    {good: same("1024", "262144"), bad: []string{"1", "-1"}},
+	"facade.history_bytes":    {good: same("0", "1024"), bad: []string{"-1"}},
 	"facade.history_turns":    {good: same("0", "3"), bad: []string{"-1"}},
 	"facade.conversations":    {good: same("1", "64"), bad: []string{"0"}},
 	"facade.conversation_ttl": {good: map[string]string{"1m": "1m0s"}, bad: []string{"0"}},
@@ -102,7 +106,7 @@ func same(values ...string) map[string]string {
 }
 
 func TestValues(t *testing.T) {
-	for _, s := range settings() {
+	for _, s := range settings(&Config{}) {
 		c, ok := cases[s.key]
 		if !ok || len(c.good) == 0 || len(c.bad) == 0 {
 			t.Errorf("%s has no good and bad values in this test", s.key)
@@ -119,7 +123,7 @@ func TestValues(t *testing.T) {
 				if strings.HasPrefix(want, "DIR") || strings.HasPrefix(want, "HOME") {
 					want = filepath.Clean(strings.NewReplacer("DIR", w.dir, "HOME", w.home).Replace(want))
 				}
-				if got := s.text(cfg); got != want {
+				if got := find(settings(cfg), s.key).text(); got != want {
 					t.Errorf("%q became %q, want %q", value, got, want)
 				}
 			}
@@ -132,8 +136,8 @@ func TestValues(t *testing.T) {
 			}
 		})
 	}
-	if len(cases) != len(settings()) {
-		t.Errorf("%d cases for %d settings", len(cases), len(settings()))
+	if len(cases) != len(settings(&Config{})) {
+		t.Errorf("%d cases for %d settings", len(cases), len(settings(&Config{})))
 	}
 }
 
@@ -157,7 +161,7 @@ func TestTable(t *testing.T) {
 		}
 		keys[k.Key], vars[k.Env] = true, true
 		for _, v := range k.Values {
-			if err := find(settings(), k.Key).set(&Config{}, v, place{}); err != nil {
+			if err := find(settings(&Config{}), k.Key).set(v, place{}); err != nil {
 				t.Errorf("%s lists %q but refuses it: %v", k.Key, v, err)
 			}
 		}

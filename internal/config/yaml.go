@@ -93,7 +93,7 @@ func (w *walker) mapping(prefix string, pairs []*ast.MappingValueNode) {
 			w.setting(s, pair)
 		case isMapping && len(inner) > 0:
 			w.mapping(key+".", inner)
-		case !isGroup(w.table, key):
+		case firstOf(w.table, key) == "":
 			w.fault(pair.Key, "unknown key %s%s", quote(key), didYouMean(w.table, key))
 		case !isMapping && !isNull(pair.Value):
 			w.fault(pair.Key, "%s is a group; set what is in it, such as %s", key, firstOf(w.table, key))
@@ -102,7 +102,7 @@ func (w *walker) mapping(prefix string, pairs []*ast.MappingValueNode) {
 }
 
 func (w *walker) setting(s *setting, pair *ast.MappingValueNode) {
-	if s.noFile {
+	if s.noFile() {
 		w.fault(pair.Key, "%s cannot be set in the file that it helps to find; set %s in the environment", s.key, s.env)
 		return
 	}
@@ -110,16 +110,7 @@ func (w *walker) setting(s *setting, pair *ast.MappingValueNode) {
 		w.fault(pair.Key, "%s is set twice; the first time is on line %d", s.key, earlier.line)
 		return
 	}
-	value, ok := scalar(pair.Value)
-	if !ok && s.list {
-		value, ok = sequence(pair.Value)
-	}
-	if !ok && s.pairs {
-		value, ok = object(pair.Value)
-	}
-	if !ok && s.tree {
-		value, ok = tree(pair.Value)
-	}
+	value, ok := valueOf(pair.Value, s.yaml)
 	if !ok {
 		w.fault(pair.Key, "%s must be %s", s.key, s.allowed)
 		return
@@ -139,9 +130,7 @@ func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	}
 }
 
-// scalar returns a scalar as it is written, so that one parser judges it
-// whether it comes from here or from the environment. Aliases, tags and the
-// like are left out: no setting is complicated enough to need them.
+// scalar returns a scalar as it is written.
 func scalar(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -160,70 +149,52 @@ func isNull(n ast.Node) bool {
 	return ok || n == nil
 }
 
-// sequence returns a sequence of scalars as a JSON array.
-func sequence(n ast.Node) (string, bool) {
-	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
-		return "", false
-	}
-	items := []string{}
-	for _, v := range seq.Values {
-		item, ok := scalar(v)
-		if !ok || isNull(v) {
-			return "", false
-		}
-		items = append(items, item)
-	}
-	return jsonArray(items), true
-}
+// form is a shape that a value may have in config.yaml besides a scalar.
+type form int
 
-// object returns a mapping of scalars as a JSON object. A key that stands
-// there twice is refused: one of the two would be lost.
-func object(n ast.Node) (string, bool) {
-	inner, ok := mapping(n)
-	if !ok {
-		return "", false
-	}
-	out := map[string]string{}
-	for _, pair := range inner {
-		value, ok := scalar(pair.Value)
-		if !ok || isNull(pair.Value) || pair.Key == nil || pair.Key.GetToken() == nil {
-			return "", false
-		}
-		name := pair.Key.GetToken().Value
-		if _, twice := out[name]; twice {
-			return "", false
-		}
-		out[name] = value
-	}
-	data, err := json.Marshal(out)
-	return string(data), err == nil
-}
+const (
+	scalarOnly  form = iota
+	list             // of scalars
+	textMapping      // from names to scalars
+	anyMapping       // with values as YAML means them
+)
 
-// tree returns a mapping as a JSON object, its values as YAML means them.
-func tree(n ast.Node) (string, bool) {
-	if _, ok := mapping(n); !ok {
+// valueOf returns a node as text: a scalar as it is written, so that one parser
+// judges it whether it comes from here or from the environment, and a list or
+// mapping, where f allows it, as JSON.
+func valueOf(n ast.Node, f form) (string, bool) {
+	if text, ok := scalar(n); ok {
+		return text, true
+	}
+	_, isList := n.(*ast.SequenceNode)
+	_, isMapping := mapping(n)
+	if f == scalarOnly || f == list && !isList || f != list && !isMapping {
 		return "", false
 	}
-	value, ok := plainValue(n)
-	if !ok {
-		return "", false
-	}
+	value, ok := decode(n, f == anyMapping)
 	data, err := json.Marshal(value)
-	return string(data), err == nil
+	return string(data), ok && err == nil
 }
 
-// plainValue is a node as encoding/json would have decoded it. Aliases, tags
-// and keys that stand there twice are refused, as they are elsewhere.
-func plainValue(n ast.Node) (any, bool) {
-	if inner, ok := mapping(n); ok {
+// decode is a node as encoding/json would have decoded it. Its elements are
+// text unless typed. Aliases, tags and keys that occur twice are refused: no
+// setting is complicated enough to need them, and one of two keys would be lost.
+func decode(n ast.Node, typed bool) (any, bool) {
+	inner := func(n ast.Node) (any, bool) {
+		if typed {
+			return decode(n, true)
+		}
+		text, ok := scalar(n)
+		return text, ok && !isNull(n)
+	}
+	if pairs, ok := mapping(n); ok {
 		out := map[string]any{}
-		for _, pair := range inner {
+		for _, pair := range pairs {
 			if pair.Key == nil || pair.Key.IsMergeKey() || pair.Key.GetToken() == nil {
 				return nil, false
 			}
 			name := pair.Key.GetToken().Value
-			value, ok := plainValue(pair.Value)
+			value, ok := inner(pair.Value)
 			if _, twice := out[name]; !ok || twice {
 				return nil, false
 			}
@@ -235,7 +206,7 @@ func plainValue(n ast.Node) (any, bool) {
 	case *ast.SequenceNode:
 		out := []any{}
 		for _, v := range n.Values {
-			value, ok := plainValue(v)
+			value, ok := inner(v)
 			if !ok {
 				return nil, false
 			}

@@ -66,7 +66,7 @@ facade:
 		{cfg.Model, "folded name", "model", "config.yaml:23"},
 		{cfg.LogLevel, "info", "log_level", ""},
 	} {
-		shown := find(settings(), tt.key).text(cfg)
+		shown := find(settings(cfg), tt.key).text()
 		if shown != tt.want || cfg.Origin(tt.key).Where != tt.at {
 			t.Errorf("%s = %v, shown as %q, from %q; want %q from %q", tt.key, tt.got, shown, cfg.Origin(tt.key).Where, tt.want, tt.at)
 		}
@@ -104,7 +104,7 @@ languages:
 	}
 }
 
-// What is wrong with a language is said in the words of the file.
+// Errors about a language use the names of the file.
 func TestFileLanguageFaults(t *testing.T) {
 	for file, want := range map[string]string{
 		"languages: gopls\n":                        `must be a mapping from languages to their servers, such as {"go": {`,

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -76,16 +78,16 @@ func ask(ctx context.Context, runtime command) (Status, error) {
 	stderr := &program.Tail{Limit: 4 << 10}
 	var copied sync.WaitGroup
 	copied.Go(func() { _, _ = io.Copy(stderr, p.Err) }) // its end, or the deadline below, ends it
-	// A read of its output ends with ctx, whoever holds the other end.
+	// A read of its output ends with ctx, even if another process holds the pipe.
 	stop := context.AfterFunc(ctx, func() { _ = p.Out.SetReadDeadline(time.Now()) })
 	defer func() {
 		stop()
 		_, _ = p.Out.Close(), p.Err.Close() // they were only read
 	}()
 
-	status, askErr := shakeHands(p.In, p.Out)
+	status, askErr := handshake(p.In, p.Out)
 	late := ctx.Err()
-	_ = p.In.Close() // tells it to go; an error means that it has gone
+	_ = p.In.Close() // tells it to go; an error means that it has ended
 	grace := leaveBound
 	if askErr != nil && !errors.Is(askErr, errEnded) {
 		grace = 0 // it is not one of ours, so it may not know to go
@@ -174,11 +176,11 @@ func probe(ctx context.Context, path string, bound time.Duration, use func(conte
 	if err := runnable(path); err != nil {
 		return err
 	}
-	home, err := os.MkdirTemp("", "copilot-bridge-check-")
+	home, remove, err := durable.Scratch("check")
 	if err != nil {
 		return fmt.Errorf("make a directory to check %s in: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(home)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -233,18 +235,10 @@ func unusable(path, why string, cause error) *bridge.Error {
 	}
 }
 
-// checkEnv drops what an unknown program has no business with, and our own
-// settings, some of which would keep a runtime from starting.
+// checkEnv drops secrets, and our own settings, some of which would keep a
+// runtime from starting.
 func checkEnv(env []string) []string {
 	return filterEnv(env, func(name string) bool {
-		if strings.HasPrefix(name, "COPILOT_") {
-			return true
-		}
-		for _, secret := range []string{"TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL"} {
-			if strings.Contains(name, secret) {
-				return true
-			}
-		}
-		return false
+		return strings.HasPrefix(name, "COPILOT_") || slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL"}, func(secret string) bool { return strings.Contains(name, secret) })
 	})
 }

@@ -9,9 +9,9 @@ import (
 
 	copilot "github.com/github/copilot-sdk/go"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // The handshake is our own; the SDK's must come to the same result.

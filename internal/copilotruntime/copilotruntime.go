@@ -1,10 +1,8 @@
-// Package copilotruntime finds the Copilot runtime and the Copilot CLI on
-// this machine, or installs the versions that this program was built and
-// tested against. The composition root calls it before it builds an agent,
-// and the setup command calls it to install.
-//
-// It only answers "which program": starting it for real work and keeping it
-// alive belongs to the agents.
+// Package copilotruntime finds the Copilot runtime and the Copilot CLI on this
+// machine, or installs the versions that the bridge was built and tested
+// against. It starts them only to check that they fit: running and supervising
+// them is the agents' job. internal/app calls it before it builds an agent, and
+// internal/cli for `setup`, `validate` and other commands.
 package copilotruntime
 
 import (
@@ -16,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -54,7 +52,11 @@ func Find(ctx context.Context, o Options) (Runtime, error) {
 
 // Ensure is Find and, if there is no runtime at all, Install.
 func Ensure(ctx context.Context, o Options, p Progress) (Runtime, error) {
-	return ensure(ctx, o, runtimeProduct(), p)
+	rt, err := Find(ctx, o)
+	if bridge.CodeOf(err) == bridge.CodeNotFound {
+		return Install(ctx, o, p)
+	}
+	return rt, err
 }
 
 // Install installs the pinned runtime unless it is there already, whatever
@@ -72,22 +74,9 @@ func FindCLI(ctx context.Context, o Options) (Runtime, error) {
 	return find(ctx, o, cliProduct())
 }
 
-// EnsureCLI is FindCLI and, if there is no CLI at all, InstallCLI.
-func EnsureCLI(ctx context.Context, o Options, p Progress) (Runtime, error) {
-	return ensure(ctx, o, cliProduct(), p)
-}
-
 // InstallCLI is Install for the CLI.
 func InstallCLI(ctx context.Context, o Options, p Progress) (Runtime, error) {
 	return install(ctx, o, cliProduct(), p)
-}
-
-func ensure(ctx context.Context, o Options, prod product, p Progress) (Runtime, error) {
-	rt, err := find(ctx, o, prod)
-	if bridge.CodeOf(err) == bridge.CodeNotFound {
-		return install(ctx, o, prod, p)
-	}
-	return rt, err
 }
 
 func find(ctx context.Context, o Options, prod product) (Runtime, error) {
@@ -102,7 +91,7 @@ func find(ctx context.Context, o Options, prod product) (Runtime, error) {
 		}
 		if prod.usesNative || !isNative(path) {
 			rt, err := s.foreign(ctx, path, SourceEnv)
-			return rt, blameSetting(err)
+			return rt, namingSetting(err)
 		}
 	}
 
@@ -152,8 +141,8 @@ func (s site) foreign(ctx context.Context, path string, source Source) (Runtime,
 	}, nil
 }
 
-// blameSetting says of a program that cannot be used who asked for it.
-func blameSetting(err error) error {
+// namingSetting says of a program that cannot be used who asked for it.
+func namingSetting(err error) error {
 	var e *bridge.Error
 	if !errors.As(err, &e) || e.Code != bridge.CodeUnavailable {
 		return err

@@ -27,11 +27,11 @@ const (
 
 var errEnded = errors.New("it ended before it answered")
 
-// strangerError says that the program answered with something else than the
+// protocolError says that the program answered with something else than the
 // protocol's messages.
-type strangerError struct{ said string }
+type protocolError struct{ said string }
 
-func (e *strangerError) Error() string {
+func (e *protocolError) Error() string {
 	return fmt.Sprintf("it does not speak Copilot's protocol; it answered %q", e.said)
 }
 
@@ -63,8 +63,8 @@ type message struct {
 	Error  *refusalError   `json:"error"`
 }
 
-// shakeHands asks the program behind w and r who it is.
-func shakeHands(w io.Writer, r io.Reader) (Status, error) {
+// handshake asks the program behind w and r who it is.
+func handshake(w io.Writer, r io.Reader) (Status, error) {
 	in := bufio.NewReaderSize(r, headerLineLimit)
 	if _, err := call(w, in, request{ID: 1, Method: "connect"}); err != nil {
 		var refusal *refusalError
@@ -81,7 +81,7 @@ func shakeHands(w io.Writer, r io.Reader) (Status, error) {
 		ProtocolVersion int    `json:"protocolVersion"`
 	}
 	if err := json.Unmarshal(result, &answer); err != nil {
-		return Status{}, &strangerError{said: excerpt(result)}
+		return Status{}, &protocolError{said: excerpt(result)}
 	}
 	return Status{Version: answer.Version, Protocol: answer.ProtocolVersion}, nil
 }
@@ -104,11 +104,11 @@ func call(w io.Writer, in *bufio.Reader, req request) (json.RawMessage, error) {
 		}
 		var msg message
 		if err := json.Unmarshal(frame, &msg); err != nil {
-			return nil, &strangerError{said: excerpt(frame)}
+			return nil, &protocolError{said: excerpt(frame)}
 		}
 		switch {
 		case msg.Method == req.Method:
-			return nil, &strangerError{said: "our own request"}
+			return nil, &protocolError{said: "our own request"}
 		case msg.Method != "" || string(msg.ID) != strconv.Itoa(req.ID):
 			continue
 		case msg.Error != nil:
@@ -117,7 +117,7 @@ func call(w io.Writer, in *bufio.Reader, req request) (json.RawMessage, error) {
 			return msg.Result, nil
 		}
 	}
-	return nil, &strangerError{said: "many messages, but not the one asked for"}
+	return nil, &protocolError{said: "many messages, but not the one asked for"}
 }
 
 // readFrame reads one message: header lines, an empty line, the body.
@@ -126,7 +126,7 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 	for range headerLines {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || err != nil && len(line) > 0 {
-			return nil, &strangerError{said: excerpt(line)}
+			return nil, &protocolError{said: excerpt(line)}
 		}
 		if err != nil {
 			return nil, errEnded
@@ -137,17 +137,17 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 		}
 		name, value, ok := strings.Cut(string(line), ":")
 		if !ok {
-			return nil, &strangerError{said: excerpt(line)}
+			return nil, &protocolError{said: excerpt(line)}
 		}
 		if !strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
 			continue
 		}
 		length, err = strconv.Atoi(strings.TrimSpace(value))
 		if err != nil || length < 0 || length > frameLimit {
-			return nil, &strangerError{said: excerpt(line)}
+			return nil, &protocolError{said: excerpt(line)}
 		}
 	}
-	return nil, &strangerError{said: "headers without end"}
+	return nil, &protocolError{said: "headers without end"}
 }
 
 func readBody(in *bufio.Reader, length int) ([]byte, error) {

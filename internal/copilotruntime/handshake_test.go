@@ -18,9 +18,9 @@ func FuzzShakeHands(f *testing.F) {
 	f.Add([]byte("\r\n\r\n"))
 	f.Add([]byte(strings.Repeat("A: b\r\n", 100)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		status, err := shakeHands(io.Discard, bytes.NewReader(data))
+		status, err := handshake(io.Discard, bytes.NewReader(data))
 		if err != nil {
-			var stranger *strangerError
+			var stranger *protocolError
 			var refusal *refusalError
 			if !errors.Is(err, errEnded) && !errors.As(err, &stranger) && !errors.As(err, &refusal) {
 				t.Fatalf("an error of no known kind: %v", err)
@@ -43,7 +43,7 @@ func TestShakeHandsPassesOverOtherMessages(t *testing.T) {
 	} {
 		in.WriteString("content-length:" + itoa(len(body)) + "\r\nContent-Type: x\r\n\r\n" + body)
 	}
-	got, err := shakeHands(io.Discard, strings.NewReader(in.String()))
+	got, err := handshake(io.Discard, strings.NewReader(in.String()))
 	if want := (Status{Version: "1.2.3", Protocol: 3}); err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -52,8 +52,8 @@ func TestShakeHandsPassesOverOtherMessages(t *testing.T) {
 func TestShakeHandsDoesNotListenForEver(t *testing.T) {
 	body := `{"jsonrpc":"2.0","method":"noise"}`
 	noise := strings.Repeat("Content-Length: "+itoa(len(body))+"\r\n\r\n"+body, messagesLimit+1)
-	_, err := shakeHands(io.Discard, strings.NewReader(noise))
-	var stranger *strangerError
+	_, err := handshake(io.Discard, strings.NewReader(noise))
+	var stranger *protocolError
 	if !errors.As(err, &stranger) {
 		t.Errorf("got %v", err)
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -44,7 +45,7 @@ func (s site) install(ctx context.Context, p Progress) (rt Runtime, err error) {
 		return Runtime{}, s.failed(ctx, err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	// Whoever held the lock before us may have done the work.
+	// The previous holder of the lock may have done the work.
 	if rt, err := s.installed(); err == nil {
 		return rt, nil
 	}
@@ -60,7 +61,7 @@ func (s site) install(ctx context.Context, p Progress) (rt Runtime, err error) {
 	if err != nil {
 		return Runtime{}, s.failed(ctx, err)
 	}
-	// After the rename below there is nothing at this path any more.
+	// After the rename below there is nothing at this path.
 	defer func() { err = errors.Join(err, os.RemoveAll(staging)) }()
 
 	if err := s.fill(ctx, staging, npm, p); err != nil {
@@ -120,20 +121,14 @@ func (s site) fill(ctx context.Context, staging, npm string, p Progress) error {
 // of that name is moved out of the way first rather than changed in place: a
 // program that still runs from it keeps its files open.
 func (s site) publish(staging string) error {
-	if _, err := os.Lstat(s.dir()); err == nil {
-		aside, err := os.MkdirTemp(s.root, stagingPrefix)
-		if err != nil {
-			return err
-		}
-		if err := os.Rename(s.dir(), filepath.Join(aside, "damaged")); err != nil {
-			return errors.Join(err, os.RemoveAll(aside))
-		}
-		if err := os.Rename(staging, s.dir()); err != nil {
-			return err
-		}
-		return os.RemoveAll(aside)
+	aside, err := os.MkdirTemp(s.root, stagingPrefix)
+	if err == nil {
+		err = os.Rename(s.dir(), filepath.Join(aside, "damaged"))
 	}
-	return os.Rename(staging, s.dir())
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.Rename(staging, s.dir())
+	}
+	return errors.Join(err, os.RemoveAll(aside))
 }
 
 // clearStaging removes what killed installs left; the caller holds the lock.
@@ -170,57 +165,4 @@ func (s site) failed(ctx context.Context, err error) error {
 		Remedy:  fmt.Sprintf("See that the directory can be written and the disk is not full, then run `%s`.", s.product.setup),
 		Cause:   err,
 	}
-}
-
-// Prune removes every installed version but the pinned ones, and what killed
-// installs left. It returns the directories it removed. A bridge of another
-// version that is running at the time may lose its runtime's files: call it
-// only when the user asks.
-func Prune(ctx context.Context, o Options) (removed []string, err error) {
-	for _, prod := range []product{runtimeProduct(), cliProduct()} {
-		s, siteErr := newSite(o, prod)
-		if siteErr != nil {
-			return nil, siteErr
-		}
-		gone, pruneErr := s.prune(ctx)
-		removed = append(removed, gone...)
-		err = errors.Join(err, pruneErr)
-	}
-	return removed, err
-}
-
-func (s site) prune(ctx context.Context) (removed []string, err error) {
-	if _, err := os.Stat(s.root); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	unlock, err := s.lock(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	entries, err := os.ReadDir(s.root)
-	if err != nil {
-		return nil, err
-	}
-	var failures []error
-	for _, entry := range entries {
-		leftover := strings.HasPrefix(entry.Name(), stagingPrefix)
-		if !entry.IsDir() || entry.Name() == s.product.version || !leftover && !s.holdsInstall(entry.Name()) {
-			continue
-		}
-		dir := filepath.Join(s.root, entry.Name())
-		if err := os.RemoveAll(dir); err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		removed = append(removed, dir)
-	}
-	return removed, errors.Join(failures...)
-}
-
-// holdsInstall reports whether the directory is one of ours: anything else
-// that somebody keeps there is none of our business.
-func (s site) holdsInstall(name string) bool {
-	info, err := os.Stat(filepath.Join(s.root, name, manifestName))
-	return err == nil && info.Mode().IsRegular()
 }

@@ -12,8 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 func TestInstallFetchesWhatFindThenFinds(t *testing.T) {
@@ -44,6 +45,17 @@ func TestInstallFetchesWhatFindThenFinds(t *testing.T) {
 	}
 	checkSteps(t, steps)
 	checkNoStaging(t, options.Home)
+
+	// npm has it now, and does not ask the registry again. Settings of npm that
+	// would break an install are overruled.
+	t.Setenv("npm_config_offline", "true")
+	t.Setenv("npm_config_global", "true")
+	t.Setenv("npm_config_package_lock", "false")
+	t.Setenv("npm_config_dry_run", "true")
+	t.Setenv("npm_config_install_strategy", "linked")
+	if _, err := copilotruntime.Install(t.Context(), copilotruntime.Options{Home: t.TempDir()}, nil); err != nil {
+		t.Error(err)
+	}
 
 	// A second Install has nothing to do, for which it needs no npm.
 	t.Setenv("PATH", t.TempDir())
@@ -84,37 +96,16 @@ func checkNoStaging(t *testing.T, home string) {
 	}
 }
 
-func TestInstallWorksOfflineFromNPMsCache(t *testing.T) {
-	warm := copilotruntime.Options{Home: t.TempDir()}
-	if _, err := copilotruntime.Install(t.Context(), warm, nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("npm_config_offline", "true")
-	if _, err := copilotruntime.Install(t.Context(), copilotruntime.Options{Home: t.TempDir()}, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestInstallOverrulesHarmfulNPMSettings(t *testing.T) {
-	t.Setenv("npm_config_global", "true")
-	t.Setenv("npm_config_package_lock", "false")
-	t.Setenv("npm_config_dry_run", "true")
-	t.Setenv("npm_config_install_strategy", "linked")
-	if _, err := copilotruntime.Install(t.Context(), copilotruntime.Options{Home: t.TempDir()}, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wrapNPM puts a script before npm in which REAL stands for a run of the real
-// one.
+// wrapNPM puts a script before npm in which REAL stands for what the real one
+// does: the same files appear, without fetching and unpacking them each time.
 func wrapNPM(t *testing.T, script string) {
 	t.Helper()
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Fatal(err)
+	modules, _, ok := strings.Cut(runtimetest.Path(t), "/node_modules/")
+	if !ok {
+		t.Fatal("the runtime was not installed by npm")
 	}
 	dir := t.TempDir()
-	writeScript(t, filepath.Join(dir, "npm"), strings.ReplaceAll(script, "REAL", "'"+npm+"' \"$@\""))
+	writeScript(t, filepath.Join(dir, "npm"), strings.ReplaceAll(script, "REAL", "cp -R '"+modules+"/node_modules' ."))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
@@ -199,7 +190,7 @@ func TestInstallsInTwoProcessesShareTheWork(t *testing.T) {
 	}
 }
 
-// runChild installs in a process of its own and passes its steps on.
+// runChild installs in a child process and passes its steps on.
 func runChild(ctx context.Context, home string, step func(text string)) error {
 	child := exec.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), childHome+"="+home)
@@ -220,11 +211,10 @@ func runChild(ctx context.Context, home string, step func(text string)) error {
 
 func TestCanceledInstallLeavesNothing(t *testing.T) {
 	options := copilotruntime.Options{Home: t.TempDir()}
-	path := os.Getenv("PATH")
 	wrapNPM(t, lingering)
 	checkCanceledInstall(t, options.Home)
 	checkNothingFound(t, options)
-	t.Setenv("PATH", path)
+	wrapNPM(t, "REAL\n")
 	if _, err := copilotruntime.Install(t.Context(), options, nil); err != nil {
 		t.Errorf("the next install: %v", err)
 	}
@@ -273,6 +263,7 @@ func wantError(t *testing.T, err error, code bridge.Code, message, remedy string
 }
 
 func TestInstallReplacesADamagedInstall(t *testing.T) {
+	wrapNPM(t, "REAL\n")
 	options := copilotruntime.Options{Home: t.TempDir()}
 	rt, err := copilotruntime.Install(t.Context(), options, nil)
 	if err != nil {
@@ -293,8 +284,12 @@ func TestInstallReplacesADamagedInstall(t *testing.T) {
 }
 
 func TestInstallCLI(t *testing.T) {
+	home, _, ok := strings.Cut(runtimetest.CLIPath(t), "/cli/") // installed once a machine
+	if !ok {
+		t.Fatal("the CLI is not where it is installed")
+	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // the CLI unpacks itself there
-	options := copilotruntime.Options{Home: t.TempDir()}
+	options := copilotruntime.Options{Home: home}
 	installed, err := copilotruntime.InstallCLI(t.Context(), options, nil)
 	if err != nil {
 		t.Fatal(err)

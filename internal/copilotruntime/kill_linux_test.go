@@ -47,7 +47,6 @@ func eventually(t *testing.T, what string, done func() bool) {
 func TestKilledInstallLeavesNothingThatCounts(t *testing.T) {
 	home := t.TempDir()
 	options := copilotruntime.Options{Home: home}
-	path := os.Getenv("PATH")
 	wrapNPM(t, lingering)
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), childHome+"="+home)
@@ -74,7 +73,7 @@ func TestKilledInstallLeavesNothingThatCounts(t *testing.T) {
 	}
 	checkNothingFound(t, options)
 
-	t.Setenv("PATH", path)
+	wrapNPM(t, "REAL\n")
 	if _, err := copilotruntime.Install(t.Context(), options, nil); err != nil {
 		t.Fatalf("the next install: %v", err)
 	}

@@ -1,7 +1,6 @@
 package copilotruntime
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
@@ -42,12 +42,8 @@ type manifestFile struct {
 // in the result stays inside the install's directory.
 func decodeManifest(data []byte) (manifest, error) {
 	var m manifest
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if err := decoder.Decode(&m); err != nil {
+	if err := json.Unmarshal(data, &m); err != nil {
 		return manifest{}, fmt.Errorf("its manifest cannot be read: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return manifest{}, errors.New("its manifest has something after its end")
 	}
 	switch {
 	case m.Format != manifestFormat:
@@ -133,12 +129,7 @@ func (m manifest) matches(dir string) error {
 }
 
 func (m manifest) lists(name string) bool {
-	for _, f := range m.Files {
-		if f.Path == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Files, func(f manifestFile) bool { return f.Path == name })
 }
 
 // executable reports whether the mode lets anyone run the file; Windows keeps

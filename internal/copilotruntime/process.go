@@ -1,30 +1,26 @@
 package copilotruntime
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
+)
 
 // filterEnv returns env without the variables whose upper-case name drop
 // wants gone.
 func filterEnv(env []string, drop func(name string) bool) []string {
-	kept := make([]string, 0, len(env)+1)
-	for _, entry := range env {
+	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		if !drop(strings.ToUpper(name)) {
-			kept = append(kept, entry)
-		}
-	}
-	return kept
+		return drop(strings.ToUpper(name))
+	})
 }
 
 // quoted is a program's own words as the end of a message, shortened to what
 // a person reads.
 func quoted(said string) string {
-	const maxLines, maxBytes = 8, 800
-	said = strings.TrimSpace(said)
-	if said == "" {
+	if said = text.LastLines(said, 8, 800); said == "" {
 		return ""
 	}
-	lines := strings.Split(said, "\n")
-	said = strings.Join(lines[max(0, len(lines)-maxLines):], "\n")
-	said = strings.ToValidUTF8(said[max(0, len(said)-maxBytes):], "")
 	return ": " + said
 }

@@ -29,7 +29,7 @@ func (p Progress) report(s Step) {
 const watchInterval = 200 * time.Millisecond
 
 // watchSize reports the growth of dir until ctx ends or the returned stop is
-// called, which waits for the last report to be over. npm tells nobody how
+// called, which waits for the last report to be over. npm does not tell how
 // much of a package it has, but unpacks while it downloads.
 func watchSize(ctx context.Context, dir string, p Progress, step Step) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -8,17 +8,17 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // site is the place under the bridge's home where one product is installed:
 //
-//	<home>/<product>/.lock         held by whoever installs or prunes
-//	<home>/<product>/.staging-*    an install under way, or what is left of a killed one
+//	<home>/<product>/.lock         held while installing
+//	<home>/<product>/.staging-*    an install under way, or the rest of a killed one
 //	<home>/<product>/<version>     a finished install, which has a manifest
 //
 // Only the holder of the lock makes or removes anything there, so a staging
-// directory that is seen under the lock belongs to nobody.
+// directory that is seen under the lock has no owner.
 type site struct {
 	product  product
 	platform string // "" where Copilot is not made for this machine

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -221,41 +221,6 @@ func TestInstallWhereThereIsNoCopilot(t *testing.T) {
 	}
 	if _, err := s.installed(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestPrune(t *testing.T) {
-	home := t.TempDir()
-	mkdir := func(name string, installed bool) string {
-		dir := filepath.Join(home, filepath.FromSlash(name))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if installed {
-			if err := os.WriteFile(filepath.Join(dir, manifestName), []byte("{}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return dir
-	}
-	keep := []string{mkdir("runtime/"+RuntimeVersion, true), mkdir("cli/"+CLIVersion, true), mkdir("runtime/mine", false)}
-	want := []string{mkdir("runtime/.staging-1", false), mkdir("runtime/1.0.13", true), mkdir("cli/1.0.99", true)}
-	got, err := Prune(t.Context(), Options{Home: home})
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("removed %v, %v, want %v", got, err, want)
-	}
-	for _, dir := range keep {
-		if _, err := os.Stat(dir); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, dir := range want {
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", dir, err)
-		}
-	}
-	if got, err := Prune(t.Context(), Options{Home: t.TempDir()}); err != nil || len(got) > 0 {
-		t.Errorf("an empty home: %v, %v", got, err)
 	}
 }
 

@@ -1,10 +1,9 @@
 // Package durable writes small files that survive crashes and are shared by
 // many processes: a file is always a complete old or a complete new version,
-// and a lock file makes read-modify-write safe across processes.
-//
-// It is not a database: it knows nothing of what the files hold, and every
-// write replaces the whole file. The session store, the trust record and
-// other state under the bridge's home directory are kept with it.
+// and a lock file makes read-modify-write safe. It is not a database: it knows
+// nothing of what the files hold. The packages that keep state in the bridge's
+// home call it, such as internal/sessionstore, internal/guard/audit and
+// internal/orchestrate.
 package durable
 
 import (
@@ -14,7 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // staleAfter is the age past which a temporary file cannot belong to a live
@@ -36,9 +38,24 @@ const staleAfter = time.Hour
 // last one wins. To base new contents on old ones, hold a Lock around both.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	if err := replaceContents(path, data, perm); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fault("write", path, err)
 	}
 	return nil
+}
+
+// fault words an error. What a person can mend is said to them.
+func fault(verb, path string, err error) error {
+	err = fmt.Errorf("%s %s: %w", verb, path, err)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return bridge.DiskFull(filepath.Dir(path), err)
+	}
+	for cause, why := range map[error]string{syscall.EROFS: "it is on a file system that is mounted read-only", fs.ErrPermission: "the system does not permit it"} {
+		if errors.Is(err, cause) {
+			return &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("cannot %s %s: %s", verb, path, why),
+				Remedy: "Make " + filepath.Dir(path) + " writable, and try again.", Cause: err}
+		}
+	}
+	return err
 }
 
 // ReadFile is os.ReadFile for a file that a WriteFile elsewhere may be
@@ -71,10 +88,7 @@ func replaceContents(path string, data []byte, perm fs.FileMode) error {
 		err = retryWhileReplaced(func() error { return os.Rename(tmp.Name(), path) })
 	}
 	if err != nil {
-		if removeErr := os.Remove(tmp.Name()); removeErr != nil {
-			return errors.Join(err, removeErr)
-		}
-		return err
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return syncDir(dir)
 }
@@ -89,10 +103,7 @@ func fill(f *os.File, data []byte, perm fs.FileMode) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
 
 func tempPrefix(path string) string {

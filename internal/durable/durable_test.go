@@ -1,13 +1,18 @@
 package durable
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 func TestWriteFile(t *testing.T) {
@@ -167,5 +172,16 @@ func TestConcurrentWritersAndReaders(t *testing.T) {
 	wg.Wait()
 	if got := names(t, filepath.Dir(path)); len(got) != 1 {
 		t.Errorf("directory holds %q", got)
+	}
+}
+
+// A full disk is told as one.
+func TestFault(t *testing.T) {
+	for cause, want := range map[error]string{syscall.ENOSPC: "the disk of /home/x is full", syscall.EDQUOT: "the disk of /home/x is full", syscall.EROFS: "read-only", syscall.EACCES: "permit", syscall.EIO: ""} {
+		err := fault("write", "/home/x/state", &fs.PathError{Op: "open", Path: "/home/x/state", Err: cause})
+		var e *bridge.Error
+		if told := errors.As(err, &e); told != (want != "") || told && (e.Code != bridge.CodeUnavailable || !strings.Contains(e.Message, want) || !strings.Contains(e.Message+e.Remedy, "/home/x") || e.Remedy == "") || !errors.Is(err, cause) {
+			t.Errorf("%v: %#v", cause, err)
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // How often a waiter tries again. The system's lock gives no wake-up that a
@@ -29,8 +29,8 @@ const (
 //
 // The system releases the lock when its holder dies, however it dies. The
 // files themselves stay for good: removing one would let two holders lock two
-// different files of one name. The lock is advisory, so path should be a file
-// of its own and not the file it protects, which WriteFile replaces.
+// different files of one name. The lock is advisory, so path should be a
+// separate file and not the protected one, which WriteFile replaces.
 //
 // unlock may be called more than once; only the first call counts.
 func Lock(ctx context.Context, path string) (unlock func() error, err error) {
@@ -38,7 +38,7 @@ func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	if err := makeDir(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fault("lock", path, err)
 	}
 	// Everyone goes through the queue lock and keeps it until it has the lock
 	// proper. Otherwise a process that locks again as soon as it has unlocked
@@ -59,6 +59,17 @@ func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 	return file.Unlock, nil
 }
 
+// TryLock takes the lock that the file at path stands for if it is free, and
+// does not wait; ok says whether it was. Its directory must exist. The lock is
+// for files that are never waited for: it does not enter the queue of Lock.
+func TryLock(path string) (unlock func() error, ok bool, err error) {
+	file := flock.New(path, flock.SetPermissions(0o600))
+	if ok, err = file.TryLock(); err != nil {
+		return nil, false, fault("lock", path, err)
+	}
+	return file.Unlock, ok, nil
+}
+
 func wait(ctx context.Context, file *flock.Flock, path string, poll time.Duration) error {
 	_, err := file.TryLockContext(ctx, poll)
 	switch {
@@ -72,6 +83,6 @@ func wait(ctx context.Context, file *flock.Flock, path string, poll time.Duratio
 			Cause:   err,
 		}
 	default:
-		return fmt.Errorf("lock %s: %w", path, err)
+		return fault("lock", path, err)
 	}
 }

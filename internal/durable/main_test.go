@@ -43,7 +43,7 @@ func runChild(role, path string) error {
 }
 
 // writeForever writes ever newer versions and tells on stdout each one that
-// WriteFile has acknowledged. A parent that has gone ends it through the pipe.
+// WriteFile has acknowledged. The end of the parent ends it through the pipe.
 func writeForever(path string) error {
 	version := firstVersion(path)
 	data := versioned(version)

@@ -20,10 +20,7 @@ func syncDir(dir string) error {
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		err = nil
 	}
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, d.Close())
 }
 
 // retryWhileReplaced calls op once: here a rename never disturbs readers, nor

@@ -21,7 +21,7 @@ type Seats struct {
 	held  *flock.Flock // while taken > 0
 }
 
-// NewSeats are the seats that the files of a directory stand for.
+// NewSeats returns the seats that are lock files in a directory.
 func NewSeats(dir string, most int) *Seats { return &Seats{dir: dir, most: most} }
 
 // Take takes a seat, without waiting; ok is false if there is none left. The
@@ -30,7 +30,7 @@ func (s *Seats) Take() (leave func(), ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held == nil {
-		if err := s.sit(); err != nil {
+		if err := s.acquire(); err != nil {
 			return nil, false, err
 		}
 	}
@@ -41,8 +41,8 @@ func (s *Seats) Take() (leave func(), ok bool, err error) {
 	return s.leave, true, nil
 }
 
-// sit looks for a free seat. The caller holds mu.
-func (s *Seats) sit() error {
+// acquire looks for a free seat. The caller holds mu.
+func (s *Seats) acquire() error {
 	if err := makeDir(s.dir); err != nil {
 		return fmt.Errorf("take a seat in %s: %w", s.dir, err)
 	}

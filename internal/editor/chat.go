@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // maxUnread is how much of an answer may wait for its reader, in bytes. The
-// goroutine that reads the stream cannot wait: others have answers there too.
+// goroutine that reads the stream cannot wait: it brings all other answers.
 const maxUnread = 64 << 20
 
 // Chat sends a conversation and streams the answer. idle bounds the time to
@@ -19,46 +19,59 @@ const maxUnread = 64 << 20
 // Leaving the loop, or the end of ctx, cancels the request in the editor.
 func (c *Conn) Chat(ctx context.Context, r ChatRequest, idle time.Duration) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
-		in := newParts(c.unread)
-		p := c.expect(in)
-		defer c.forget(p)
-		if err := c.send(ctx, methodChat, p.id, chatParams{bound(idle), r}); err != nil {
+		raw, err := encode(methodChat, chatParams{bound(idle), r})
+		if err != nil {
 			yield(Part{}, err)
 			return
 		}
-		over := false
+		call := c.NewCall()
+		defer call.Forget()
+		in := c.expect(call.ID)
+		defer c.forget(call.ID)
+		if err := call.Send(ctx, methodChat, raw); err != nil {
+			yield(Part{}, c.explain(methodChat, err))
+			return
+		}
+		answered := false
 		defer func() {
-			if !over {
-				c.cancel(p.id)
+			if !answered {
+				call.Cancel()
 			}
 		}()
+		pass := func() bool {
+			items, err := in.take()
+			if err != nil {
+				yield(Part{}, err)
+				return false
+			}
+			for _, part := range items {
+				if !yield(part, nil) {
+					return false
+				}
+			}
+			return true
+		}
 		late := time.NewTimer(idle + grace)
 		defer late.Stop()
 		for {
 			select {
 			case <-in.ready:
-				items, last, err := in.take()
-				if err != nil {
-					yield(Part{}, err)
-					return
-				}
-				for _, part := range items {
-					if !yield(part, nil) {
-						over = last != nil
-						return
-					}
-				}
-				if last != nil {
-					over = true
-					if last.Error != nil {
-						yield(Part{}, last.Error.asError())
-					}
+				if !pass() {
 					return
 				}
 				late.Reset(idle + grace)
+			case m := <-call.Answer(): // its parts have come before it
+				answered = true
+				if pass() && m.Error != nil {
+					yield(Part{}, asError(m.Error))
+				}
+				return
 			case <-c.Done():
-				over = true
-				yield(Part{}, c.gone())
+				answered = true
+				err := call.Wait(ctx, nil) // the answer may have come just before the end
+				if pass() && err != nil {
+					yield(Part{}, c.explain(methodChat, err))
+				}
 				return
 			case <-late.C:
 				yield(Part{}, silent(methodChat, idle+grace))
@@ -71,7 +84,7 @@ func (c *Conn) Chat(ctx context.Context, r ChatRequest, idle time.Duration) iter
 	}
 }
 
-// parts is what has come of an answer and was not read yet.
+// parts are the parts of an answer that were not read yet.
 type parts struct {
 	ready chan struct{} // of one: there is something to take
 	most  int           // bytes that may wait
@@ -79,43 +92,41 @@ type parts struct {
 	mu    sync.Mutex
 	items []Part
 	size  int
-	last  *frame
-	full  bool
 }
 
-func newParts(most int) *parts { return &parts{ready: make(chan struct{}, 1), most: most} }
+// expect registers a chat for its parts.
+func (c *Conn) expect(id string) *parts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.chats[id] = &parts{ready: make(chan struct{}, 1), most: c.unread}
+	return c.chats[id]
+}
+
+func (c *Conn) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.chats, id)
+}
 
 func (p *parts) put(part Part, size int) {
 	p.mu.Lock()
-	if p.size += size; p.size > p.most {
-		p.full = true
-	} else {
+	if p.size += size; p.size <= p.most {
 		p.items = append(p.items, part)
 	}
 	p.mu.Unlock()
-	p.signal()
-}
-
-func (p *parts) end(f *frame) {
-	p.mu.Lock()
-	p.last = f
-	p.mu.Unlock()
-	p.signal()
-}
-
-func (p *parts) signal() {
 	select {
 	case p.ready <- struct{}{}:
 	default:
 	}
 }
 
-func (p *parts) take() (items []Part, last *frame, err error) {
+func (p *parts) take() ([]Part, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.full {
-		return nil, nil, &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("the answer is read too slowly: more than %d bytes wait", p.most)}
+	if p.size > p.most {
+		return nil, &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("the answer is read too slowly: more than %d bytes wait", p.most)}
 	}
-	items, p.items, p.size = p.items, nil, 0
-	return items, p.last, nil
+	items := p.items
+	p.items, p.size = nil, 0
+	return items, nil
 }

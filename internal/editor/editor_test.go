@@ -15,9 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
-	"github.com/copilot-bridge/copilot-bridge/internal/editor/editortest"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/editortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,7 +35,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// A call that nobody waits for any more is canceled on the other side, too.
+// A call whose caller has left is canceled on the other side, too.
 func TestCancel(t *testing.T) {
 	x := &editortest.Extension{Confirm: func(ctx context.Context, _ editor.Question) string { <-ctx.Done(); return "" }}
 	c := editortest.Connect(t, x, nil)
@@ -131,7 +132,7 @@ func TestExtensionAsks(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	var f *editor.Fault
-	if err := x.Ask(t, "bridge.consented", nil); !errors.As(err, &f) || f.Data.Kind != editor.KindInternal {
+	if err := x.Ask(t, "bridge.consented", nil); !errors.As(err, &f) || editor.KindOf(f) != editor.KindInternal {
 		t.Errorf("a panic: %v", err)
 	}
 	if err := x.Ask(t, "bridge.nonsense", nil); !errors.As(err, &f) || f.Code != -32601 {
@@ -196,7 +197,7 @@ func TestLongLineEndsTheConnection(t *testing.T) {
 			break // it is not read to its end
 		}
 	}
-	if err := c.end(); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+	if err := c.end(); !errors.Is(err, jsonrpc.ErrTooLong) {
 		t.Errorf("%v", err)
 	}
 }
@@ -217,8 +218,8 @@ func TestEndOfInput(t *testing.T) {
 	}
 }
 
-// Parts of an answer that nobody reads do not keep others from theirs, and are
-// not kept without end.
+// Unread parts of an answer do not delay other answers, and are kept up to a
+// bound.
 func TestSlowReader(t *testing.T) {
 	big := strings.Repeat("x", 1<<10)
 	reading, said := make(chan struct{}), make(chan struct{})
@@ -248,7 +249,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		close(reading)
 		<-said
-		// What is answered now comes behind all of them.
+		// The next answer comes behind all of them.
 		if _, err := c.Models(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -1,18 +1,18 @@
 package editor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
-// The codes of JSON-RPC errors. What happened is said by the kind.
-const (
-	codeNoMethod = -32601
-	codeOther    = -32000
-)
+// codeOther is the JSON-RPC code of most errors. The kind says what happened.
+const codeOther = -32000
 
 // Kind says what went wrong on the extension's side.
 type Kind string
@@ -35,74 +35,67 @@ const (
 	KindInternal    Kind = "internal"
 )
 
-// Fault is an error as it travels.
-type Fault struct {
-	Code    int        `json:"code"`
-	Message string     `json:"message"`
-	Data    *FaultData `json:"data,omitempty"`
+// Fault is an error as it travels. Its data names the Kind.
+type Fault = jsonrpc.Error
+
+// NewFault is an error of one kind.
+func NewFault(kind Kind, message string) *Fault {
+	return &Fault{Code: codeOther, Message: message, Data: fmt.Appendf(nil, `{"kind":%q}`, kind)}
 }
 
-// FaultData tells more of an error: VS Code's own name and code of it.
-type FaultData struct {
-	Kind Kind   `json:"kind"`
-	Name string `json:"name,omitempty"`
-	Code text   `json:"code,omitempty"`
-}
-
-// text is a text, or what an extension says in a text's place: VS Code's error
-// codes are texts, those of Node may be numbers.
-type text string
-
-func (t *text) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) != nil {
-		s = string(b)
+// KindOf is the kind of an error.
+func KindOf(f *Fault) Kind {
+	var data struct {
+		Kind Kind `json:"kind"`
 	}
-	*t = text(s)
-	return nil
+	if json.Unmarshal(f.Data, &data) != nil || data.Kind == "" {
+		return KindInternal
+	}
+	return data.Kind
 }
-
-func (f *Fault) Error() string { return f.Message }
 
 const agree = "run “Bridge: Enable” in VS Code's command palette and agree to what it asks"
 
-// asError is the one table from kinds to the domain's codes.
-func (f *Fault) asError() *bridge.Error {
-	kind := KindInternal
-	if f.Data != nil {
-		kind = f.Data.Kind
+// kinds maps the extension's kinds to the domain's codes, and back: the first
+// row that fits counts, in both directions.
+var kinds = []struct {
+	kind   Kind
+	code   bridge.Code
+	remedy string
+}{
+	{KindInternal, bridge.CodeProvider, ""},
+	{KindConsent, bridge.CodeConsent, agree},
+	{KindDenied, bridge.CodeDenied, agree},
+	{KindRateLimited, bridge.CodeRateLimited, "wait a moment, then try again"},
+	{KindBlocked, bridge.CodeRateLimited, "wait a moment, then try again"},
+	{KindQuota, bridge.CodeBudget, "see what is left of your Copilot plan"},
+	{KindNotFound, bridge.CodeNotFound, "choose another model; GET /v1/models lists what there is"},
+	{KindTooLong, bridge.CodeProvider, "send less of the conversation, or choose a model with a larger context"},
+	{KindUnsupported, bridge.CodeUnsupported, ""},
+	{KindNoProvider, bridge.CodeUnsupported, ""},
+	{KindConflict, bridge.CodeConflict, ""},
+	{KindUnavailable, bridge.CodeUnavailable, "see that you are signed in to Copilot in VS Code"},
+	{KindTimeout, bridge.CodeTimeout, ""},
+	{KindCanceled, bridge.CodeCanceled, ""},
+	// Codes that only the bridge sends.
+	{KindDenied, bridge.CodeUnauthenticated, ""},
+	{KindRateLimited, bridge.CodeBusy, ""},
+	{KindUnsupported, bridge.CodeInvalid, ""},
+	{KindUnavailable, bridge.CodeCrashed, ""},
+}
+
+// asError is an error of the extension as the domain has it.
+func asError(f *Fault) *bridge.Error {
+	e := &bridge.Error{Code: bridge.CodeProvider, Message: cmp.Or(f.Message, "the editor gave no reason")}
+	kind := KindOf(f)
+	for _, k := range kinds {
+		if k.kind == kind {
+			e.Code, e.Remedy = k.code, k.remedy
+			break
+		}
 	}
-	e := &bridge.Error{Message: f.Message}
-	if e.Message == "" {
-		e.Message = "the editor gave no reason"
-	}
-	switch kind {
-	case KindConsent:
-		e.Code, e.Remedy = bridge.CodeConsent, agree
-	case KindDenied:
-		e.Code, e.Remedy = bridge.CodeDenied, agree
-	case KindBlocked, KindRateLimited:
-		e.Code, e.Remedy = bridge.CodeRateLimited, "wait a moment, then try again"
-	case KindQuota:
-		e.Code, e.Remedy = bridge.CodeBudget, "see what is left of your Copilot plan"
-	case KindNotFound:
-		e.Code, e.Remedy = bridge.CodeNotFound, "choose another model; GET /v1/models lists what there is"
-	case KindTooLong:
-		e.Code, e.Status, e.Remedy = bridge.CodeProvider, http.StatusBadRequest, "send less of the conversation, or choose a model with a larger context"
-	case KindUnsupported, KindNoProvider:
-		e.Code = bridge.CodeUnsupported
-	case KindConflict:
-		e.Code = bridge.CodeConflict
-	case KindUnavailable:
-		e.Code, e.Remedy = bridge.CodeUnavailable, "see that you are signed in to Copilot in VS Code"
-	case KindTimeout:
-		e.Code = bridge.CodeTimeout
-	case KindCanceled:
-		e.Code = bridge.CodeCanceled
-	case KindInternal:
-		e.Code = bridge.CodeProvider
-	default: // of a newer extension
-		e.Code = bridge.CodeProvider
+	if kind == KindTooLong {
+		e.Status = http.StatusBadRequest
 	}
 	return e
 }
@@ -110,33 +103,17 @@ func (f *Fault) asError() *bridge.Error {
 // faultOf is an error of ours as the extension gets it.
 func faultOf(err error) *Fault {
 	var f *Fault
-	if errors.As(err, &f) {
+	switch {
+	case errors.Is(err, jsonrpc.ErrCanceled):
+		return NewFault(KindCanceled, "the request was canceled")
+	case errors.As(err, &f):
 		return f
 	}
 	e := bridge.AsError(err)
-	kind := KindInternal
-	switch e.Code {
-	case bridge.CodeConsent:
-		kind = KindConsent
-	case bridge.CodeDenied, bridge.CodeUnauthenticated:
-		kind = KindDenied
-	case bridge.CodeRateLimited, bridge.CodeBusy:
-		kind = KindRateLimited
-	case bridge.CodeBudget:
-		kind = KindQuota
-	case bridge.CodeNotFound:
-		kind = KindNotFound
-	case bridge.CodeUnsupported, bridge.CodeInvalid:
-		kind = KindUnsupported
-	case bridge.CodeConflict:
-		kind = KindConflict
-	case bridge.CodeUnavailable, bridge.CodeCrashed:
-		kind = KindUnavailable
-	case bridge.CodeTimeout:
-		kind = KindTimeout
-	case bridge.CodeCanceled:
-		kind = KindCanceled
-	case bridge.CodeProvider, bridge.CodeInternal:
+	for _, k := range kinds {
+		if k.code == e.Code {
+			return NewFault(k.kind, e.Error())
+		}
 	}
-	return &Fault{Code: codeOther, Message: e.Error(), Data: &FaultData{Kind: kind}}
+	return NewFault(KindInternal, e.Error())
 }

@@ -277,14 +277,4 @@ type (
 		bounded
 		Question
 	}
-	partParams struct {
-		ID   json.RawMessage `json:"id"`
-		Part Part            `json:"part"`
-	}
-	foldersParams struct {
-		Folders []Folder `json:"folders"`
-	}
-	cancelParams struct {
-		ID json.RawMessage `json:"id"`
-	}
 )

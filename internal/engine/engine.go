@@ -1,18 +1,19 @@
-// Package engine is the one service behind every door: it opens sessions on
-// an agent, bounds how many turns run, watches that none of them hangs,
-// retries what may be retried, counts tokens, and keeps the list of sessions.
-// It speaks bridge's types only and knows neither a door nor how an agent
-// works.
+// Package engine is the one service behind every API: it chooses an agent, opens
+// sessions on it, bounds how many turns run, ends turns that hang, retries, counts
+// tokens, and keeps the list of sessions. It knows bridge's types only, no API, and
+// not how an agent works. APIs, chats and the orchestrator call it.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -38,7 +39,6 @@ type (
 	// Prober can say whether it would be able to answer.
 	Prober interface {
 		Status(ctx context.Context) (bridge.AgentStatus, error)
-		Ping(ctx context.Context) error
 	}
 	// Describer says what it can do. What it does not name it cannot do.
 	Describer interface {
@@ -48,17 +48,11 @@ type (
 	Warmer interface {
 		Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
 	}
-	// Rotator can replace the runtime of a profile by a new one, and says how
-	// much memory the present one holds (0 = not known). Shrink does so if it
-	// has grown so many times, and ends those that are there for a crowd.
-	Rotator interface {
-		Memory(p bridge.Profile) int64
-		Rotate(ctx context.Context, p bridge.Profile) error
-		Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error)
-	}
-	// Widener can give a profile more runtimes while there is much to do.
-	Widener interface {
-		Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error
+	// Recycler can retire the runtimes of a profile that hold more than so
+	// many bytes, or so many times what they did when they were young (0: do
+	// not ask), and starts others when they are needed.
+	Recycler interface {
+		Recycle(p bridge.Profile, above int64, grown float64) (recycled bool)
 	}
 	// Resetter is a session that can forget its conversation.
 	Resetter interface {
@@ -77,22 +71,15 @@ type (
 	Remover interface {
 		Remove(ctx context.Context) error
 	}
+	// Replacer is a session that may have left its runtime, because another one
+	// replaces it. It has to be resumed before it can be used again.
+	Replacer interface {
+		Replaced(ctx context.Context) bool
+	}
 	// Dater is a session that knows whether its runtime lives and is the one
 	// in which new sessions are opened.
 	Dater interface {
 		Current() bool
-	}
-	// Mover is a session that can be taken to the runtime that has replaced its
-	// own.
-	Mover interface {
-		Move(ctx context.Context) (bridge.Session, error)
-	}
-	// Sharer is a session of an agent with several runtimes. It knows whether
-	// its own has more than its share of the sessions, and whether that is one
-	// beside the first, which is there for a crowd.
-	Sharer interface {
-		Crowded() bool
-		Aside() bool
 	}
 )
 
@@ -106,8 +93,8 @@ type Store interface {
 }
 
 // Limits bound time, work and attempts. Zero means: IdleTimeout 5 minutes,
-// ApprovalTimeout 5 minutes, ParkTimeout 10 minutes, MaxConcurrent 8, and no
-// bound for the rest.
+// ApprovalTimeout 5 minutes, ParkTimeout 10 minutes, QueueTimeout 1 minute, as
+// many turns as the machine can hold, and no bound for the rest.
 type Limits struct {
 	// IdleTimeout ends a turn in which nothing happens.
 	IdleTimeout time.Duration
@@ -118,9 +105,12 @@ type Limits struct {
 	ApprovalTimeout time.Duration
 	// ParkTimeout is how long a caller may take to answer its own tools.
 	ParkTimeout time.Duration
-	// MaxConcurrent turns run, QueueLimit more wait, the rest are refused.
+	// MaxConcurrent turns are open (0: as memory allows for chats, processors
+	// for agents), QueueLimit more wait, for QueueTimeout at most (agents ten
+	// times that), and the rest are refused.
 	MaxConcurrent int
 	QueueLimit    int
+	QueueTimeout  time.Duration
 	// MaxRetries caps how often a failed request to the model is tried again.
 	MaxRetries int
 }
@@ -134,15 +124,17 @@ func (l Limits) withDefaults() Limits {
 	set(&l.IdleTimeout, 5*time.Minute)
 	set(&l.ApprovalTimeout, 5*time.Minute)
 	set(&l.ParkTimeout, 10*time.Minute)
-	if l.MaxConcurrent <= 0 {
-		l.MaxConcurrent = 8
-	}
+	set(&l.QueueTimeout, time.Minute)
 	return l
 }
 
-// Options are what an Engine is made of. Agent is required.
+// defaultMemory is assumed where the machine's is not known.
+const defaultMemory = 8 << 30
+
+// Options are what an Engine is made of. Either Agent or Agents is required.
 type Options struct {
 	Agent  Agent
+	Agents *Agents // to choose from
 	Store  Store
 	Limits Limits
 	// ProjectContext is told to every session.
@@ -155,9 +147,10 @@ type Options struct {
 
 // Engine is the service. Its methods may be called concurrently.
 type Engine struct {
-	opts  Options
-	slots *slots
-	usage ledger
+	opts      Options
+	agents    *Agents
+	admission *admission
+	usage     ledger
 
 	mu     sync.Mutex
 	open   map[*Session]struct{}
@@ -170,22 +163,26 @@ func New(opts Options) *Engine {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Agents == nil {
+		opts.Agents = only(opts.Agent)
+	}
 	return &Engine{
-		opts:  opts,
-		slots: newSlots(opts.Limits.MaxConcurrent, opts.Limits.QueueLimit),
-		open:  map[*Session]struct{}{},
+		opts:      opts,
+		agents:    opts.Agents,
+		admission: newAdmission(opts.Limits),
+		open:      map[*Session]struct{}{},
 	}
 }
 
 // Agent names the agent in use.
-func (e *Engine) Agent() string { return e.opts.Agent.Name() }
+func (e *Engine) Agent() string { return e.agents.name() }
 
 // Notice says that the answers are not Copilot's, or is empty.
 func (e *Engine) Notice() string { return e.opts.Notice }
 
 // Capabilities says what the agent can do; nothing, if it does not say.
 func (e *Engine) Capabilities() map[bridge.Capability]bridge.Support {
-	if d, ok := e.opts.Agent.(Describer); ok {
+	if d, ok := e.agents.made().(Describer); ok {
 		return d.Capabilities()
 	}
 	return nil
@@ -193,68 +190,33 @@ func (e *Engine) Capabilities() map[bridge.Capability]bridge.Support {
 
 // Models lists what can answer.
 func (e *Engine) Models(ctx context.Context) ([]bridge.Model, error) {
-	if l, ok := e.opts.Agent.(ModelLister); ok {
-		return l.Models(ctx)
-	}
-	return nil, e.unsupported("list models")
+	return ask(ctx, e, "list models", func(l ModelLister) ([]bridge.Model, error) { return l.Models(ctx) })
 }
 
 // Status says whether the agent would be able to answer.
 func (e *Engine) Status(ctx context.Context) (bridge.AgentStatus, error) {
-	if p, ok := e.opts.Agent.(Prober); ok {
-		return p.Status(ctx)
-	}
-	return bridge.AgentStatus{}, e.unsupported("report its status")
+	return ask(ctx, e, "report its status", func(p Prober) (bridge.AgentStatus, error) { return p.Status(ctx) })
 }
 
 // Warm pays start-up costs in advance. The provider answers the dummy turn,
 // so it should be one that costs nothing.
 func (e *Engine) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
-	if w, ok := e.opts.Agent.(Warmer); ok {
+	agent, err := e.agents.current(ctx)
+	if w, ok := agent.(Warmer); ok {
 		return w.Warm(ctx, p, provider, model)
 	}
-	return nil
+	return err
 }
 
-// Memory is what the runtime of a profile holds, in bytes; 0 if not known.
-func (e *Engine) Memory(p bridge.Profile) int64 {
-	if r, ok := e.opts.Agent.(Rotator); ok {
-		return r.Memory(p)
-	}
-	return 0
+// Recycle retires runtimes that have grown too large; see Recycler. They end
+// with their last session, and their sessions are no longer Current. An
+// agent that cannot do that does nothing.
+func (e *Engine) Recycle(p bridge.Profile, above int64, grown float64) (recycled bool) {
+	r, ok := e.agents.made().(Recycler)
+	return ok && r.Recycle(p, above, grown)
 }
 
-// Rotate has new sessions of a profile opened in a new runtime; the old one
-// ends with its last session. An agent that cannot do that does nothing.
-func (e *Engine) Rotate(ctx context.Context, p bridge.Profile) error {
-	if r, ok := e.opts.Agent.(Rotator); ok {
-		return r.Rotate(ctx, p)
-	}
-	return nil
-}
-
-// Shrink is Rotate for quiet times: a profile goes back to one runtime, which
-// is replaced if it holds more than so many times what it did when it was
-// young. Sessions elsewhere are not Current any more.
-func (e *Engine) Shrink(ctx context.Context, p bridge.Profile, times float64) (renewed bool, err error) {
-	if r, ok := e.opts.Agent.(Rotator); ok {
-		return r.Shrink(ctx, p, times)
-	}
-	return false, nil
-}
-
-// Widen has new sessions of a profile spread over one runtime more, up to as
-// many as are of use. The provider answers a dummy turn, as with Warm.
-func (e *Engine) Widen(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
-	if w, ok := e.opts.Agent.(Widener); ok {
-		return w.Widen(ctx, p, provider, model)
-	}
-	return nil
-}
-
-func (e *Engine) unsupported(what string) error {
-	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the " + e.opts.Agent.Name() + " agent cannot " + what}
-}
+func (e *Engine) unsupported(what string) error { return unsupported(e.Agent(), what) }
 
 // Sessions lists the sessions that were kept, the one used last first.
 func (e *Engine) Sessions(ctx context.Context) ([]sessionstore.Entry, error) {
@@ -273,7 +235,11 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if l, ok := e.opts.Agent.(Lister); ok && entry.Agent == e.opts.Agent.Name() {
+	agent, err := e.agents.current(ctx)
+	if err != nil {
+		return err
+	}
+	if l, ok := agent.(Lister); ok && entry.Agent == agent.Name() {
 		// A session that the agent has forgotten is as good as deleted.
 		if err := l.Delete(ctx, entry.ID); err != nil && bridge.CodeOf(err) != bridge.CodeNotFound {
 			return err
@@ -282,7 +248,7 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 	return e.opts.Store.Delete(ctx, entry.ID)
 }
 
-// Usage returns what was counted so far, by door and model.
+// Usage returns the figures so far, by door and model.
 func (e *Engine) Usage() []UsageRow { return e.usage.rows() }
 
 // Close ends every session and then the agent, with all that it started.
@@ -300,5 +266,40 @@ func (e *Engine) Close(ctx context.Context) error {
 		wg.Go(func() { errs[i] = s.Close(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(append(errs, e.opts.Agent.Close(ctx))...)
+	return errors.Join(append(errs, e.agents.close(ctx))...)
+}
+
+// UsageRow is what one door has used of one model.
+type UsageRow struct {
+	Door  string       `json:"door"`
+	Model string       `json:"model"`
+	Usage bridge.Usage `json:"usage"`
+}
+
+type ledger struct {
+	mu    sync.Mutex
+	count map[[2]string]bridge.Usage
+}
+
+func (l *ledger) add(door string, u bridge.Usage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count == nil {
+		l.count = map[[2]string]bridge.Usage{}
+	}
+	key := [2]string{door, u.Model}
+	l.count[key] = l.count[key].Add(u)
+}
+
+func (l *ledger) rows() []UsageRow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]UsageRow, 0, len(l.count))
+	for k, u := range l.count {
+		out = append(out, UsageRow{Door: k[0], Model: k[1], Usage: u})
+	}
+	slices.SortFunc(out, func(a, b UsageRow) int {
+		return cmp.Or(cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
+	})
+	return out
 }

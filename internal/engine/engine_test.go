@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -214,7 +214,7 @@ func TestStreamOrder(t *testing.T) {
 			last = err
 			continue
 		}
-		types = append(types, string(ev.Type()))
+		types = append(types, string(bridge.TypeOf(ev)))
 	}
 	if got, want := strings.Join(types, " "), "session_opened model_called text error turn_ended"; got != want {
 		t.Errorf("events %s, want %s", got, want)
@@ -280,7 +280,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestSessionsAreKept(t *testing.T) {
-	store := sessionstore.Open(filepath.Join(t.TempDir(), "sessions.json"))
+	store := sessionstore.Open(filepath.Join(t.TempDir(), "sessions"))
 	agent := agenttest.NewScripted()
 	e := engine.New(engine.Options{Agent: agent, Store: store, ProjectContext: "use tabs"})
 	dir := t.TempDir()
@@ -303,7 +303,7 @@ func TestSessionsAreKept(t *testing.T) {
 		got.Model != "m" || !strings.HasPrefix(got.Title, "rehearsal: usage") {
 		t.Errorf("entry %+v", got)
 	}
-	// Another process goes on with it, by a shortened id.
+	// Another process resumes it, by a shortened id.
 	other := engine.New(engine.Options{Agent: agent, Store: store})
 	res, err = other.RunTask(t.Context(), engine.Task{Resume: res.Session[:10], Prompt: agenttest.Say("more")}, nil)
 	if err != nil || res.Text != "more" {
@@ -354,7 +354,7 @@ func TestUnsupported(t *testing.T) {
 }
 
 func TestModelIsKept(t *testing.T) {
-	store := sessionstore.Open(filepath.Join(t.TempDir(), "sessions.json"))
+	store := sessionstore.Open(filepath.Join(t.TempDir(), "sessions"))
 	_, s := open(t, engine.Options{Store: store}, engine.Request{Keep: true})
 	if err := s.SetModel(t.Context(), "other", "low"); err != nil {
 		t.Fatal(err)

@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
-// A turn that waits for its caller's own tools keeps nobody out, and goes on
-// only when there is room.
+// A turn that waits for its caller's own tools leaves its place to others, and
+// continues only when there is room.
 func TestParkedTurnLeavesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := open(t, engine.Options{Limits: engine.Limits{MaxConcurrent: 1, TotalTimeout: 3 * time.Minute}},
@@ -39,7 +39,7 @@ func TestParkedTurnLeavesItsPlace(t *testing.T) {
 		if o := turn(t.Context(), other, agenttest.Say("meanwhile")); o.err != nil {
 			t.Errorf("another turn: %v", o.err)
 		}
-		// Somebody else runs now, so the results have to wait.
+		// Another turn runs now, so the results have to wait.
 		second := make(chan outcome, 1)
 		go func() { second <- turn(t.Context(), other, script("delay 1m", "text slow")) }()
 		synctest.Wait()
@@ -130,11 +130,11 @@ func TestEphemeralSessionsAreNotResumed(t *testing.T) {
 
 func TestAdmitAndServe(t *testing.T) {
 	e, s := open(t, engine.Options{Limits: engine.Limits{MaxConcurrent: 1}}, engine.Request{Door: "a"})
-	seat, err := e.Admit(t.Context())
+	seat, err := e.Admit(t.Context(), bridge.ProfileAgent, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Admit(t.Context()); bridge.CodeOf(err) != bridge.CodeBusy {
+	if _, err := e.Admit(t.Context(), bridge.ProfileAgent, "a"); bridge.CodeOf(err) != bridge.CodeBusy {
 		t.Errorf("a second one: %v", err)
 	}
 	s.Serve("b")
@@ -143,7 +143,7 @@ func TestAdmitAndServe(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if seat, err = e.Admit(t.Context()); err != nil {
+	if seat, err = e.Admit(t.Context(), bridge.ProfileAgent, "a"); err != nil {
 		t.Errorf("the seat was not given back: %v", err)
 	}
 	seat.Close()

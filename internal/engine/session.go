@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Request describes a session that a door wants.
@@ -25,8 +26,12 @@ type Request struct {
 	// Budget bounds every turn of the session.
 	Budget Budget
 	// Ephemeral sessions are not resumed when their runtime has died: the turn
-	// fails with CodeCrashed and the session is of no more use.
+	// fails with CodeCrashed and the session is useless.
 	Ephemeral bool
+	// PassRateLimits ends a turn with CodeRateLimited at once if the provider
+	// says how long to wait and nothing is lost: the caller tries again by
+	// itself. Otherwise the agent waits and tries again.
+	PassRateLimits bool
 }
 
 // Budget bounds what a turn may use; zero means no bound.
@@ -44,16 +49,20 @@ type Session struct {
 	request Request
 	resumed bool
 
+	resuming sync.Mutex // held while inner is resumed
+
 	mu    sync.Mutex
 	inner bridge.Session
-	stale bool         // inner's runtime has died
-	turn  *turn        // the running one
+	agent Agent // whose inner is
+	stale bool  // inner's runtime has died
+	turn  *turn // the running one, and the watch of its attempt
+	watch *watch
 	door  string       // who asks now, see Serve
 	usage bridge.Usage // of all turns
 	fresh freshTurns
 }
 
-// freshTurns is what was used since the list was last written.
+// freshTurns counts the turns since the list was last written.
 type freshTurns struct {
 	turns int
 	usage bridge.Usage
@@ -62,10 +71,10 @@ type freshTurns struct {
 // Open makes a new session.
 func (e *Engine) Open(ctx context.Context, r Request) (*Session, error) {
 	r.Spec = e.prepare(r.Spec)
-	return e.adopt(ctx, r, false, func() (bridge.Session, error) { return e.opts.Agent.Open(ctx, r.Spec) })
+	return e.adopt(ctx, r, "")
 }
 
-// Resume goes on with a session of the list; id may be shortened. What the
+// Resume resumes a session of the list; id may be shortened. What the
 // request leaves open is taken from the list.
 func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, error) {
 	if e.opts.Store == nil {
@@ -75,9 +84,9 @@ func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, er
 	if err != nil {
 		return nil, err
 	}
-	if entry.Agent != e.opts.Agent.Name() {
+	if name := e.Agent(); entry.Agent != name {
 		return nil, &bridge.Error{Code: bridge.CodeUnsupported,
-			Message: fmt.Sprintf("session %s belongs to the %s agent, not to %s", entry.ID, entry.Agent, e.opts.Agent.Name())}
+			Message: fmt.Sprintf("session %s belongs to the %s agent, not to %s", entry.ID, entry.Agent, name)}
 	}
 	if r.Spec.WorkingDir == "" {
 		r.Spec.WorkingDir = entry.WorkingDirectory
@@ -88,10 +97,10 @@ func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, er
 	r.Spec.Profile = bridge.Profile(entry.Profile)
 	r.Title, r.Keep = entry.Title, true
 	r.Spec = e.prepare(r.Spec)
-	return e.adopt(ctx, r, true, func() (bridge.Session, error) { return e.opts.Agent.Resume(ctx, entry.ID, r.Spec) })
+	return e.adopt(ctx, r, entry.ID)
 }
 
-// prepare adds what every session is told.
+// prepare adds the texts that every session gets.
 func (e *Engine) prepare(spec bridge.SessionSpec) bridge.SessionSpec {
 	if spec.Profile == "" {
 		spec.Profile = bridge.ProfileAgent
@@ -111,20 +120,26 @@ type instructor interface {
 	Instructions(dir string) string
 }
 
-func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func() (bridge.Session, error)) (*Session, error) {
-	inner, err := open()
+// adopt opens a session, or resumes that with an id, and takes care of it.
+func (e *Engine) adopt(ctx context.Context, r Request, id string) (*Session, error) {
+	s := &Session{engine: e, request: r, resumed: id != ""}
+	open := func() error { return s.open(ctx, r.Spec) }
+	if s.resumed {
+		open = func() error { return s.resume(ctx, id, r.Spec) }
+	}
+	err := open()
 	if bridge.CodeOf(err) == bridge.CodeCrashed {
-		inner, err = open() // the runtime died while nobody looked; a new one starts
+		err = open() // the runtime had died unnoticed; a new one starts
 	}
 	if err != nil {
 		return nil, err
 	}
+	inner := s.inner
 	if g, ok := r.Spec.Gate.(recorder); ok {
 		if err := g.Begin(ctx, inner.ID()); err != nil {
 			return nil, errors.Join(err, inner.Close(ctx))
 		}
 	}
-	s := &Session{engine: e, request: r, resumed: resumed, inner: inner}
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {
@@ -138,6 +153,40 @@ func (e *Engine) adopt(ctx context.Context, r Request, resumed bool, open func()
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
+}
+
+// resume resumes a stored session in the agent in use. Another agent would not
+// know it, so there is no fallback.
+func (s *Session) resume(ctx context.Context, id string, spec bridge.SessionSpec) error {
+	agents := s.engine.agents
+	agent, err := agents.current(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := agent.Resume(ctx, id, spec)
+	if err != nil {
+		return agents.withReasons(err)
+	}
+	agents.settle(agent)
+	s.use(next, agent)
+	return nil
+}
+
+// open opens a session in the first agent that can.
+func (s *Session) open(ctx context.Context, spec bridge.SessionSpec) error {
+	return s.engine.agents.try(ctx, func(agent Agent) error {
+		next, err := agent.Open(ctx, spec)
+		if err == nil {
+			s.use(next, agent)
+		}
+		return err
+	})
+}
+
+func (s *Session) use(inner bridge.Session, agent Agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inner, s.agent, s.stale = inner, agent, false
 }
 
 // recorder is a gate that keeps a record of the session it guards.
@@ -213,8 +262,32 @@ func (s *Session) History(ctx context.Context) ([]bridge.Event, error) {
 	return clean, nil
 }
 
-// Close lets go of the session. What the agent stored stays.
+// Close releases the session. Its stored state stays.
 func (s *Session) Close(ctx context.Context) error {
+	return s.end(ctx, func(inner bridge.Session, _ Agent) error { return inner.Close(ctx) })
+}
+
+// Discard closes the session and deletes its stored state, where the agent can.
+func (s *Session) Discard(ctx context.Context) error {
+	return s.end(ctx, func(inner bridge.Session, agent Agent) error {
+		if r, ok := inner.(Remover); ok {
+			return r.Remove(ctx)
+		}
+		if err := inner.Close(ctx); err != nil {
+			return err
+		}
+		if l, ok := agent.(Lister); ok {
+			err := l.Delete(ctx, inner.ID())
+			if code := bridge.CodeOf(err); code != bridge.CodeNotFound && code != bridge.CodeUnsupported {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// end ends the session in the agent, once, and then its record.
+func (s *Session) end(ctx context.Context, how func(bridge.Session, Agent) error) error {
 	s.engine.mu.Lock()
 	_, open := s.engine.open[s]
 	delete(s.engine.open, s)
@@ -222,7 +295,10 @@ func (s *Session) Close(ctx context.Context) error {
 	if !open {
 		return nil
 	}
-	err := errors.Join(s.current().Close(ctx), s.record(ctx, sessionstore.StateClosed))
+	s.mu.Lock()
+	inner, agent := s.inner, s.agent
+	s.mu.Unlock()
+	err := errors.Join(s.record(ctx, sessionstore.StateClosed), how(inner, agent))
 	if g, ok := s.request.Spec.Gate.(recorder); ok {
 		err = errors.Join(err, g.End(ctx))
 	}
@@ -265,57 +341,65 @@ func (s *Session) masked(yield func(bridge.Event, error) bool) func(bridge.Event
 }
 
 // hidden returns a text as the mask of the session's gate leaves it.
-func (s *Session) hidden(text string) string {
-	out := text
+func (s *Session) hidden(said string) string {
+	out := said
 	s.masked(func(ev bridge.Event, _ error) bool {
-		said, ok := ev.(bridge.UserSaid)
-		if out = said.Text; !ok {
-			out = "" // not what was asked for, so nothing is shown
+		e, ok := ev.(bridge.UserSaid)
+		if out = e.Text; !ok {
+			out = "" // not the requested format, so nothing is shown
 		}
 		return true
-	})(bridge.UserSaid{Text: text}, nil)
+	})(bridge.UserSaid{Text: said}, nil)
 	return out
 }
 
-// titled is how much of a prompt is looked at for a title: far more than a
-// title and any secret that begins in it.
-const titled = 16 << 10
+const (
+	// titled is how much of a prompt is looked at for a title: far more than a
+	// title and any secret that begins in it.
+	titled = 16 << 10
+	// titleMost is the length of a title in characters.
+	titleMost = 72
+)
 
-// TitleOf returns a line that stands for a prompt in lists. Secrets are hidden
-// before it is cut: half a secret is hard to tell.
+// TitleOf returns the line that names a prompt in lists. Secrets are hidden
+// before it is cut: a cut secret is not recognised.
 func (s *Session) TitleOf(prompt string) string {
 	prompt = strings.TrimSpace(prompt)
 	if len(prompt) > titled {
 		prompt = strings.ToValidUTF8(prompt[:titled], "")
 	}
-	return title(s.hidden(prompt))
+	line, _, _ := strings.Cut(s.hidden(prompt), "\n")
+	return text.FirstLine(line, titleMost)
 }
 
-// live returns the inner session, resumed if its runtime has died.
+// live returns the inner session, resumed if its runtime has died or been
+// replaced.
 func (s *Session) live(ctx context.Context) (bridge.Session, error) {
+	s.resuming.Lock()
+	defer s.resuming.Unlock()
 	s.mu.Lock()
 	inner, stale := s.inner, s.stale
 	s.mu.Unlock()
-	if !stale {
+	if r, ok := inner.(Replacer); !stale && (!ok || !r.Replaced(ctx)) {
 		return inner, nil
 	}
 	if s.request.Ephemeral {
 		return nil, &bridge.Error{Code: bridge.CodeCrashed, Message: "the runtime of the session has exited"}
 	}
 	spec := s.spec()
-	next, err := s.engine.opts.Agent.Resume(ctx, inner.ID(), spec)
+	err := s.resume(ctx, inner.ID(), spec)
 	if bridge.CodeOf(err) == bridge.CodeNotFound {
 		// It died before anything was stored: there is nothing to lose.
 		spec.ID = inner.ID()
-		next, err = s.engine.opts.Agent.Open(ctx, spec)
+		err = s.open(ctx, spec)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.inner, s.stale = next, false
-	s.mu.Unlock()
-	return next, nil
+	if err := inner.Close(ctx); err != nil {
+		s.engine.opts.Logger.Debug("session.old_not_closed", "session", inner.ID(), "error", err)
+	}
+	return s.current(), nil
 }
 
 func (s *Session) markStale() {
@@ -360,4 +444,111 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 		return err
 	}
 	return s.engine.opts.Store.Put(ctx, entry)
+}
+
+// Serve names the API that uses the session from now on, for the usage figures:
+// a reused session serves several.
+func (s *Session) Serve(door string) {
+	s.mu.Lock()
+	s.door = door
+	s.mu.Unlock()
+}
+
+func (s *Session) servedDoor() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.door != "" {
+		return s.door
+	}
+	return s.request.Door
+}
+
+// Resolve answers a parked tool call. A turn that has left its place among
+// the running ones takes one first, so this may wait.
+func (s *Session) Resolve(ctx context.Context, requestID string, r bridge.ToolResult) error {
+	s.mu.Lock()
+	inner, t, w := s.inner, s.turn, s.watch
+	s.mu.Unlock()
+	if t == nil {
+		return inner.Resolve(ctx, requestID, r)
+	}
+	w.answered(requestID) // however long the wait for a seat is, it is not the caller's
+	if err := t.seat.retake(ctx); err != nil {
+		return err
+	}
+	if err := inner.Resolve(ctx, requestID, r); err != nil {
+		return err
+	}
+	w.resolved(requestID)
+	return nil
+}
+
+// Steer adds a message to the running turn.
+func (s *Session) Steer(ctx context.Context, p bridge.Prompt) error {
+	st, ok := s.current().(Steerer)
+	if !ok {
+		return s.engine.unsupported("add to a running turn")
+	}
+	return st.Steer(ctx, p)
+}
+
+// Reset makes the session forget its conversation, if the agent can do that;
+// otherwise it fails with CodeUnsupported and the session is as it was.
+func (s *Session) Reset(ctx context.Context) error {
+	inner, err := s.live(ctx)
+	if err != nil {
+		return err
+	}
+	r, ok := inner.(Resetter)
+	if !ok {
+		return s.engine.unsupported("reset a session")
+	}
+	return r.Reset(ctx)
+}
+
+// Current says whether a turn could run in the session as it is: its runtime
+// lives and has not been replaced by another.
+func (s *Session) Current() bool {
+	s.mu.Lock()
+	inner, stale := s.inner, s.stale
+	s.mu.Unlock()
+	if d, ok := inner.(Dater); ok && !stale {
+		return d.Current()
+	}
+	return !stale
+}
+
+// Commands lists the slash commands of the session; none if the agent has no
+// such thing.
+func (s *Session) Commands(ctx context.Context) ([]bridge.Command, error) {
+	inner, err := s.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := inner.(Commander); ok {
+		return c.Commands(ctx)
+	}
+	return nil, nil
+}
+
+// Invoke runs a slash command. What it says is masked as a turn's words are.
+func (s *Session) Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error) {
+	inner, err := s.live(ctx)
+	if err != nil {
+		return bridge.CommandResult{}, err
+	}
+	c, ok := inner.(Commander)
+	if !ok {
+		return bridge.CommandResult{}, s.engine.unsupported("run commands")
+	}
+	r, err := c.Invoke(ctx, name, input)
+	if err == nil {
+		s.masked(func(ev bridge.Event, _ error) bool {
+			if n, ok := ev.(bridge.Notice); ok {
+				r.Text = n.Text
+			}
+			return true
+		})(bridge.Notice{Text: r.Text}, nil)
+	}
+	return r, err
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// Task is one prompt in a session of its own, or in a stored one.
+// Task is one prompt in a new session, or in a stored one.
 type Task struct {
 	Request
 	Prompt bridge.Prompt
-	// Resume goes on with this session instead of opening a new one.
+	// Resume continues this session instead of opening a new one.
 	Resume string
 }
 
@@ -50,7 +50,7 @@ func (e *Engine) Stream(ctx context.Context, t Task) iter.Seq2[bridge.Event, err
 		}
 		defer func() {
 			if err := s.Close(context.WithoutCancel(ctx)); err != nil {
-				e.opts.Logger.Warn("closing a session", "session", s.ID(), "error", err)
+				e.opts.Logger.Warn("session.not_closed", "session", s.ID(), "error", err)
 			}
 		}()
 		if !yield(s.Opened(), nil) {
@@ -124,7 +124,7 @@ func (c *Collector) Add(ev bridge.Event) {
 	}
 }
 
-// Result returns what was collected.
+// Result returns the result so far.
 func (c *Collector) Result() Result {
 	r := c.result
 	r.Tools, r.Files = append([]ToolUse{}, r.Tools...), append([]string{}, r.Files...)

@@ -3,9 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -14,18 +15,21 @@ type turn struct {
 	session *Session
 	door    string
 	seat    *Seat
-	watch   *watch // of the running attempt; guarded by session.mu
 	began   time.Time
 	yield   func(bridge.Event, error) bool
-	left    bool // the caller has left the loop
-	moved   bool // something happened that must not happen twice
+	left    bool          // the caller has left the loop
+	moved   bool          // the model was asked
+	output  bool          // the caller got something of the answer
+	acted   bool          // a tool was called
+	limited time.Time     // since when it waits for a rate limit to pass; zero if it does not
+	waited  time.Duration // how long it did so last
 	usage   bridge.Usage
 }
 
 func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 	s := t.session
 	if t.seat == nil {
-		if t.seat, err = s.engine.Admit(ctx); err != nil {
+		if t.seat, err = s.engine.Admit(ctx, s.request.Spec.Profile, t.door); err != nil {
 			return err
 		}
 	}
@@ -34,21 +38,30 @@ func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 		s.request.Title = s.TitleOf(p.Text)
 	}
 	defer func() { err = t.account(ctx, err) }()
-	for attempt := 0; ; attempt++ {
+	for crashed := false; ; {
 		err := t.attempt(ctx, p)
+		if err == nil || t.left {
+			return err
+		}
+		if !t.output {
+			if notice := s.fallOver(ctx, err); notice != nil {
+				if t.left = !t.yield(notice, nil); t.left {
+					return err
+				}
+				continue
+			}
+		}
 		if bridge.CodeOf(err) != bridge.CodeCrashed {
 			return err
 		}
 		s.markStale()
-		if s.request.Ephemeral {
-			return err
-		}
 		// A runtime that was dead before the turn began has done nothing yet;
 		// anything else is the caller's to judge.
-		if t.moved || t.left || attempt > 0 {
+		if s.request.Ephemeral || t.moved || crashed {
 			return err
 		}
-		s.engine.opts.Logger.Info("the runtime was gone; the session is resumed", "session", s.ID())
+		crashed = true
+		s.engine.opts.Logger.Info("session.runtime_gone: it is resumed", "session", s.ID())
 	}
 }
 
@@ -70,10 +83,18 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 			return err
 		}
 		w.see(ev)
+		if !t.output && isOutput(ev) {
+			t.output = true
+			s.works()
+		}
 		if _, ok := ev.(bridge.ToolRequested); ok {
 			t.seat.Leave() // until Resolve
 		}
-		if err := t.judge(ev); err != nil {
+		err := t.judge(ev)
+		if err == nil {
+			err = t.waitOutside(ctx, ev)
+		}
+		if err != nil {
 			// Leaving the loop aborts the turn in the agent.
 			return err
 		}
@@ -86,17 +107,29 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 	return nil
 }
 
-// judge counts, and ends the turn when a bound is passed or when trying again
-// makes no sense. The agent's runtime retries by itself, so to stop it is all
-// that there is to do.
+// attend notes which turn runs; nil when it is over.
+func (s *Session) attend(t *turn, w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn, s.watch = t, w
+}
+
+// judge counts an event, and ends the turn when a bound is passed or another
+// retry is useless. The agent's runtime retries by itself, so the engine only
+// stops it.
 func (t *turn) judge(ev bridge.Event) error {
 	switch e := ev.(type) {
-	case bridge.ModelCalled, bridge.TextDelta, bridge.ReasoningDelta, bridge.ToolStarted, bridge.ToolRequested:
+	case bridge.ModelCalled:
 		t.moved = true
+		t.seat.Started()
+	case bridge.TextDelta, bridge.ReasoningDelta:
+		t.moved = true
+	case bridge.ToolStarted, bridge.ToolRequested:
+		t.moved, t.acted = true, true
 	case bridge.ModelFailed:
 		t.moved = true
-		if e.Attempt > bridge.Classify(e.Error).Retries(t.session.engine.opts.Limits.MaxRetries) {
-			return gaveUp(e)
+		if t.passes(e.Error) || e.Attempt > bridge.Classify(e.Error).Retries(t.session.engine.opts.Limits.MaxRetries) {
+			return t.gaveUp(e)
 		}
 	case bridge.UsageReported:
 		t.usage = t.usage.Add(e.Usage)
@@ -107,8 +140,40 @@ func (t *turn) judge(ev bridge.Event) error {
 	return nil
 }
 
-func gaveUp(e bridge.ModelFailed) error {
+// passes says that a rate limit is for the caller to wait for: because it asked
+// for that and loses nothing, or because it takes longer than a turn may be
+// silent.
+func (t *turn) passes(e *bridge.Error) bool {
+	r := &t.session.request
+	lossless := r.PassRateLimits && (r.Spec.Profile == bridge.ProfileChat || !t.acted)
+	return e.Code == bridge.CodeRateLimited && e.RetryAfter > 0 && (lossless || e.RetryAfter > t.session.engine.opts.Limits.IdleTimeout)
+}
+
+// waitOutside gives the turn's seat back while the agent waits for a rate limit
+// to pass, and takes it again when the agent asks the model the next time.
+func (t *turn) waitOutside(ctx context.Context, ev bridge.Event) error {
+	switch e := ev.(type) {
+	case bridge.ModelFailed:
+		if e.Error.Code == bridge.CodeRateLimited {
+			t.limited = time.Now()
+			t.seat.Leave()
+		}
+	case bridge.ModelCalled:
+		if !t.limited.IsZero() {
+			t.waited, t.limited = time.Since(t.limited), time.Time{}
+			return t.seat.retake(ctx)
+		}
+	default:
+	}
+	return nil
+}
+
+func (t *turn) gaveUp(e bridge.ModelFailed) error {
 	out := *e.Error
+	if out.Code == bridge.CodeRateLimited && out.RetryAfter == 0 {
+		// The agent has waited as long as the provider asked it to.
+		out.RetryAfter = t.waited.Truncate(time.Second)
+	}
 	if e.Attempt > 1 {
 		out.Message = fmt.Sprintf("%s (gave up after %d attempts)", out.Message, e.Attempt)
 	}
@@ -130,8 +195,8 @@ func (b Budget) check(u bridge.Usage) error {
 	return nil
 }
 
-// account adds the turn to the session and the list. The list is not worth
-// failing a turn for that went well, but the caller should know.
+// account adds the turn to the session and the list. If the list cannot be
+// written that is logged; the turn does not fail.
 func (t *turn) account(ctx context.Context, turnErr error) error {
 	s := t.session
 	s.mu.Lock()
@@ -144,29 +209,197 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 		state = sessionstore.StateFailed
 	}
 	if err := s.record(ctx, state); err != nil {
-		s.engine.opts.Logger.Warn("the list of sessions could not be written", "error", err)
+		s.engine.opts.Logger.Warn("sessions.not_written", "error", err)
 	}
 	return turnErr
 }
 
-// title is the first line of a prompt, short enough for a list.
-func title(prompt string) string {
-	const most = 72
-	runes := []rune(firstLine(prompt))
-	if len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return string(runes)
+// watch ends a turn that has stopped moving, and says what it waited for. It
+// is told of every event; the clock stands still while the reader is busy
+// with one. Its timers run on goroutines of their own, hence the lock.
+type watch struct {
+	limits Limits
+	cancel func(error)
+
+	mu      sync.Mutex
+	last    time.Time // of the last sign of life
+	reading bool      // the caller is busy with an event
+	asked   map[string]string
+	parked  map[string]string // by request
+	tools   map[string]string
+	order   []string      // running tools, oldest first
+	limited *bridge.Error // the rate limit that is waited for
+	since   time.Time     // when it was met
+	stopped bool
+	idle    *time.Timer
+	total   *time.Timer
 }
 
-func firstLine(s string) string {
-	for i, r := range s {
-		if r == '\n' || r == '\r' {
-			if i > 0 {
-				return s[:i]
-			}
-			return firstLine(s[1:])
+func newWatch(l Limits, cancel func(error)) *watch {
+	w := &watch{limits: l, cancel: cancel, last: time.Now(),
+		asked: map[string]string{}, parked: map[string]string{}, tools: map[string]string{}}
+	w.idle = time.AfterFunc(l.IdleTimeout, w.check)
+	if l.TotalTimeout > 0 {
+		w.total = time.AfterFunc(l.TotalTimeout, w.expire)
+	}
+	return w
+}
+
+// stop ends the watch; it must be called.
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	w.idle.Stop()
+	if w.total != nil {
+		w.total.Stop()
+	}
+}
+
+// see takes note of an event before the caller gets it; seen is called when
+// the caller is done with it.
+func (w *watch) see(ev bridge.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last, w.reading = time.Now(), true
+	switch e := ev.(type) {
+	case bridge.ModelFailed:
+		if e.Error.Code == bridge.CodeRateLimited {
+			w.limited, w.since = e.Error, time.Now()
+		}
+	case bridge.ModelCalled:
+		w.limited = nil
+	case bridge.ToolStarted:
+		w.tools[e.Call.ID] = e.Call.Name
+		w.order = append(w.order, e.Call.ID)
+	case bridge.ToolFinished:
+		delete(w.tools, e.CallID)
+	case bridge.ToolRequested:
+		w.parked[e.RequestID] = e.Call.Name
+		w.idle.Reset(w.limit())
+		if w.total != nil {
+			w.total.Stop() // the caller's time does not count
+		}
+	case bridge.PermissionAsked:
+		w.asked[e.Request.ID] = "permission for " + subject(e.Request)
+	case bridge.PermissionDecided:
+		delete(w.asked, e.RequestID)
+	case bridge.InputAsked:
+		w.asked[e.RequestID] = "an answer to a question"
+	case bridge.InputAnswered:
+		delete(w.asked, e.RequestID)
+	default:
+	}
+}
+
+// answered is called when the caller's answer to a request has come. The clock
+// stands still until resolved: the turn may have to wait for a seat.
+func (w *watch) answered(requestID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.parked, requestID)
+	w.last, w.reading = time.Now(), true
+}
+
+// resolved is called when the agent has got the answer. The total time-out starts
+// again: this is the caller's next request.
+func (w *watch) resolved(requestID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.parked, requestID)
+	w.last, w.reading = time.Now(), false
+	if len(w.parked) > 0 || w.stopped {
+		return
+	}
+	w.idle.Reset(w.limits.IdleTimeout)
+	if w.total != nil {
+		w.total.Reset(w.limits.TotalTimeout)
+	}
+}
+
+func (w *watch) seen() {
+	w.mu.Lock()
+	w.last, w.reading = time.Now(), false
+	w.mu.Unlock()
+}
+
+func subject(r bridge.PermissionRequest) string {
+	if r.Tool != "" {
+		return r.Tool
+	}
+	return string(r.Kind)
+}
+
+// check runs when the idle time may be over, and sets itself anew if not.
+func (w *watch) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	limit := w.limit()
+	left := limit - time.Since(w.last)
+	if w.reading {
+		left = limit
+	}
+	if left > 0 {
+		w.idle.Reset(left)
+		return
+	}
+	w.end(&bridge.Error{Code: bridge.CodeTimeout, Message: w.waitingFor(limit.String()),
+		Remedy: "raise engine.idle_timeout (COPILOT_BRIDGE_IDLE_TIMEOUT) if that is normal here"})
+}
+
+// end cancels the turn. If it waits for a rate limit, that is the error, with
+// the rest of the wait, or the time waited if the provider did not say.
+func (w *watch) end(err *bridge.Error) {
+	if w.limited != nil {
+		limit, waited := *w.limited, time.Since(w.since)
+		if limit.RetryAfter = max(limit.RetryAfter-waited, time.Second); w.limited.RetryAfter == 0 {
+			limit.RetryAfter = waited
+		}
+		err = &limit
+	}
+	w.cancel(err)
+}
+
+// limit is how long the current kind of silence may last.
+func (w *watch) limit() time.Duration {
+	switch {
+	case len(w.asked) > 0:
+		return w.limits.ApprovalTimeout + w.limits.IdleTimeout
+	case len(w.parked) > 0:
+		return w.limits.ParkTimeout
+	case w.limited != nil:
+		return w.limits.IdleTimeout + w.limited.RetryAfter
+	}
+	return w.limits.IdleTimeout
+}
+
+func (w *watch) expire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	since := time.Since(w.last).Round(time.Millisecond).String()
+	w.end(&bridge.Error{Code: bridge.CodeTimeout,
+		Message: fmt.Sprintf("the turn took longer than %s (%s)", w.limits.TotalTimeout, w.waitingFor(since)),
+		Remedy:  "raise engine.total_timeout (COPILOT_BRIDGE_TOTAL_TIMEOUT) or pass --timeout"})
+}
+
+// waitingFor names the cause of a silence of the given length.
+func (w *watch) waitingFor(length string) string {
+	for _, what := range w.asked {
+		return what + " pending for " + length
+	}
+	for _, name := range w.parked {
+		return "the caller's tool " + name + " unanswered for " + length
+	}
+	for _, id := range w.order {
+		if name, ok := w.tools[id]; ok {
+			return "tool " + name + " silent for " + length
 		}
 	}
-	return s
+	return "model silent for " + length
 }

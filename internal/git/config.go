@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // entry is a setting and where it comes from: system, global, local, worktree
@@ -91,7 +91,8 @@ func structural(key string) bool {
 }
 
 // required are those of the repository's own filters that must not be left
-// out silently.
+// out silently: git then refuses files that it cannot convert, instead of
+// storing or writing them raw.
 func required(list []entry) []setting {
 	theirs, mine := programs(list, entry.local), programs(list, entry.users)
 	var out []setting

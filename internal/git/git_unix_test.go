@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // bench is a user with a home, a repository, and a place where programs that
@@ -176,7 +177,7 @@ func (b *bench) use(r *Repository) (problems []error) {
 type trapCase struct {
 	// lay prepares the repository.
 	lay func(b *bench)
-	// plain is what springs the trap for whoever runs git there.
+	// plain runs git as a user would, which springs the trap.
 	plain [][]string
 	// broken says that not everything works there.
 	broken bool
@@ -341,7 +342,7 @@ func TestRepositoriesRunNothing(t *testing.T) {
 	}
 }
 
-// What is changed after the repository was opened counts no more than before.
+// Changes after the repository was opened have no effect either.
 func TestConfigurationChangesMeanwhile(t *testing.T) {
 	for name, tt := range traps {
 		if strings.Contains(name, "submodule") || strings.HasPrefix(name, "smudge") || strings.Contains(name, "merge driver") {
@@ -628,6 +629,24 @@ func TestNestedRepositories(t *testing.T) {
 	}
 	if got, want := b.git("ls-tree", "--format=%(objecttype) %(objectname) %(path)", tree, "with", "without"), "commit "+b.git("-C", "with", "rev-parse", "HEAD")+" with"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A sandbox hides the data of a repository in the tree that lie elsewhere. Its
+// files are not ours all the same.
+func TestNestedRepositoryHidden(t *testing.T) {
+	b := newBench(t)
+	b.write("linked/.git", "gitdir: "+filepath.Join(b.root, "hidden")+"\n")
+	b.write("linked/deep/x.txt", "x\n")
+	b.write("own/x.txt", "x\n")
+	r := b.mustOpen()
+	r.confine = func(_ context.Context, made program.Command, _ ...string) (program.Command, error) { return made, nil }
+	tree, err := b.snapshot(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.git("ls-tree", "-r", "--name-only", tree, "linked", "own"); got != "own/x.txt" {
+		t.Errorf("recorded %q", got)
 	}
 }
 

@@ -2,14 +2,18 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// What follows uses the repository itself, see the package.
+// The functions below use the repository itself, see named.
 
 // Head is the user's present commit, or "" before the first.
 func (r *Repository) Head(ctx context.Context) (string, error) {
@@ -45,6 +49,26 @@ func (r *Repository) Refs(ctx context.Context, prefix string) ([]string, error) 
 	return strings.Split(out, "\n"), nil
 }
 
+// Unlock removes the locks that a killed git has left on the names below a
+// prefix. No other process may be using them.
+func (r *Repository) Unlock(prefix string) error {
+	root, err := os.OpenRoot(r.Common)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), path.Clean(prefix), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".lock") {
+			return err
+		}
+		return root.Remove(name)
+	})
+	if errors.Is(err, fs.ErrNotExist) { // its git may have been about to end
+		return nil
+	}
+	return err
+}
+
 // AddWorktree registers an empty directory as a worktree and returns its git
 // directory. A branch, if named, is made or moved to the commit. No file is
 // written there but .git.
@@ -62,11 +86,11 @@ func (r *Repository) AddWorktree(ctx context.Context, dir, branch, commit string
 	if err != nil {
 		return "", err
 	}
-	path, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+	at, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(dir, at)
 	}
-	if gitDir = resolved(filepath.FromSlash(path)); !ok || !same(filepath.Dir(gitDir), filepath.Join(r.Common, "worktrees")) {
+	if gitDir = resolved(filepath.FromSlash(at)); !ok || !same(filepath.Dir(gitDir), filepath.Join(r.Common, "worktrees")) {
 		return "", &bridge.Error{Code: bridge.CodeInternal, Message: "git made a worktree somewhere else: " + gitDir}
 	}
 	return gitDir, nil

@@ -10,14 +10,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Options say which repository to open, and how.
 type Options struct {
 	Dir     string   // a directory in the working tree
-	Environ []string // the caller's; what is meant for git is left out
+	Environ []string // the caller's; variables meant for git are left out
 	// Scratch is a directory of the caller's alone, outside of the repository.
 	// The name "git" in it belongs to the Repository.
 	Scratch string
@@ -29,6 +29,14 @@ type Confine func(ctx context.Context, c program.Command, write ...string) (prog
 
 // Repository is a repository with a working tree. It may be used by several
 // goroutines at once.
+//
+// A repository's configuration can name programs: filters, merge drivers,
+// hooks, a file system monitor, a transport. So all work on contents is done on
+// a view: a git directory of ours, with the repository's objects and settings
+// of our choice (see ours), and an index and working tree that each call names.
+// The user's own filters and merge drivers work; those that only the repository
+// defines do not exist. The repository itself is used for names only (see
+// named). See docs/decisions/0005-git-on-a-view.md.
 type Repository struct {
 	Top    string // root of the working tree
 	Prefix string // Options.Dir relative to it with slashes, "" for the root
@@ -40,7 +48,7 @@ type Repository struct {
 	environ []string // without anything that names the repository
 	gitDir  string   // of the working tree: Common, or below it
 	format  string   // of object names
-	view    string   // see the package
+	view    string   // directory of the view
 	// settings are for the view, hooks those that the configuration defines.
 	settings []setting
 	hooks    []string
@@ -209,7 +217,10 @@ func (r *Repository) checkOwner(config []entry) error {
 		fmt.Sprintf("if it belongs here, run `git --git-dir=%s config core.worktree %s`", r.gitDir, r.Top))
 }
 
-// named is the environment for git on the repository itself, see the package.
+// named is the environment for git on the repository itself: for finding it,
+// listing its configuration, reading HEAD, updating references and registering
+// a worktree. These commands convert no contents. Hooks, the monitor and every
+// transport are switched off for them, over the repository's values.
 func (r *Repository) named() []string {
 	settings := []setting{{"safe.bareRepository", "explicit"}, {"core.hooksPath", filepath.Join(r.view, "no-hooks")}, {"core.fsmonitor", "false"},
 		{"core.sshCommand", "false"}, {"credential.helper", ""}, {"gc.auto", "0"}, {"maintenance.auto", "false"},
@@ -284,11 +295,18 @@ func (r *Repository) answer(ctx context.Context, dir string, env []string, c Cal
 	case code == 0 || slices.Contains(c.OK, code):
 		return out, code, nil
 	}
-	return "", code, &bridge.Error{Code: bridge.CodeInternal, Message: fmt.Sprintf("git %s failed: %s", c.Args[0], firstLine(problem, code))}
+	return "", code, &bridge.Error{Code: bridge.CodeInternal, Message: fmt.Sprintf("git %s failed: %s", c.Args[0], reason(problem, code))}
 }
 
-func firstLine(text string, code int) string {
+// reason is the line of git's messages that says why it failed.
+func reason(text string, code int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	for l := range strings.Lines(text) { // warnings may come first
+		if strings.HasPrefix(l, "fatal: ") || strings.HasPrefix(l, "error: ") {
+			line = strings.TrimSpace(l)
+			break
+		}
+	}
 	if line == "" {
 		return fmt.Sprintf("exit status %d", code)
 	}

@@ -2,6 +2,9 @@ package git
 
 import (
 	"context"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -26,6 +29,15 @@ func (r *Repository) WriteTree(ctx context.Context, tree, index string, keep fun
 	present, err := ask("ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
 		return "", err
+	}
+	if r.confine != nil {
+		// Inside the sandbox git does not see a repository whose data lie
+		// elsewhere, and takes its files for ours.
+		top := tree
+		if top == "" {
+			top = r.Top
+		}
+		present = slices.DeleteFunc(present, inRepository(top))
 	}
 	if keep != nil {
 		present = slices.DeleteFunc(present, func(name string) bool { return !keep(name) })
@@ -58,8 +70,16 @@ func (r *Repository) WriteTree(ctx context.Context, tree, index string, keep fun
 	if err := update(gone, "--force-remove"); err != nil {
 		return "", err
 	}
-	if err := update(present, "--add", "--remove", "--replace"); err != nil {
-		return "", err
+	// Another program may remove a file while git reads it. The next time git
+	// sees that it is gone.
+	for try := 1; ; try++ {
+		err := update(present, "--add", "--remove", "--replace")
+		if err == nil {
+			break
+		}
+		if try == maxTries || !strings.Contains(err.Error(), "No such file or directory") {
+			return "", err
+		}
 	}
 	for _, name := range nested {
 		// One without a commit cannot be recorded, and is left out.
@@ -68,4 +88,23 @@ func (r *Repository) WriteTree(ctx context.Context, tree, index string, keep fun
 		}
 	}
 	return r.Line(ctx, Call{Tree: tree, Index: index, Args: []string{"write-tree"}})
+}
+
+// maxTries bounds how often files are read that others remove meanwhile.
+const maxTries = 10
+
+// inRepository tells whether a path below top lies in another repository.
+func inRepository(top string) func(name string) bool {
+	known := map[string]bool{".": false}
+	var look func(string) bool
+	look = func(dir string) bool {
+		in, found := known[dir]
+		if !found {
+			_, err := os.Lstat(filepath.Join(top, dir, ".git"))
+			in = err == nil || look(path.Dir(dir))
+			known[dir] = in
+		}
+		return in
+	}
+	return func(name string) bool { return look(path.Dir(strings.TrimSuffix(name, "/"))) }
 }

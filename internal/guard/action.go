@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
@@ -60,10 +60,7 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 	args, _ := call.Args.(map[string]any)
 	switch a.Kind {
 	case policy.KindShell:
-		text, isText := args["command"].(string)
-		if call.Name == "write_bash" {
-			text, isText = args["input"].(string)
-		}
+		text, isText := commandOf(call)
 		if !isText {
 			a.Unparsable = "it has no command"
 			return a
@@ -80,7 +77,7 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 		return a
 	case policy.KindNetwork:
 		if u, ok := args["url"].(string); ok {
-			a.Hosts = append(a.Hosts, host(u))
+			addHosts(&a, []string{u})
 		}
 		return a
 	case policy.KindOther, policy.KindMemory, policy.KindHook:
@@ -92,13 +89,15 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 		}
 		if patch {
 			g.addVerified(&a, args["verify"])
-			call.Args = without(args, "verify")
+			others := maps.Clone(args)
+			delete(others, "verify")
+			call.Args = others
 		}
 		verified := len(a.Paths)
 		g.addPaths(&a, call)
 		if patch && a.Kind == policy.KindWrite {
-			// Whether a diff fits, and what was found instead, tells what is in
-			// the file.
+			// The answer tells whether the diff fits, and so shows a part of the
+			// file: it is read too.
 			for _, p := range slices.Clone(a.Paths[verified:]) {
 				p.Write = false
 				a.Paths = append(a.Paths, p)
@@ -109,8 +108,8 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 }
 
 // asServer makes of a command the start of an MCP server: no such start counts
-// as a command that only reads, and whoever may consent to it may consent to
-// files outside that it names.
+// as a command that only reads, and consent to it covers files outside that it
+// names.
 func asServer(a *policy.Action) {
 	for i := range a.Commands {
 		a.Commands[i].Unsafe = "it is started as an MCP server"
@@ -135,15 +134,8 @@ func (g *Guard) addVerified(a *policy.Action, given any) {
 			a.Unparsable = "a file to verify is not named by a text"
 			return
 		}
-		res, err := g.here.Resolve(name)
-		a.Paths = append(a.Paths, pathOf(res, err, name, false))
+		g.addPath(a, name, false)
 	}
-}
-
-func without(args map[string]any, key string) map[string]any {
-	out := maps.Clone(args)
-	delete(out, key)
-	return out
 }
 
 // addPaths adds the files that a tool's arguments name.
@@ -184,9 +176,15 @@ func (g *Guard) addPaths(a *policy.Action, call bridge.ToolCall) {
 	}
 }
 
-// searches knows the tools that show what is in all files below a directory.
+// searches reports a tool that shows the contents of all files below a directory.
 func searches(tool string) bool {
 	return tool == "grep" || tool == "rg" || tool == "semantic_code_search"
+}
+
+// addPath adds a path as it is named.
+func (g *Guard) addPath(a *policy.Action, name string, write bool) {
+	res, err := g.here.Resolve(name)
+	a.Paths = append(a.Paths, pathOf(res, err, name, write))
 }
 
 func pathOf(res paths.Resolved, err error, name string, write bool) policy.Path {
@@ -211,19 +209,13 @@ func (g *Guard) requested(r bridge.PermissionRequest) (a policy.Action) {
 		g.addCommand(&a, r.Command)
 		g.addMentioned(&a, r)
 	case bridge.PermissionRead, bridge.PermissionWrite:
-		a.Kind = policy.KindRead
-		if r.Kind == bridge.PermissionWrite {
-			a.Kind = policy.KindWrite
-		}
+		a.Kind = policy.Kind(r.Kind) // they have the same names
 		for _, p := range r.Paths {
-			res, err := g.here.Resolve(p)
-			a.Paths = append(a.Paths, pathOf(res, err, p, r.Kind == bridge.PermissionWrite))
+			g.addPath(&a, p, r.Kind == bridge.PermissionWrite)
 		}
 	case bridge.PermissionURL:
 		a.Kind = policy.KindNetwork
-		for _, u := range r.URLs {
-			a.Hosts = append(a.Hosts, host(u))
-		}
+		addHosts(&a, r.URLs)
 	case bridge.PermissionMCP:
 		a.Kind = policy.KindMCP
 		if slices.Contains(g.opts.OwnTools, r.Tool) {
@@ -254,9 +246,7 @@ func (g *Guard) addMentioned(a *policy.Action, r bridge.PermissionRequest) {
 			a.Paths = append(a.Paths, pathOf(res, err, p, false))
 		}
 	}
-	for _, u := range r.URLs {
-		a.Hosts = append(a.Hosts, host(u))
-	}
+	addHosts(a, r.URLs)
 }
 
 // harmless are files outside that every command may name.

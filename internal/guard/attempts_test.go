@@ -3,26 +3,28 @@
 package guard_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +46,7 @@ type yard struct {
 	*guardtest.Yard
 	ws, out, home, pwn string
 	agent              *sdk.Agent
-	model              *rehearsal.Server
+	model              *demomodel.Server
 	log                *audit.Log
 	auditDir           string
 	spec               bridge.SessionSpec
@@ -72,7 +74,7 @@ func (y *yard) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y.model = rehearsal.New()
+	y.model = demomodel.New()
 	if err := y.model.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -125,18 +127,41 @@ func (y *yard) gate(t *testing.T) *guard.Guard {
 // call makes the model use a tool and returns how that ended.
 func (y *yard) call(t *testing.T, s bridge.Session, tool string, args map[string]any) bridge.ToolFinished {
 	t.Helper()
+	return y.calls(t, s, guardtest.Case{Tool: tool, Args: args})[0]
+}
+
+// calls makes the model use several tools at once, and returns how each ended.
+func (y *yard) calls(t *testing.T, s bridge.Session, cases ...guardtest.Case) []bridge.ToolFinished {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	o := agenttest.Collect(ctx, s, agenttest.Script(agenttest.Tool(tool, args), "next", "text ok"))
+	var script []string
+	for _, c := range cases {
+		script = append(script, agenttest.Tool(c.Tool, c.Args))
+	}
+	o := agenttest.Collect(ctx, s, agenttest.Script(append(script, "next", "text ok")...))
 	if o.Err != nil {
-		t.Fatalf("%s %v: %v", tool, args, o.Err)
+		t.Fatalf("%+v: %v", cases, o.Err)
 	}
-	ended := agenttest.Find[bridge.ToolFinished](o)
-	if len(ended) == 0 {
-		// The runtime itself did not know the tool or its arguments.
-		return bridge.ToolFinished{Error: "not run: " + strings.Join(y.model.Requests()[len(y.model.Requests())-1].ToolResults(), " ")}
+	ended := map[string]bridge.ToolFinished{}
+	for _, f := range agenttest.Find[bridge.ToolFinished](o) {
+		ended[f.CallID] = f
 	}
-	return ended[0]
+	last := y.model.Requests()[len(y.model.Requests())-1]
+	results := last.ToolResults()
+	answered := last.Messages[len(last.Messages)-1-len(results)].ToolCalls
+	if len(results) != len(cases) || len(answered) != len(cases) {
+		t.Fatalf("%d calls, %d of them known to the model, %d results", len(cases), len(answered), len(results))
+	}
+	out := make([]bridge.ToolFinished, len(cases))
+	for i, c := range answered {
+		var ran bool
+		if out[i], ran = ended[c.ID]; !ran {
+			// The runtime itself did not know the tool or its arguments.
+			out[i] = bridge.ToolFinished{CallID: c.ID, Error: "not run: " + results[i]}
+		}
+	}
+	return out
 }
 
 // lastSeq is the number of the newest entry on record, so that a denial can be
@@ -158,45 +183,51 @@ func (y *yard) lastSeq(t *testing.T) uint64 {
 func TestAttempts(t *testing.T) {
 	y := newYard(t)
 	ctx := context.Background()
-	var s bridge.Session
-	attempts, unrun := 0, 0
-	for _, c := range guardtest.Cases(t, "testdata/attempts.yaml") {
-		args := y.Fill(t, c.Args)
-		if attempts%20 == 0 {
-			s = y.open(t, y.spec) // turns of a long session are slow
+	cases := guardtest.Cases(t, "testdata/attempts.yaml")
+	for i := range cases {
+		cases[i].Args = y.Fill(t, cases[i].Args)
+	}
+	attempts, unrun := len(cases), 0
+	for some := range slices.Chunk(cases, 20) { // turns of a long session are slow
+		before := y.lastSeq(t)
+		results := y.calls(t, y.open(t, y.spec), some...)
+		last, err := audit.Tail(ctx, y.auditDir, 6*len(some))
+		if err != nil {
+			t.Fatal(err)
 		}
-		attempts++
-		t.Run(c.Name, func(t *testing.T) {
-			before := y.lastSeq(t)
-			ended := y.call(t, s, c.Tool, args)
-			if ended.OK {
-				t.Errorf("%s %v was allowed: %.300s", c.Tool, args, ended.Result)
+		denials := map[string]int{} // by call, or by tool where the runtime does not name the call
+		for _, e := range last {
+			if e.Seq > before && e.Decision == "deny" && e.Reason != "" && (e.Hook == audit.HookPreTool || e.Hook == audit.HookPermission) {
+				denials[cmp.Or(e.Call, e.Tool)]++
 			}
-			if !strings.Contains(ended.Error, c.Why) {
-				t.Errorf("%v: the reason %q does not say %q", args, ended.Error, c.Why)
-			}
-			if strings.Contains(ended.Result+ended.Error, canary) {
-				t.Errorf("%v: the canary got out", args)
-			}
-			if _, err := os.Lstat(y.pwn); err == nil {
-				t.Fatalf("%v: the file outside was made", args)
-			}
-			if strings.HasPrefix(ended.Error, "not run:") {
-				unrun++ // the runtime refused it before the guard was asked
-				return
-			}
-			last, err := audit.Tail(ctx, y.auditDir, 6)
-			if err != nil {
-				t.Fatal(err)
-			}
-			traced := false
-			for _, e := range last {
-				traced = traced || e.Seq > before && e.Decision == "deny" && e.Reason != "" && (e.Hook == audit.HookPreTool || e.Hook == audit.HookPermission)
-			}
-			if !traced {
-				t.Errorf("%v: no denial on record", args)
-			}
-		})
+		}
+		for i, c := range some {
+			t.Run(c.Name, func(t *testing.T) {
+				ended := results[i]
+				if ended.OK {
+					t.Errorf("%s %v was allowed: %.300s", c.Tool, c.Args, ended.Result)
+				}
+				if !strings.Contains(ended.Error, c.Why) {
+					t.Errorf("%v: the reason %q does not say %q", c.Args, ended.Error, c.Why)
+				}
+				if strings.Contains(ended.Result+ended.Error, canary) {
+					t.Errorf("%v: the canary got out", c.Args)
+				}
+				if strings.HasPrefix(ended.Error, "not run:") {
+					unrun++ // the runtime refused it before the guard was asked
+					return
+				}
+				if denials[ended.CallID] > 0 {
+					return
+				}
+				if denials[c.Tool]--; denials[c.Tool] < 0 {
+					t.Errorf("%v: no denial on record", c.Args)
+				}
+			})
+		}
+		if _, err := os.Lstat(y.pwn); err == nil {
+			t.Fatalf("one of these made the file outside: %+v", some)
+		}
 	}
 	t.Logf("%d attempts, %d of them refused by the runtime before the guard was asked", attempts, unrun)
 	if attempts-unrun < 150 {
@@ -208,7 +239,7 @@ func TestAttempts(t *testing.T) {
 			break
 		}
 	}
-	if report, err := audit.Verify(ctx, y.auditDir, ""); err != nil || !report.OK() {
+	if report, err := audit.Verify(ctx, y.auditDir, "", ""); err != nil || !report.OK() {
 		t.Errorf("the record: %+v, %v", report, err)
 	}
 }
@@ -216,21 +247,21 @@ func TestAttempts(t *testing.T) {
 // Everyday work is not in the guard's way.
 func TestOrdinaryWork(t *testing.T) {
 	y := newYard(t)
-	s, err := y.agent.Open(context.Background(), y.spec)
-	if err != nil {
-		t.Fatal(err)
+	cases := guardtest.Cases(t, "testdata/ordinary.yaml")
+	for i := range cases {
+		cases[i].Args = y.Fill(t, cases[i].Args)
 	}
-	cases := 0
-	for _, c := range guardtest.Cases(t, "testdata/ordinary.yaml") {
-		args := y.Fill(t, c.Args)
-		cases++
-		t.Run(c.Name, func(t *testing.T) {
-			if ended := y.call(t, s, c.Tool, args); !ended.OK && (ended.Code == "denied" || strings.Contains(ended.Error, "Denied") || strings.Contains(ended.Error, "reject")) {
-				t.Errorf("%s %v was denied: %s", c.Tool, args, ended.Error)
-			}
-		})
+	for some := range slices.Chunk(cases, 10) {
+		results := y.calls(t, y.open(t, y.spec), some...)
+		for i, c := range some {
+			t.Run(c.Name, func(t *testing.T) {
+				if ended := results[i]; !ended.OK && (ended.Code == "denied" || strings.Contains(ended.Error, "Denied") || strings.Contains(ended.Error, "reject")) {
+					t.Errorf("%s %v was denied: %s", c.Tool, c.Args, ended.Error)
+				}
+			})
+		}
 	}
-	if cases < 60 {
-		t.Errorf("only %d cases", cases)
+	if len(cases) < 60 {
+		t.Errorf("only %d cases", len(cases))
 	}
 }

@@ -16,7 +16,7 @@ import (
 // simple command in it, every file that it names or redirects to, and every
 // host.
 func (g *Guard) addCommand(a *policy.Action, text string) {
-	an, err := shell.Analyse(text, shell.Bash)
+	an, err := g.analysed(text)
 	if err != nil {
 		a.Unparsable = err.Error()
 		return
@@ -39,7 +39,7 @@ func (g *Guard) addCommand(a *policy.Action, text string) {
 		if isGit(given.Words[0]) {
 			g.addGit(a, given, &c)
 		}
-		c.Network = given.Has(shell.FlagNetwork)
+		c.Network = given.Network
 		if a.Wall == policy.WholeWall {
 			c.Destroys = g.destroys(given)
 		}
@@ -56,13 +56,37 @@ func (g *Guard) addCommand(a *policy.Action, text string) {
 		g.addCopy(a, c)
 	}
 	for _, r := range an.Redirects {
-		if r.Dynamic && a.Wall != policy.WholeWall {
+		if a.Wall != policy.WholeWall {
 			a.Paths = append(a.Paths, policy.Path{Name: r.Path, Write: r.Write, Problem: "it is only known when the command runs"})
 		}
 	}
-	for _, u := range an.URLs {
-		a.Hosts = append(a.Hosts, host(u))
+	addHosts(a, an.URLs)
+}
+
+// maxParsed bounds the scripts whose analysis is kept.
+const maxParsed = 16
+
+// analysed is the analysis of a script. It is kept, since a call is looked at
+// when it is judged, while it runs and when it has ended; the files that it
+// names are resolved anew each time.
+func (g *Guard) analysed(script string) (shell.Analysis, error) {
+	g.mu.Lock()
+	an, known := g.parsed[script]
+	g.mu.Unlock()
+	if known {
+		return an, nil
 	}
+	an, err := g.analyse(script)
+	if err != nil {
+		return an, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.parsed) >= maxParsed {
+		clear(g.parsed)
+	}
+	g.parsed[script] = an
+	return an, nil
 }
 
 // transparent commands do nothing by themselves: cd, whose directory is judged
@@ -74,7 +98,7 @@ func transparent(c *shell.Command, commands int) bool {
 	if c.Words[0] == "cd" {
 		return commands > 1
 	}
-	return c.Has(shell.FlagWrapper) && slices.Contains([]string{"env", "timeout", "nice", "ionice", "nohup", "time", "stdbuf", "command"}, c.Words[0])
+	return c.Wrapper && slices.Contains([]string{"env", "timeout", "nice", "ionice", "nohup", "time", "stdbuf", "command"}, c.Words[0])
 }
 
 func command(c *shell.Command) policy.Command {
@@ -162,8 +186,8 @@ func (g *Guard) addResolved(a *policy.Action, p shell.Path, res paths.Resolved, 
 	a.Paths = append(a.Paths, out)
 }
 
-// addCopy adds what is written where files are copied, moved or linked to: the
-// file, its namesake in a directory, and all that comes with a directory.
+// addCopy adds the files that a copy, a move or a link writes: the target, the
+// file of that name in a target directory, and all files of a copied directory.
 func (g *Guard) addCopy(a *policy.Action, c shell.Copy) {
 	to, err := g.here.Resolve(c.To.Text)
 	if err != nil || !to.Inside {
@@ -195,10 +219,13 @@ func (g *Guard) addCopy(a *policy.Action, c shell.Copy) {
 	}
 }
 
-func host(raw string) policy.Host {
-	h, err := shell.ParseHost(raw)
-	if err != nil {
-		return policy.Host{Name: raw, Problem: err.Error()}
+func addHosts(a *policy.Action, urls []string) {
+	for _, raw := range urls {
+		h, err := shell.ParseHost(raw)
+		if err != nil {
+			a.Hosts = append(a.Hosts, policy.Host{Name: raw, Problem: err.Error()})
+			continue
+		}
+		a.Hosts = append(a.Hosts, policy.Host{Name: h.Name, Port: h.Port})
 	}
-	return policy.Host{Name: h.Name, Port: h.Port}
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -32,7 +32,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	g.mu.Lock()
 	agreed := g.agreed[sum]
 	if r.ID == "" {
-		// Whoever watches the turn can tell by it which event is this question.
+		// A reader of the turn's events finds this question by it.
 		g.asked++
 		r.ID = fmt.Sprintf("gate-%d", g.asked)
 	}
@@ -73,7 +73,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 		}
 		return allow("always allowed from now on: " + strings.Join(q.Rules, ", ") + " was written into " + file)
 	case answer == approval.Session:
-		// A command stays what was shown, whatever else is granted.
+		// Consent to a command is for the command that was shown, not for others.
 		g.remember(sum, slices.DeleteFunc(slices.Clone(out.Lasting), func(a policy.Addition) bool { return a.List == "sandbox.shell" }))
 		return allow("allowed for this session")
 	case answer == approval.Once:
@@ -82,7 +82,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	return deny("the user said no")
 }
 
-// remember keeps what was agreed to until the session ends.
+// remember keeps a consent until the session ends.
 func (g *Guard) remember(sum string, additions []policy.Addition) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,8 +92,8 @@ func (g *Guard) remember(sum string, additions []policy.Addition) {
 	}
 }
 
-// addNeeds adds to a question why it is asked inside a sandbox, what is wanted
-// beyond that, and what each answer is about.
+// addNeeds adds to a question inside a sandbox: why it is asked, what the action
+// needs beyond the sandbox, and the scope of each answer.
 func (g *Guard) addNeeds(q *approval.Question, out policy.Outcome, needs []string) {
 	lines := []string{q.Detail}
 	for _, n := range needs {
@@ -113,8 +113,8 @@ func (g *Guard) addNeeds(q *approval.Question, out policy.Outcome, needs []strin
 }
 
 // sumOf is the hash of what a request would do: of every byte that matters,
-// and of nothing that the model says about it. content is what is not among
-// the arguments.
+// and of nothing that the model says about it. content is the part that is not
+// among the arguments.
 func sumOf(r bridge.PermissionRequest, content string, needs ...string) (string, error) {
 	words := r.Intention
 	if worded(r) {
@@ -165,7 +165,8 @@ func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
 	args, _ := call.Args.(map[string]any)
 	switch a.Kind {
 	case policy.KindShell:
-		r.Kind, r.Command = bridge.PermissionShell, commandOf(call)
+		r.Kind = bridge.PermissionShell
+		r.Command, _ = commandOf(call)
 		if runtimeShells[call.Name] {
 			r.Intention, _ = args["description"].(string)
 		}
@@ -194,15 +195,15 @@ func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
 	return r
 }
 
-// commandOf is what a call gives to a shell.
-func commandOf(call bridge.ToolCall) string {
+// commandOf is what a call gives to a shell; ok is false if that is no text.
+func commandOf(call bridge.ToolCall) (text string, ok bool) {
 	args, _ := call.Args.(map[string]any)
 	name := "command"
 	if call.Name == "write_bash" {
 		name = "input"
 	}
-	text, _ := args[name].(string)
-	return text
+	text, ok = args[name].(string)
+	return text, ok
 }
 
 // question words a request for a person: all of it, but for secrets.
@@ -229,7 +230,7 @@ func (g *Guard) question(r bridge.PermissionRequest, content string) approval.Qu
 	return q
 }
 
-// conceals says whether what was masked in a text had characters that a shell
+// conceals reports whether a masked part of a text had characters that a shell
 // or a program would act on: it is then no plain secret.
 func conceals(text, masked string) bool {
 	for _, c := range []string{"\n", `\n`, "$", "`", ";", "&", "|", "<", ">", "(", ")", "{", "}"} {

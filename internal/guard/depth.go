@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // DepthVariable carries the depth through the environment of what we start,
@@ -16,7 +16,7 @@ const DepthVariable = "COPILOT_BRIDGE_DEPTH"
 const MaxDepth = 3
 
 // DepthOf reads the depth from an environment. A value that is no number
-// counts as too deep: somebody has meddled with it.
+// counts as too deep: it was tampered with.
 func DepthOf(environ []string) int {
 	depth := 0
 	for _, kv := range environ {
@@ -34,8 +34,8 @@ func DepthOf(environ []string) int {
 // DepthArgument carries the depth in the arguments of the bridge's own tools.
 const DepthArgument = "_depth"
 
-// DepthOfArgs reads the depth from a tool's arguments. What is no whole number
-// from 0 up counts as too deep.
+// DepthOfArgs reads the depth from a tool's arguments. Any value but a whole
+// number from 0 up counts as too deep.
 func DepthOfArgs(args any) int {
 	m, _ := args.(map[string]any)
 	v, ok := m[DepthArgument]

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/shell"
 )
 
@@ -23,27 +24,27 @@ func (g *Guard) destroys(c *shell.Command) string {
 	if c.DynamicName {
 		return ""
 	}
-	name := filepath.Base(c.Words[0])
-	args := c.Words[1:]
-	switch name {
+	why := ""
+	switch name := filepath.Base(c.Words[0]); name {
 	case "git":
-		if why := g.gitDestroys(c); why != "" {
-			return "it may destroy work that is not committed: " + why
-		}
+		why = g.gitDestroys(c)
 	case "rm", "unlink", "shred", "truncate":
 		if !g.removesNothing(c) {
-			return "it may destroy work that is not committed: " + name + " leaves no copy"
+			why = name + " leaves no copy"
 		}
 	case "find":
-		if slices.Contains(args, "-delete") {
-			return "it may destroy work that is not committed: find -delete leaves no copy"
+		if slices.Contains(c.Words, "-delete") {
+			why = "find -delete leaves no copy"
 		}
 	case "rsync":
-		if slices.ContainsFunc(args, func(w string) bool { return strings.HasPrefix(w, "--del") || w == "--remove-source-files" }) {
-			return "it may destroy work that is not committed: rsync removes files"
+		if slices.ContainsFunc(c.Words, func(w string) bool { return strings.HasPrefix(w, "--del") || w == "--remove-source-files" }) {
+			why = "rsync removes files"
 		}
 	}
-	return ""
+	if why == "" {
+		return ""
+	}
+	return "it may destroy work that is not committed: " + why
 }
 
 // gitDestroys says what of a git command destroys work.
@@ -157,7 +158,7 @@ func (g *Guard) removesNothing(c *shell.Command) bool {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(g.here.Base(), c.Dirs[0], name)
 		}
-		// What is removed is the link, not what it leads to.
+		// rm removes a link, not its target.
 		parent, err := g.here.Resolve(filepath.Dir(name))
 		if err != nil {
 			return true
@@ -192,7 +193,7 @@ func (r *removal) kept(at string) bool {
 }
 
 func (r *removal) keptFile(p string, info fs.FileInfo) bool {
-	if r.g.made(p) || r.ignored(filepath.Dir(p)) {
+	if r.g.madeBySession(p) || r.ignored(filepath.Dir(p)) {
 		return true
 	}
 	t, rel := r.tree(p)
@@ -216,7 +217,7 @@ func (r *removal) ignored(dir string) bool {
 	parts := strings.Split(rel, "/")
 	for i, part := range parts {
 		top := strings.Join(parts[:i+1], "/")
-		if slices.Contains(t.output, part) && !slices.ContainsFunc(t.files, func(f string) bool { return within(f, top) }) {
+		if slices.Contains(t.output, part) && !slices.ContainsFunc(t.files, func(f string) bool { return sandbox.Within(f, top) }) {
 			return true
 		}
 	}
@@ -262,11 +263,11 @@ func ignoredOutput(top string) []string {
 	return out
 }
 
-// maxMade bounds how many files of its own a session remembers.
+// maxMade bounds how many files made by the session are remembered.
 const maxMade = 1_000
 
-// makes remembers the files that an allowed call makes.
-func (g *Guard) makes(a policy.Action) {
+// rememberMade remembers the files that an allowed call makes.
+func (g *Guard) rememberMade(a policy.Action) {
 	if g.opts.Wall == nil || a.Kind != policy.KindWrite {
 		return
 	}
@@ -282,7 +283,7 @@ func (g *Guard) makes(a policy.Action) {
 	}
 }
 
-func (g *Guard) made(abs string) bool {
+func (g *Guard) madeBySession(abs string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.own[abs]

@@ -82,7 +82,7 @@ func (g *Guard) addGit(a *policy.Action, c *shell.Command, out *policy.Command) 
 	if call.sub == "" {
 		return
 	}
-	out.Alias = !gitCommands[call.sub]
+	out.Alias = !slices.Contains(gitCommands, call.sub)
 	if c.Lost {
 		out.Unsafe = cmp.Or(out.Unsafe, "it is not known in which directory it runs")
 	}
@@ -94,14 +94,14 @@ func (g *Guard) addGit(a *policy.Action, c *shell.Command, out *policy.Command) 
 		if err != nil || !res.Inside {
 			continue // judged as a path
 		}
-		at := g.found(res, call, out)
+		at := g.findRepository(res, call, out)
 		g.addGitReads(a, at, call, out)
 		g.addGitWrites(a, at, call)
 	}
 }
 
-// found looks for the repository and says what speaks against it.
-func (g *Guard) found(dir paths.Resolved, call gitCall, out *policy.Command) place {
+// findRepository looks for the repository and says what speaks against it.
+func (g *Guard) findRepository(dir paths.Resolved, call gitCall, out *policy.Command) place {
 	at := place{dir: dir, top: "."}
 	r, err := g.repos.Find(dir.Abs)
 	switch {
@@ -263,7 +263,7 @@ func (g *Guard) lexical(abs string) policy.Path {
 	return policy.Path{Rel: filepath.ToSlash(rel)}
 }
 
-// silentGit shows nothing of what is in files.
+// silentGit are subcommands that show no contents of files.
 const silentGit = `branch rev-parse ls-files add stage commit tag remote fetch push pull init clone config rev-list describe merge rebase checkout switch restore
 	reset rm mv clean for-each-ref show-ref symbolic-ref ls-tree ls-remote worktree submodule gc version help shortlog count-objects name-rev merge-base cherry
 	check-ignore check-attr check-ref-format update-index hash-object var fsck prune pack-refs repack maintenance update-ref write-tree read-tree commit-tree
@@ -412,8 +412,8 @@ func asksAboutParts(args []string) bool {
 	return hasShort(args, 'p') || hasShort(args, 'i') || hasShort(args, 'e') || hasLong(args, "--patch") || hasLong(args, "--interactive") || hasLong(args, "--edit")
 }
 
-// quietOptions of log, show and diff show nothing of what is in files. Only
-// these are known to: any other counts as showing changes, a shortened one too.
+// quietOptions of log, show and diff show no contents of files. Any other
+// option counts as showing changes, a shortened one too.
 const quietOptions = `--stat --numstat --shortstat --dirstat --summary --compact-summary --name-only --name-status --raw --no-patch --quiet --exit-code
 	--oneline --graph --all --decorate --no-decorate --source --pretty --format --abbrev --no-abbrev --abbrev-commit --no-abbrev-commit --follow --merges --no-merges
 	--first-parent --reverse --topo-order --date-order --author-date-order --branches --tags --remotes --max-count --skip --since --until --after --before
@@ -515,9 +515,9 @@ func isOneFile(object string) bool {
 	return !strings.Contains(object[:i], "..") && !strings.Contains(rest, "..") && strings.Trim(rest, "./") != "" && !strings.HasSuffix(rest, "/")
 }
 
-// isRegular reports whether revision:path names what is a file in the work
-// tree, and no rule knows it as a directory. Else it may be one, which a diff
-// goes into.
+// isRegular reports whether revision:path names a file in the work tree that no
+// rule knows as a directory. Otherwise it may be a directory, and a diff shows
+// the files below.
 func (g *Guard) isRegular(at place, object string) bool {
 	p := g.objectPath(at, object)
 	info, err := os.Lstat(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(p.Rel)))
@@ -526,15 +526,9 @@ func (g *Guard) isRegular(at place, object string) bool {
 
 // gitCommands are git's own and the best known of others. What else there is
 // may be an alias.
-var gitCommands = func() map[string]bool {
-	m := map[string]bool{}
-	for _, n := range strings.Fields(silentGit + ` status log reflog whatchanged show diff blame annotate stash grep cat-file archive difftool mergetool
+var gitCommands = strings.Fields(silentGit + ` status log reflog whatchanged show diff blame annotate stash grep cat-file archive difftool mergetool
 		format-patch range-diff diff-tree diff-index diff-files show-branch bundle fast-export fast-import notes filter-branch replace rerere request-pull
 		send-email send-pack fetch-pack receive-pack upload-pack upload-archive unpack-objects index-pack pack-objects verify-commit verify-tag verify-pack
 		merge-file merge-tree merge-index checkout-index update-server-info interpret-trailers mailinfo mailsplit stripspace column credential lfs citool gui
 		gitk instaweb svn p4 daemon http-backend imap-send quiltimport subtree archimport cvsimport cvsserver patch-id diagnose bugreport
-		backfill survey multi-pack-index commit-graph prune-packed for-each-repo hook ls-remote mktag mktree get-tar-commit-id unpack-file fmt-merge-msg sh-i18n`) {
-		m[n] = true
-	}
-	return m
-}()
+		backfill survey multi-pack-index commit-graph prune-packed for-each-repo hook ls-remote mktag mktree get-tar-commit-id unpack-file fmt-merge-msg sh-i18n`)

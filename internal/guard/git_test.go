@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
-// gateAt is a guard of a workspace for somebody who works in dir, with a
-// policy and nobody to ask.
+// gateAt is a guard for a session that works in dir, with a policy and no
+// person to ask.
 func gateAt(t *testing.T, root, dir, yaml string, change func(*guard.Options)) *guard.Guard {
 	t.Helper()
 	ws, err := paths.New(root)
@@ -132,8 +132,8 @@ var hiddenHistory = []string{
 	"git log --follow -p -- README.md", "git log --foll -p -- README.md", "git log -p -M -- README.md", "git show -C HEAD -- README.md", "git diff --find-copies HEAD~1 -- README.md", "git status -v README.md",
 }
 
-// A tag may point at a file, and what is a file today may have been a directory
-// of files that nobody may read. That git shows them is shown with the real git.
+// A tag may point at a file, and a file of today may have been a directory with
+// files that are denied. The real git proves that it shows them.
 func TestGitHistoryInDisguise(t *testing.T) {
 	y := layYard(t)
 	git := func(line string) string {

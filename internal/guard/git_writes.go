@@ -16,6 +16,13 @@ const keepsTree = `status log reflog whatchanged show diff blame annotate grep c
 	hash-object var fsck prune pack-refs repack maintenance update-ref write-tree commit-tree diff-tree diff-index diff-files range-diff show-branch notes
 	verify-commit verify-tag verify-pack format-patch archive request-pull`
 
+// keepsTreeFor are the subcommands of a command that do.
+var keepsTreeFor = map[string]string{
+	"stash":     "list show drop clear create store",
+	"worktree":  "list prune lock unlock repair",
+	"submodule": "status summary init deinit sync set-url set-branch",
+}
+
 // addGitWrites adds what a command changes in the work tree. Which files that
 // are is mostly up to the history, so it is all of them.
 func (g *Guard) addGitWrites(a *policy.Action, at place, call gitCall) {
@@ -28,16 +35,8 @@ func (g *Guard) addGitWrites(a *policy.Action, at place, call gitCall) {
 		g.addMoved(a, at, call)
 	case "config":
 		g.addConfigured(a, at, call)
-	case "stash":
-		if !has("list show drop clear create store", first) {
-			g.addRewritten(a, at, call)
-		}
-	case "worktree":
-		if !has("list prune lock unlock repair", first) {
-			g.addRewritten(a, at, call)
-		}
-	case "submodule":
-		if !has("status summary init deinit sync set-url set-branch", first) {
+	case "stash", "worktree", "submodule":
+		if !has(keepsTreeFor[call.sub], first) {
 			g.addRewritten(a, at, call)
 		}
 	case "checkout", "switch":
@@ -159,7 +158,7 @@ func (g *Guard) addRewritten(a *policy.Action, at place, call gitCall) {
 	}
 }
 
-// sealed says whether nobody may write a path, with consent or without.
+// sealed reports whether a path may never be written, not even with consent.
 func (g *Guard) sealed(rel string) bool {
 	_, sealed := g.policy().Sealed(rel)
 	return sealed

@@ -1,30 +1,31 @@
 // Package guard decides what a session may do, hides secrets, and keeps the
-// record. Agents ask it through bridge.Gate: before every tool call, for
-// every permission request of the runtime, and with every prompt and result.
-//
-// The decision itself is policy's; this package makes of a tool call what a
-// policy can judge (paths resolved, commands taken apart, hosts read), puts to
-// a person what needs consent, and writes each decision down before it takes
-// effect. It fails closed: an error, a panic, a record that cannot be written,
-// or something it does not understand is a denial.
+// record. It resolves paths, parses commands and reads hosts; package policy
+// judges the result. It runs nothing itself. Agents ask it through bridge.Gate,
+// package workspace through Judge; package app makes one Guard per session. It
+// fails closed: an error, a panic, a record that cannot be written, or
+// something that it does not understand is a denial.
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/shell"
 )
 
 // Recorder takes down what happened. *audit.Log is one.
@@ -45,7 +46,7 @@ type Options struct {
 	// AskTimeout bounds how long a person may take; no answer is a denial.
 	AskTimeout time.Duration
 	// AllowTools need no consent, by name, the runtime's or the one that the
-	// Agent Backplane's back ends share; what is denied stays denied.
+	// Agent Backplane's back ends share; denials still hold.
 	AllowTools []string
 	// Caller is who wants to do something, in questions; "" for Copilot.
 	Caller string
@@ -72,11 +73,12 @@ type Options struct {
 	// nil where there is none.
 	Wall *Wall
 	// Home is the bridge's own directory, with the user's policy file. Without
-	// it no rule is written, and nobody is offered to.
+	// it questions do not offer to write a rule.
 	Home string
 }
 
-// maxResult is how much of one string of a tool's result the model gets.
+// maxResult is how much of one string of a tool's result the model gets; of a
+// client's own tool it gets all.
 const maxResult = 10 << 10
 
 // Guard is the gate of one session. Its methods may be called concurrently.
@@ -85,17 +87,21 @@ type Guard struct {
 	here    *paths.Workspace // as seen from where the session works
 	results *redact.Redactor // for what tools return
 	repos   repo.Finder
-	// inForce is the policy, with what was granted for the session.
+	// inForce is the policy, with the grants of the session.
 	inForce atomic.Pointer[policy.Policy]
+	analyse func(script string) (shell.Analysis, error)
 
-	mu       sync.Mutex
-	plan     *plan           // of the sandbox, once it is made
-	own      map[string]bool // files that the session has made
-	session  string
-	agreed   map[string]bool // what a person has allowed for the session, by its hash
-	calls    []*openCall     // allowed and not ended, the oldest first
-	attempts int
-	asked    int // questions put to a person, to number them
+	mu      sync.Mutex
+	plan    *plan           // of the sandbox, once it is made
+	own     map[string]bool // files that the session has made
+	session string
+	agreed  map[string]bool // what a person has allowed for the session, by its hash
+	calls   []*openCall     // allowed and not ended, the oldest first
+	parsed  map[string]shell.Analysis
+	// background takes away what commands in the background make; nil without.
+	background func() (string, error)
+	attempts   int
+	asked      int // questions put to a person, to number them
 	// instructions are the files that Instructions read or withheld.
 	instructions []map[string]any
 }
@@ -116,7 +122,8 @@ func New(opts Options) *Guard {
 	if opts.Dir != "" {
 		here = here.At(opts.Dir)
 	}
-	g := &Guard{opts: opts, here: here, results: opts.Redactor.Results(), agreed: map[string]bool{}, own: map[string]bool{}}
+	g := &Guard{opts: opts, here: here, results: opts.Redactor.Results(), agreed: map[string]bool{}, own: map[string]bool{},
+		analyse: shell.Analyse, parsed: map[string]shell.Analysis{}}
 	g.inForce.Store(opts.Policy)
 	return g
 }
@@ -136,9 +143,10 @@ func (g *Guard) Begin(ctx context.Context, session string) error {
 	return g.record(ctx, audit.Entry{Hook: audit.HookStart, Input: input}, time.Now())
 }
 
-// End puts the end of the session on record.
+// End puts the end of the session on record. Commands in the background have
+// been ended before.
 func (g *Guard) End(ctx context.Context) error {
-	return g.record(ctx, audit.Entry{Hook: audit.HookStop}, time.Now())
+	return g.record(ctx, audit.Entry{Hook: audit.HookStop, Output: g.withholdBackground(false)}, time.Now())
 }
 
 // Prompt hides secrets in what the user says.
@@ -162,18 +170,41 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	began := time.Now()
 	action := g.action(call)
 	var d bridge.Decision
-	asked := false
+	asked, agreed := false, false
 	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
 		d = deny(err.Error())
 	} else {
-		d, asked = g.decide(ctx, action, requestOf(call, action))
+		d, asked = g.decide(ctx, action, requestOf(call, action), agreed)
+	}
+	if d.Verdict == bridge.Allow {
+		if why := g.unreadable(action); why != "" {
+			d = deny(why)
+		}
 	}
 	if d.Verdict == bridge.Allow {
 		d.Args, d.Consented = g.settled(call), asked
-		g.makes(action)
+		g.rememberMade(action)
 		g.begin(call, d, action, asked)
 	}
 	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
+}
+
+// unreadable says why a tool must not open one of its files: a FIFO, a socket
+// or a device could let it wait for ever. Commands may use them.
+func (g *Guard) unreadable(a policy.Action) string {
+	if a.Kind != policy.KindRead && a.Kind != policy.KindWrite {
+		return ""
+	}
+	for _, p := range a.Paths {
+		if p.Outside || p.Rel == "" {
+			continue
+		}
+		info, err := g.opts.Workspace.FS().Lstat(filepath.FromSlash(p.Rel))
+		if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice) != 0 {
+			return fmt.Sprintf("%s is a FIFO, a socket or a device, not a file", cmp.Or(p.Name, p.Rel))
+		}
+	}
+	return ""
 }
 
 // Permit answers a permission request of the runtime. A command that was judged
@@ -191,11 +222,7 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 		if call != nil && action.Tool == "" {
 			action.Tool = call.call.Name
 		}
-		if out := g.policy().Evaluate(action); out.Verdict == policy.Ask && agreed {
-			d = allow("allowed when it was called")
-		} else {
-			d, _ = g.decide(ctx, action, r)
-		}
+		d, _ = g.decide(ctx, action, r, agreed)
 	}
 	if d.Verdict != bridge.Allow {
 		g.forget(call)
@@ -205,63 +232,45 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 	return g.written(ctx, e, d, began)
 }
 
-// decide evaluates the policy and asks a person where it says so.
-func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest) (d bridge.Decision, asked bool) {
-	out := g.policy().Evaluate(a)
-	defer func() {
-		if d.Verdict == bridge.Allow {
-			d.Grant = g.granted(a, out.Grant)
-		}
-	}()
-	switch out.Verdict {
-	case policy.Allow:
-		return allow(out.Reason), false
-	case policy.Ask:
-		for _, name := range g.opts.AllowTools {
-			if strings.EqualFold(name, a.Tool) && !out.Firm {
-				return allow("always allowed by configuration"), false
-			}
-		}
-		return g.ask(ctx, r, out, a.Wall), true
-	case policy.Deny:
-	}
-	if g.opts.Reason != nil {
-		if words := g.opts.Reason(a.Tool, out); words != "" {
-			return deny(words), false
-		}
-	}
-	return deny(out.Reason), false
-}
-
-// After hides secrets in every string of a result and shortens what is long,
-// before the model or anybody else sees it.
+// After hides secrets in every string of a result and shortens long strings,
+// before the model or a person sees it.
 func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
 	began := time.Now()
-	notice := g.ended(call)
+	notice := g.ended(call, mayStillRun(call, result))
 	if reason := g.strayed(call); reason != "" {
-		err := errors.New(reason)
-		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: reason}, began))
+		return nil, g.recordResult(ctx, call, nil, 0, errors.New(reason), began)
 	}
 	clean, hits, err := g.redactorFor(ctx, call, result).ValueContext(ctx, result)
 	if err != nil {
-		return nil, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: withheld}, began))
+		return nil, g.recordResult(ctx, call, nil, 0, withheld(err), began)
 	}
 	if g.opts.Whole != nil {
 		g.opts.Whole(call, clean)
 	}
-	clean = shorten(clean)
+	if !slices.Contains(g.opts.ClientTools, call.Name) { // its caller has read it
+		clean = shorten(clean)
+	}
 	if m, ok := clean.(map[string]any); ok && notice != "" {
 		text, _ := m["textResultForLlm"].(string)
 		m["textResultForLlm"] = text + "\n" + notice
 	}
-	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: clean, Decision: "allow"}
-	if hits > 0 {
-		e.Reason = fmt.Sprintf("%d secrets hidden", hits)
-	}
-	if err := g.record(ctx, e, began); err != nil {
+	if err := g.recordResult(ctx, call, clean, hits, nil, began); err != nil {
 		return nil, err
 	}
 	return clean, nil
+}
+
+// recordResult records the shown part of a call's result, or, in failed, why it
+// is withheld. It returns failed, joined with an error of the record.
+func (g *Guard) recordResult(ctx context.Context, call bridge.ToolCall, output any, hidden int, failed error, began time.Time) error {
+	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: output, Decision: "allow"}
+	switch {
+	case failed != nil:
+		e.Output, e.Decision, e.Reason = nil, "deny", failed.Error()
+	case hidden > 0:
+		e.Reason = fmt.Sprintf("%d secrets hidden", hidden)
+	}
+	return errors.Join(failed, g.record(ctx, e, began))
 }
 
 // shorten cuts long strings of a tool's result, at any depth.
@@ -284,7 +293,7 @@ func shorten(v any) any {
 
 // Failed takes down a tool call that ended in an error.
 func (g *Guard) Failed(ctx context.Context, call bridge.ToolCall, message string) {
-	g.ended(call)
+	g.ended(call, false)
 	clean, _ := g.results.String(message)
 	// There is no decision left to take; the next one fails if the record does.
 	_ = g.record(ctx, audit.Entry{Hook: audit.HookToolFailure, Tool: call.Name, Call: call.ID, Output: clean}, time.Now())
@@ -307,7 +316,9 @@ func (g *Guard) Recover(ctx context.Context, message string, _ bool) bridge.Reco
 func (g *Guard) written(ctx context.Context, e audit.Entry, d bridge.Decision, began time.Time) bridge.Decision {
 	e.Decision, e.Reason = d.Verdict.String(), d.Reason
 	if err := g.record(ctx, e, began); err != nil {
-		return deny(err.Error())
+		refused := deny(err.Error() + ". " + bridge.AsError(err).Remedy)
+		refused.Failure = err
+		return refused
 	}
 	return d
 }

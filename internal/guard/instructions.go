@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agentfiles"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
@@ -31,7 +32,7 @@ const (
 // works in dir: the user's own, those of the workspace's root, and those of
 // each directory from there to dir. Of the workspace's files only what the
 // policy lets the tool "view" read is in it. Secrets are hidden, and long
-// files shortened. Begin puts on record what was read and what was not.
+// files shortened. Begin records which files were read and which withheld.
 func (g *Guard) Instructions(dir string) string {
 	r := &instructionReader{guard: g, left: maxInstructions, seen: map[string]bool{}}
 	if p := g.opts.Personal; p != "" {
@@ -138,22 +139,20 @@ func (r *instructionReader) ofWorkspace(name, place string) {
 		r.withhold(name, err.Error())
 		return
 	}
-	data, size, err := readStart(f)
+	data, info, err := readRegular(f, maxInstructionRead)
 	if err == nil {
-		// What was judged is what was read: no link has taken its place.
-		var read, judged fs.FileInfo
-		if read, err = f.Stat(); err == nil {
-			judged, err = ws.FS().Lstat(filepath.FromSlash(res.Rel))
-		}
-		if again, err2 := ws.Resolve(name); err == nil && (err2 != nil || again.Rel != res.Rel || !os.SameFile(read, judged)) {
+		// The file that was read must be the one that was judged, and no link.
+		var judged fs.FileInfo
+		judged, err = ws.FS().Lstat(filepath.FromSlash(res.Rel))
+		if again, err2 := ws.Resolve(name); err == nil && (err2 != nil || again.Rel != res.Rel || !os.SameFile(info, judged)) {
 			err = errors.New("it changed while it was read")
 		}
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		r.withhold(name, err.Error())
 		return
 	}
-	r.add(name, place, data, size)
+	r.add(name, place, data, info.Size())
 }
 
 // personal adds a file of the user's own. In a workspace that holds the user's
@@ -171,35 +170,36 @@ func (r *instructionReader) personal(name string) {
 		r.withhold(name, err.Error())
 		return
 	}
-	data, size, err := readStart(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	data, info, err := readRegular(f, maxInstructionRead)
+	if err != nil {
 		r.withhold(name, err.Error())
 		return
 	}
-	r.add(name, ".", data, size)
+	r.add(name, ".", data, info.Size())
 }
 
-// readStart reads the beginning of a regular file and says how large it is.
-func readStart(f *os.File) (data []byte, size int64, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
+// readRegular reads at most limit bytes of a regular file, and closes it.
+func readRegular(f *os.File, limit int64) (data []byte, info fs.FileInfo, err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, errors.New("it is not a regular file")
+		return nil, nil, errors.New("it is not a regular file")
 	}
-	data, err = io.ReadAll(io.LimitReader(f, maxInstructionRead))
-	return data, info.Size(), err
+	data, err = io.ReadAll(io.LimitReader(f, limit))
+	return data, info, err
 }
 
 // add masks, bounds and keeps a text.
 func (r *instructionReader) add(name, place string, data []byte, size int64) {
 	text := strings.TrimSpace(strings.ToValidUTF8(strings.TrimPrefix(string(data), "\ufeff"), "\ufffd"))
-	hidden, _, err := r.guard.mask(context.Background(), []*string{&text}) // too short to be worth cancelling
+	v := r.guard.view(context.Background(), bridge.ToolCall{}) // too short to be worth cancelling
+	v.Hide(&text)
 	limit := min(maxInstructionFile, r.left)
 	switch {
-	case err != nil:
-		r.withhold(name, err.Error())
+	case v.failed != nil:
+		r.withhold(name, v.failed.Error())
 		return
 	case text == "" || r.seen["\x00"+text]:
 		return
@@ -216,8 +216,8 @@ func (r *instructionReader) add(name, place string, data []byte, size int64) {
 	r.left -= len(text)
 	r.parts = append(r.parts, "<custom_instruction>\n"+heading+text+"\n</custom_instruction>")
 	entry := map[string]any{"file": name, "bytes": len(text)}
-	if hidden > 0 {
-		entry["hidden"] = hidden
+	if v.hidden > 0 {
+		entry["hidden"] = v.hidden
 	}
 	if cut {
 		entry["cut"] = true

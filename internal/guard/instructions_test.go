@@ -16,7 +16,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
-// instructed makes a workspace inside a directory of its own, lets plant fill
+// instructed makes a workspace inside a new directory, has plant fill
 // it, and returns what a session in dir is told, and the record of it.
 func instructed(t *testing.T, rules, dir string, plant func(ws string, write func(path, text string))) (text, record string) {
 	t.Helper()
@@ -113,7 +113,7 @@ func TestInstructionsOfAWorkspace(t *testing.T) {
 	}
 }
 
-// What the policy does not let be read, and what is no plain file inside the
+// A file that the policy denies, and one that is no plain file inside the
 // workspace, is not told, and the record says so.
 func TestInstructionsThatAreWithheld(t *testing.T) {
 	const secret = "SECRET-OF-SOMEBODY"

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
@@ -37,7 +37,7 @@ type maskedText struct {
 func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 	switch e := ev.(type) {
 	case bridge.TextDelta:
-		if !m.turnTo("text "+e.Message, e.AgentID, emit) {
+		if !m.flushPrevious("text "+e.Message, e.AgentID, emit) {
 			return false
 		}
 		return m.add(m.speech, "text "+e.Message, e.Text, func(t string) bridge.Event { e.Text = t; return e }, emit)
@@ -60,7 +60,7 @@ func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 			return false
 		}
 	case bridge.ToolRequested, bridge.PermissionAsked, bridge.InputAsked:
-		// What was said before is complete, though its end may come later.
+		// The text before it is complete, though its end event may come later.
 		if !m.flush(m.speaking[""], emit) {
 			return false
 		}
@@ -75,9 +75,9 @@ func (m *mask) pass(ev bridge.Event, emit func(bridge.Event) bool) bool {
 	return emit(m.whole(ev))
 }
 
-// turnTo lets out what is held of an agent's message before another one of
+// flushPrevious emits the held text of an agent's message before another message of
 // the same agent begins, so that words stay in their order.
-func (m *mask) turnTo(key, agent string, emit func(bridge.Event) bool) bool {
+func (m *mask) flushPrevious(key, agent string, emit func(bridge.Event) bool) bool {
 	last := m.speaking[agent]
 	m.speaking[agent] = key
 	return last == "" || last == key || m.flush(last, emit)
@@ -233,7 +233,7 @@ func (m *mask) failure(e *bridge.Error) *bridge.Error {
 	return &clean
 }
 
-// maskedData is a payload that is masked when somebody asks for it.
+// maskedData is a payload that is masked when it is encoded.
 type maskedData struct {
 	redactor *redact.Redactor
 	data     any

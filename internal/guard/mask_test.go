@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
@@ -61,7 +61,7 @@ func TestMaskKeepsOrderAndDropsWhatIsVoid(t *testing.T) {
 		bridge.TextDelta{Message: "n", Text: "b"}, bridge.MessageDone{Message: "n", Text: "b"}, bridge.TurnEnded{})
 	var kinds []string
 	for _, ev := range got {
-		kinds = append(kinds, string(ev.Type()))
+		kinds = append(kinds, string(bridge.TypeOf(ev)))
 	}
 	all, err := json.Marshal(got)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
@@ -36,6 +36,9 @@ func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, 
 	if w := g.opts.Wall; w != nil && w.Watch != nil && a.Wall != policy.NoWall && runtimeShells[call.Name] && !agreed {
 		c.withhold = w.Watch()
 	}
+	if agreed {
+		g.withholdBackground(false) // what is made from here on was agreed to
+	}
 	if d.Args != nil {
 		c.args = append(c.args, encoded(d.Args))
 	}
@@ -48,27 +51,65 @@ func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, 
 }
 
 // ended forgets a call, and with it the consent. What it has made unseen is
-// taken away, and notice says so.
-func (g *Guard) ended(call bridge.ToolCall) (notice string) {
+// taken away, and notice says so. A command that runs on in the background is
+// watched until the session ends.
+func (g *Guard) ended(call bridge.ToolCall, running bool) (notice string) {
 	args := encoded(call.Args)
 	var withhold func() (string, error)
+	agreed := false
 	g.mu.Lock()
 	i := slices.IndexFunc(g.calls, func(c *openCall) bool {
 		return c.call.Name == call.Name && c.call.ID == call.ID && slices.Contains(c.args, args)
 	})
 	if i >= 0 {
-		withhold = g.calls[i].withhold
+		withhold, agreed = g.calls[i].withhold, g.calls[i].agreed
 		g.calls = slices.Delete(g.calls, i, i+1)
 	}
 	g.mu.Unlock()
-	if withhold == nil {
+	if withhold != nil {
+		notice = runWithhold(withhold)
+	}
+	notice += g.withholdBackground(agreed)
+	if withhold != nil && running {
+		g.mu.Lock()
+		if g.background == nil {
+			g.background = withhold
+		}
+		g.mu.Unlock()
+	}
+	return notice
+}
+
+// withholdBackground takes away what commands in the background have made. With
+// renew that is kept which is there now: a person has agreed to it.
+func (g *Guard) withholdBackground(renew bool) (notice string) {
+	g.mu.Lock()
+	withhold := g.background
+	if renew && withhold != nil {
+		g.background = g.opts.Wall.Watch()
+	}
+	g.mu.Unlock()
+	if withhold == nil || renew {
 		return ""
 	}
+	return runWithhold(withhold)
+}
+
+func runWithhold(withhold func() (string, error)) string {
 	notice, err := withhold()
 	if err != nil {
 		notice += " It could not all be moved: " + err.Error()
 	}
 	return notice
+}
+
+// mayStillRun says whether a command may still run, by its arguments and by what the
+// runtime says in its result.
+func mayStillRun(call bridge.ToolCall, result any) bool {
+	args, _ := call.Args.(map[string]any)
+	m, _ := result.(map[string]any)
+	text, _ := m["textResultForLlm"].(string)
+	return args["mode"] == "async" || args["detach"] == true || strings.Contains(text, "still running") || strings.Contains(text, "in the background")
 }
 
 // forget ends a call that the runtime has asked about.
@@ -157,7 +198,8 @@ func (c *openCall) names(a policy.Action, r bridge.PermissionRequest) bool {
 	args, _ := c.call.Args.(map[string]any)
 	switch r.Kind {
 	case bridge.PermissionShell:
-		return c.action.Kind == policy.KindShell && r.Command == commandOf(c.call) &&
+		command, _ := commandOf(c.call)
+		return c.action.Kind == policy.KindShell && r.Command == command &&
 			(r.Tool == c.call.Name || runtimeShells[r.Tool] && runtimeShells[c.call.Name])
 	case bridge.PermissionRead, bridge.PermissionWrite:
 		return len(a.Paths) > 0 && c.action.Kind == a.Kind && !slices.ContainsFunc(a.Paths, func(p policy.Path) bool {

@@ -2,23 +2,27 @@ package guard
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
-// withheld is on record where nobody waited for a result any more.
-const withheld = "the result is withheld: the call was cancelled while secrets in it were looked for"
+// withheld is the error of a call that was cancelled while secrets in its
+// result were looked for.
+func withheld(err error) error {
+	return fmt.Errorf("the result is withheld: the call was cancelled while secrets in it were looked for: %w", err)
+}
 
-// Bounds of what is read to know the secrets of files that a tool showed parts
-// of. What lies beyond is masked by its own look alone.
+// Bounds of reading whole files, of which a tool showed parts, for their
+// secrets. Beyond them only secrets of a known form are masked.
 const (
 	maxPartName  = 256
 	maxPartNames = 256
@@ -122,16 +126,11 @@ var dashedName = regexp.MustCompile(`^([^\s:]+?)-\d+-\S`)
 
 // readPart returns the beginning of a regular file, or nothing.
 func readPart(root *os.Root, name string) string {
-	name = filepath.FromSlash(name)
-	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	f, err := root.Open(name)
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }() // only read from
-	text, err := io.ReadAll(io.LimitReader(f, maxPartFile))
+	text, _, err := readRegular(f, maxPartFile)
 	if err != nil {
 		return ""
 	}

@@ -7,16 +7,18 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // The attempts that take more than one call: each is a scene with its own
@@ -73,7 +75,36 @@ func (y *yard) open(t *testing.T, spec bridge.SessionSpec) bridge.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return &resumed{Session: s, agent: y.agent, spec: spec}
+}
+
+// resumed is a session that continues in the next runtime if its own has been
+// replaced between turns, as the engine's do.
+type resumed struct {
+	bridge.Session
+	agent *sdk.Agent
+	spec  bridge.SessionSpec
+}
+
+func (r *resumed) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		for ev, err := range r.Session.Send(ctx, p) {
+			if bridge.CodeOf(err) != bridge.CodeCrashed || !strings.Contains(err.Error(), "has been replaced") {
+				if !yield(ev, err) {
+					return
+				}
+				continue
+			}
+			s, err := r.agent.Resume(ctx, r.ID(), r.spec)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			r.Session = s
+			s.Send(ctx, p)(yield)
+			return
+		}
+	}
 }
 
 // denied reports whether the record says so since an entry.

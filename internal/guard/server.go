@@ -9,7 +9,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // The calls that an MCP server of a caller is judged as.
@@ -31,7 +31,7 @@ func ServerCall(name string, s bridge.MCPServer, root string) (bridge.ToolCall, 
 			return bridge.ToolCall{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the MCP server %q has neither a command nor a usable url", name),
 				Remedy: "correct it where the session is asked for"}
 		}
-		// Keys stand in users and queries; what is judged is the host.
+		// Keys stand in users and queries; only the host is judged.
 		u.User, u.RawQuery, u.Fragment = nil, "", ""
 		return bridge.ToolCall{Name: ToolServerConnect, Args: map[string]any{"url": u.String(), "server": name,
 			"headers": slices.Sorted(maps.Keys(s.Headers)), "description": description}}, nil

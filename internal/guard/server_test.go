@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
@@ -14,7 +14,7 @@ import (
 )
 
 // A server may lie outside the workspace. What else lies there is not for it
-// to read unless somebody consents, whatever commands are allowed.
+// to read unless a person consents, whatever commands are allowed.
 func TestServersReadNothingOutside(t *testing.T) {
 	root := t.TempDir()
 	work, out := filepath.Join(root, "work"), filepath.Join(root, "out")

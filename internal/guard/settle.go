@@ -1,11 +1,10 @@
 package guard
 
 import (
-	"fmt"
 	"maps"
 	"path/filepath"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 )
 
@@ -13,7 +12,7 @@ import (
 // one that was judged, if that is written differently, else nil. The runtime
 // opens the file by name some time later: a link that is turned round in
 // between then leads nowhere else. (A real directory that is replaced by a
-// link meanwhile still does; see strayed and docs/security.md.)
+// link meanwhile still does; see strayed and docs/guides/security.md.)
 func (g *Guard) settled(call bridge.ToolCall) any {
 	if k := known[call.Name]; k != policy.KindRead && k != policy.KindWrite {
 		return nil
@@ -37,18 +36,4 @@ func (g *Guard) settled(call bridge.ToolCall) any {
 	out := maps.Clone(args)
 	out["path"] = res.Abs
 	return out
-}
-
-// strayed says why a result must not be seen: what the tool has read was
-// inside the workspace when it was allowed, and is not now.
-func (g *Guard) strayed(call bridge.ToolCall) string {
-	if known[call.Name] != policy.KindRead {
-		return ""
-	}
-	for _, p := range g.action(call).Paths {
-		if p.Outside || p.Problem != "" {
-			return fmt.Sprintf("%s led outside the workspace when %s had read it", p.Name, call.Name)
-		}
-	}
-	return ""
 }

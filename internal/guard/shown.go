@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -12,13 +11,12 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
-// hiding takes secrets out of what is shown. A nil one leaves everything as it
-// is.
+// hiding takes secrets out of the text of a question. A nil one changes nothing.
 type hiding struct{ redactor *redact.Redactor }
 
 func (h *hiding) text(s string) string {
@@ -266,11 +264,7 @@ func (g *Guard) current(name string) (text string, exists bool) {
 	if err != nil {
 		return "", false
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", false
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxCompared+1))
+	b, _, err := readRegular(f, maxCompared+1)
 	if err != nil || len(b) > maxCompared {
 		return "", false
 	}

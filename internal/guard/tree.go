@@ -47,7 +47,7 @@ func (g *Guard) deniedBelow(dir paths.Resolved) bool {
 	return found || err != nil
 }
 
-// below says what is looked for below a directory.
+// below says which files below a directory are looked for.
 type below struct {
 	write bool // what may not be written without consent, else what may not be read
 	links bool // and through links

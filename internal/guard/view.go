@@ -2,36 +2,61 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
+
+// Reveal hides secrets in the texts of a result, records that, and returns how
+// many there were.
+func (g *Guard) Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error) {
+	v := g.view(ctx, call)
+	g.ended(call, false)
+	for _, t := range texts {
+		v.Hide(t)
+	}
+	if v.failed != nil {
+		v.hidden = 0
+	}
+	return v.hidden, v.End(ctx)
+}
+
+// RevealPart is Reveal for a part of a text: secrets are looked for in the
+// whole, which shows what the part alone does not, such as the header above the
+// lines of a private key. cut gets the whole with its lines in their places.
+func (g *Guard) RevealPart(ctx context.Context, call bridge.ToolCall, text *string, cut func(string) string) (int, error) {
+	v := g.view(ctx, call)
+	v.HideLines(text)
+	if v.failed != nil {
+		return 0, g.recordResult(ctx, call, nil, 0, withheld(v.failed), v.began)
+	}
+	*text = cut(*text)
+	v.hidden, v.size = strings.Count(*text, redact.Marker), len(*text)
+	return v.hidden, v.End(ctx)
+}
 
 // View is MayRead and Reveal for the results of one call that come in many
 // pieces, such as the hits of a search.
-func (g *Guard) View(ctx context.Context, call bridge.ToolCall) bridge.View {
-	return &view{ctx: ctx, guard: g, call: call, began: time.Now(), places: g.opts.Workspace.Lookup()}
+func (g *Guard) View(ctx context.Context, call bridge.ToolCall) bridge.View { return g.view(ctx, call) }
+
+func (g *Guard) view(ctx context.Context, call bridge.ToolCall) *view {
+	return &view{ctx: ctx, guard: g, call: call, began: time.Now()}
 }
 
 type view struct {
-	ctx    context.Context // of the call, which the view does not outlive
-	guard  *Guard
-	call   bridge.ToolCall
-	began  time.Time
-	places *paths.Lookup
+	ctx   context.Context // of the call, which the view does not outlive
+	guard *Guard
+	call  bridge.ToolCall
+	began time.Time
 
 	hidden, size int
 	failed       error
 }
 
-func (v *view) MayRead(path string) bool {
-	rel, inside := v.places.Inside(path)
-	return inside && v.guard.policy().MayRead("mcp.fs.read", rel)
-}
+func (v *view) MayRead(path string) bool { return v.guard.MayRead(path) }
 
 func (v *view) Hide(text *string) { v.hide(text, v.guard.results.StringContext) }
 
@@ -51,14 +76,5 @@ func (v *view) hide(text *string, mask func(context.Context, string) (string, in
 }
 
 func (v *view) End(ctx context.Context) error {
-	e := audit.Entry{Hook: audit.HookPostTool, Tool: v.call.Name, Call: v.call.ID, Output: map[string]any{"bytes": v.size}, Decision: "allow"}
-	if v.hidden > 0 {
-		e.Reason = fmt.Sprintf("%d secrets hidden", v.hidden)
-	}
-	if v.failed != nil {
-		e.Output, e.Decision, e.Reason = nil, "deny", v.failed.Error()
-	}
-	return errors.Join(v.failed, v.guard.record(ctx, e, v.began))
+	return v.guard.recordResult(ctx, v.call, map[string]any{"bytes": v.size}, v.hidden, v.failed, v.began)
 }
-
-func (v *view) Close() { v.places.Close() }

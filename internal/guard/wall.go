@@ -6,39 +6,30 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
 )
 
 // Wall is a sandbox that works on this machine. Where one stands, the guard
-// asks less about the programs that run inside; see docs/security.md.
+// asks less about the programs that run inside; see docs/guides/policy.md.
 type Wall struct {
 	// Plan says what the programs of a workspace may see and change.
-	Plan func(ctx context.Context, s Scope) (bridge.Confinement, error)
+	Plan func(ctx context.Context, s sandbox.Scope) (bridge.Confinement, error)
 	// Watch remembers the files that configure agents, editors or git. What it
 	// returns takes away those that are new, and says so: no sandbox keeps a
 	// program from making a file in a place where it may write. May be nil.
 	Watch func() func() (notice string, err error)
 }
 
-// Scope is what the policy says about the files of a workspace, as far as a
-// sandbox can hold it. Paths are absolute, exist, and have no links in them.
-type Scope struct {
-	Root      string
-	ReadOnly  bool
-	Hidden    []string // may not be read
-	Protected []string // may be read
-}
-
 // plan is what the sandbox of a session holds.
 type plan struct {
 	conf bridge.Confinement
-	// open is the workspace where somebody has agreed to write in one that is
-	// read-only; what is protected stays so.
+	// open is the confinement after consent to write in a read-only workspace;
+	// protected files stay protected.
 	open bridge.Confinement
 	// protected are the files that configure agents or programs, relative to
 	// the workspace.
@@ -47,7 +38,7 @@ type plan struct {
 	gap string
 }
 
-// Bounds of what is looked at for a plan, and of what one may list.
+// Bounds of the files that are looked at for a plan, and that one may list.
 const (
 	maxPlanned = 20_000
 	maxMounts  = 2_000
@@ -72,16 +63,20 @@ func (g *Guard) Confinement(ctx context.Context) (*bridge.Confinement, error) {
 // Gap says what of the policy the sandbox does not hold, so that questions stay
 // as without one; "" for nothing, also where there is no sandbox.
 func (g *Guard) Gap() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.plan == nil {
-		return ""
+	if p := g.lastPlan(); p != nil {
+		return p.gap
 	}
-	return g.plan.gap
+	return ""
 }
 
-// wall says what the sandbox does about a call, which is nothing unless whoever
-// runs it says that it is confined.
+func (g *Guard) lastPlan() *plan {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.plan
+}
+
+// wall says what the sandbox does about a call: nothing, unless the caller says
+// that it is confined.
 func (g *Guard) wall(confined bool) policy.Wall {
 	if !confined || g.opts.Wall == nil {
 		return policy.NoWall
@@ -95,25 +90,20 @@ func (g *Guard) wall(confined bool) policy.Wall {
 
 // planned is the last plan that was made; nil if none can be.
 func (g *Guard) planned() *plan {
-	for range 2 {
-		g.mu.Lock()
-		p := g.plan
-		g.mu.Unlock()
-		if p != nil {
-			return p
-		}
-		if _, err := g.Confinement(context.Background()); err != nil {
-			break
-		}
+	if p := g.lastPlan(); p != nil {
+		return p
 	}
-	return nil
+	if _, err := g.Confinement(context.Background()); err != nil {
+		return nil
+	}
+	return g.lastPlan()
 }
 
 func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
 	pol, root := g.policy(), g.opts.Workspace.Root()
 	at := func(rel string) string { return filepath.Join(root, filepath.FromSlash(rel)) }
 	p := &plan{protected: g.configuration()}
-	s := Scope{Root: root}
+	s := sandbox.Scope{Root: root}
 	s.ReadOnly, _ = pol.ReadOnly()
 	for _, rel := range p.protected {
 		s.Protected = append(s.Protected, at(rel))
@@ -136,14 +126,13 @@ func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		outside := func(p string) bool { return !within(p, root) }
+		outside := func(p string) bool { return !sandbox.Within(p, root) }
 		p.open.Write, p.open.Read = slices.DeleteFunc(open.Write, outside), slices.DeleteFunc(open.Read, outside)
 	}
 	read, write := pol.Places()
 	p.conf.Read = append(p.conf.Read, existing(read)...)
 	p.conf.Write = append(p.conf.Write, existing(write)...)
-	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is right
-	p.conf.Hide = append(p.conf.Hide, existing(slices.Concat(pol.Own(), secrets, keys))...)
+	p.conf.Hide = append(p.conf.Hide, existing(pol.Own())...)
 	p.conf.Network = p.conf.Network || pol.AllHosts()
 	return p, nil
 }
@@ -164,7 +153,7 @@ func existing(paths []string) []string {
 // hold some. Those deeper down are left to the guard's judgement.
 func (g *Guard) configuration() []string {
 	pol, found := g.policy(), []string{}
-	dirs := []string{".", ".github", ".vscode", ".cargo"}
+	dirs := append([]string{"."}, policy.ConfigDirs...)
 	if rel, err := filepath.Rel(g.opts.Workspace.Root(), g.here.Base()); err == nil && filepath.IsLocal(rel) {
 		for rel = filepath.ToSlash(rel); rel != "."; rel = path.Dir(rel) {
 			dirs = append(dirs, rel)
@@ -180,7 +169,7 @@ func (g *Guard) configuration() []string {
 			if e.Name() == ".git" || !pol.Protected(rel) {
 				continue
 			}
-			// What is read is what a link leads to.
+			// The target of a link is protected, since that is read.
 			res, err := g.opts.Workspace.Resolve(filepath.Join(g.opts.Workspace.Root(), filepath.FromSlash(rel)))
 			if err == nil && res.Inside && res.Exists && res.Rel != "." && !slices.Contains(found, res.Rel) {
 				found = append(found, res.Rel)
@@ -192,7 +181,7 @@ func (g *Guard) configuration() []string {
 
 // mounts lists the existing files that rules speak of. It says why the list is
 // not all there is to hold.
-func (g *Guard) mounts(s *Scope) (gap string) {
+func (g *Guard) mounts(s *sandbox.Scope) (gap string) {
 	pol, root, seen := g.policy(), s.Root, 0
 	readOnly := "" // the directory that is listed as a whole
 	err := fs.WalkDir(g.opts.Workspace.FS().FS(), ".", func(rel string, d fs.DirEntry, err error) error {
@@ -213,7 +202,7 @@ func (g *Guard) mounts(s *Scope) (gap string) {
 			s.Hidden = append(s.Hidden, abs)
 			return skip(d)
 		}
-		if rule, denied := pol.WriteDenied(rel); denied && (!d.IsDir() || rule.Below()) && !within(rel, readOnly) {
+		if rule, denied := pol.WriteDenied(rel); denied && (!d.IsDir() || rule.Below()) && !sandbox.Within(rel, readOnly) {
 			if readOnly = rel; !slices.Contains(s.Protected, abs) {
 				s.Protected = append(s.Protected, abs)
 			}
@@ -243,45 +232,10 @@ func skip(d fs.DirEntry) error {
 	return nil
 }
 
-// within says whether a path is a directory or lies below it.
-func within(name, dir string) bool {
-	return dir != "" && (name == dir || strings.HasPrefix(name, dir+"/"))
-}
-
-// system are the directories of the operating system that every sandbox shows,
-// and private those that each has of its own.
-var (
-	system  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/dev", "/proc"}
-	private = []string{"/tmp", "/var/tmp"}
-	// secrets lie in directories of the system, and root could read them.
-	secrets = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"}
-)
-
 // seen says whether programs inside may do with a path outside what they want.
 func (g *Guard) seen(abs string, write bool) bool {
 	p := g.planned()
-	if p == nil {
-		return false
-	}
-	holds := func(dir string) bool { return within(abs, dir) }
-	deepest, may := "", ""
-	for _, list := range []struct {
-		may   string
-		paths []string
-	}{{"hide", p.conf.Hide}, {"read", p.conf.Read}, {"write", p.conf.Write}} {
-		for _, dir := range list.paths {
-			if holds(dir) && len(dir) > len(deepest) {
-				deepest, may = dir, list.may
-			}
-		}
-	}
-	switch {
-	case may != "":
-		return may == "write" || may == "read" && !write
-	case runtime.GOOS == "linux" && slices.ContainsFunc(private, holds):
-		return true
-	}
-	return !write && slices.ContainsFunc(system, holds)
+	return p != nil && sandbox.Allows(p.conf, abs, write)
 }
 
 // confine sets what the sandbox means for the paths of an action.
@@ -306,13 +260,31 @@ func (g *Guard) granted(a policy.Action, grant policy.Grant) *bridge.Confinement
 	if a.Wall == policy.NoWall || len(grant.Read)+len(grant.Write) == 0 && !grant.Network {
 		return nil
 	}
-	out := &bridge.Confinement{Read: grant.Read, Write: grant.Write, Network: grant.Network}
+	out := &bridge.Confinement{Read: grant.Read, Write: grant.Write, Network: grant.Network, Hosts: webHosts(a, grant)}
 	if p := g.planned(); p != nil && slices.Contains(grant.Write, g.opts.Workspace.Root()) {
 		named := func(path string) bool { return slices.Contains(grant.Write, path) }
 		out.Read = slices.Concat(grant.Read, slices.DeleteFunc(slices.Clone(p.open.Read), named))
 		out.Write = slices.Concat(grant.Write, slices.DeleteFunc(slices.Clone(p.open.Write), named))
 	}
 	return out
+}
+
+// webHosts are all the hosts that an action is granted, if all are named and
+// spoken to over HTTP: a sandbox can hold programs to those, by a proxy.
+func webHosts(a policy.Action, grant policy.Grant) []string {
+	if slices.ContainsFunc(a.Hosts, func(h policy.Host) bool { return h.Port != 80 && h.Port != 443 }) {
+		return nil
+	}
+	unnamed := len(grant.Hosts)
+	for _, c := range a.Commands {
+		if c.Network {
+			unnamed--
+		}
+	}
+	if unnamed < 0 {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(grant.Hosts)))
 }
 
 // wants are what an action needs beyond the sandbox, a line each.

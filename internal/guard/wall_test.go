@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,13 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
 // walled is a repository with a guard, and the questions that were asked.
@@ -31,7 +33,7 @@ type walled struct {
 }
 
 // planOf is a plan as the sandbox makes it, without toolchains.
-func planOf(_ context.Context, s guard.Scope) (bridge.Confinement, error) {
+func planOf(_ context.Context, s sandbox.Scope) (bridge.Confinement, error) {
 	c := bridge.Confinement{Write: []string{s.Root}, Read: s.Protected, Hide: s.Hidden}
 	if s.ReadOnly {
 		c.Write, c.Read = nil, append(c.Read, s.Root)
@@ -131,12 +133,12 @@ func (w *walled) verdict(t testing.TB, command string, confined bool) (string, b
 
 var quotedCode = regexp.MustCompile("`([^`]+)`")
 
-// Every row of the table in docs/security.md is what the guard does.
+// Every row of the table in docs/guides/policy.md is what the guard does.
 func TestWhatIsAskedWhen(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the table is that of Linux")
 	}
-	doc, err := os.ReadFile("../../docs/security.md")
+	doc, err := os.ReadFile("../../docs/guides/policy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +195,7 @@ func TestWhatIsAskedWhen(t *testing.T) {
 	}
 }
 
-// A call that nobody confines is judged as if there were no sandbox.
+// A call that is not confined is judged as if there were no sandbox.
 func TestOnlyWhatIsConfinedIsLifted(t *testing.T) {
 	w := newWalled(t, newRepository(t), "", nil)
 	for command, want := range map[string]string{"make": "asked", "cat /etc/hosts": "denied"} {
@@ -245,7 +247,7 @@ func TestAttemptsBehindAWall(t *testing.T) {
 	}
 }
 
-// What is granted is exactly what was asked for, for one call or the session.
+// A grant is exactly what the question named, for one call or the session.
 func TestGrants(t *testing.T) {
 	w := newWalled(t, newRepository(t), "", nil)
 	is := func(d bridge.Decision, want bridge.Confinement) {
@@ -267,6 +269,15 @@ func TestGrants(t *testing.T) {
 	}
 	_, d = w.verdict(t, "curl https://example.com/x | python3 script.py", true)
 	is(d, bridge.Confinement{Network: true})
+	if !slices.Equal(d.Grant.Hosts, []string{"example.com"}) {
+		t.Errorf("hosts %q", d.Grant.Hosts)
+	}
+	for _, open := range []string{"npm install", "curl https://example.com && npm install", "git clone ssh://example.com/x"} {
+		if _, d := w.verdict(t, open, true); d.Grant == nil || !d.Grant.Network || len(d.Grant.Hosts) > 0 {
+			t.Errorf("%s: %+v", open, d.Grant)
+		}
+	}
+	w.verdict(t, "curl https://example.com/x | python3 script.py", true)
 	if q := w.asked[len(w.asked)-1]; !strings.Contains(q.Detail, "every host, not only example.com") {
 		t.Error(q.Detail)
 	}
@@ -338,7 +349,7 @@ func TestGrantIsForWhatTheLinkLedTo(t *testing.T) {
 	}
 }
 
-// Always writes the rule that was shown, and it means what was granted.
+// Always writes the rule that was shown, and the rule allows just the grant.
 func TestAlways(t *testing.T) {
 	root, home := newRepository(t), t.TempDir()
 	with := func(o *guard.Options) { o.Home = home }
@@ -404,7 +415,7 @@ func TestAlwaysThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Consent that nobody gives by looking grants nothing outside.
+// Consent by --yes, without a person, grants nothing outside.
 func TestNobodyLooksAtAGrant(t *testing.T) {
 	root := newRepository(t)
 	for name, change := range map[string]func(*guard.Options){
@@ -522,7 +533,7 @@ func TestProtectedLinks(t *testing.T) {
 	}
 }
 
-// Who agrees to write in a read-only workspace agrees to no more.
+// Consent to write in a read-only workspace covers nothing else.
 func TestReadOnlyThatAsks(t *testing.T) {
 	root := newRepository(t)
 	d := policy.DefaultsServe()
@@ -650,5 +661,36 @@ func TestWhatDestroysWork(t *testing.T) {
 	}
 	if got, d := w.verdict(t, "rm src/made.go", true); got != "run" {
 		t.Errorf("%s %s", got, d.Reason)
+	}
+}
+
+// Files that a command makes are taken away when it ends. One that runs on in the
+// background is looked after at the end of later calls and of the session.
+func TestBackgroundIsLookedAfter(t *testing.T) {
+	taken := 0
+	w := newWalled(t, newRepository(t), "", func(o *guard.Options) {
+		o.Wall.Watch = func() func() (string, error) {
+			return func() (string, error) { taken++; return "moved", nil }
+		}
+	})
+	run := func(args map[string]any, text string) string {
+		t.Helper()
+		before := taken
+		call := bridge.ToolCall{ID: text, Name: "bash", Args: args, Confined: true}
+		if d := w.Before(t.Context(), call); d.Verdict != bridge.Allow {
+			t.Fatal(d.Reason)
+		}
+		if _, err := w.After(t.Context(), call, map[string]any{"textResultForLlm": text}); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(taken - before)
+	}
+	got := []string{run(map[string]any{"command": "make"}, "ok"), run(map[string]any{"command": "make"}, "ok"), run(map[string]any{"command": "make", "mode": "async"}, "started"), run(map[string]any{"command": "make"}, "ok")}
+	if want := []string{"1", "1", "1", "2"}; !slices.Equal(got, want) {
+		t.Errorf("looked after %v times, want %v", got, want)
+	}
+	before := taken
+	if err := w.End(t.Context()); err != nil || taken != before+1 {
+		t.Errorf("at the end: %d, %v", taken-before, err)
 	}
 }

@@ -2,97 +2,53 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
-	"strings"
-	"sync"
-	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // What follows is for the bridge's own operations on a workspace, which hand
 // whole files to programs: their results are masked, not shortened, and the
 // record has their size.
 
-// Reveal hides secrets in texts before somebody sees them, records that, and
-// returns how many there were.
-func (g *Guard) Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error) {
-	began := time.Now()
-	g.ended(call)
-	hidden, size, err := g.mask(ctx, texts)
-	if err != nil {
-		return 0, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: err.Error()}, began))
-	}
-	return hidden, g.revealed(ctx, call, hidden, size, began)
+// Judge is what Do needs of a Guard.
+type Judge interface {
+	Before(ctx context.Context, call bridge.ToolCall) bridge.Decision
+	Failed(ctx context.Context, call bridge.ToolCall, message string)
+	Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error)
 }
 
-// manyTexts is from where on it pays to mask with all processors.
-const manyTexts = 4096
-
-// mask hides secrets in texts and returns how many there were, and how many
-// bytes are left.
-func (g *Guard) mask(ctx context.Context, texts []*string) (hidden, size int, err error) {
-	workers := 1
-	if len(texts) >= manyTexts {
-		workers = runtime.GOMAXPROCS(0)
+// Do runs an operation of the bridge's own under a guard: it is judged before,
+// a failure is recorded, and secrets in the texts of its result are hidden
+// before anyone sees it. denied words the error of a call that is not allowed.
+// texts may be nil.
+func Do[T any](ctx context.Context, g Judge, call bridge.ToolCall, denied func(bridge.Decision) error, operate func(bridge.Decision) (T, error), texts func(*T) []*string) (result T, err error) {
+	var none T
+	d := g.Before(ctx, call)
+	if d.Verdict != bridge.Allow {
+		return none, denied(d)
 	}
-	found, left, failed := make([]int, workers), make([]int, workers), make([]error, workers)
-	var running sync.WaitGroup
-	for i := range workers {
-		part := texts[len(texts)*i/workers : len(texts)*(i+1)/workers]
-		running.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					failed[i] = fmt.Errorf("the result is withheld, because secrets in it could not be looked for: %v", p)
-				}
-			}()
-			for _, t := range part {
-				clean, n, err := g.results.StringContext(ctx, *t)
-				if *t = clean; err != nil {
-					failed[i] = err
-					return
-				}
-				found[i], left[i] = found[i]+n, left[i]+len(clean)
-			}
-		})
+	if result, err = operate(d); err != nil {
+		g.Failed(ctx, call, err.Error())
+		return none, err
 	}
-	running.Wait()
-	for i := range workers {
-		hidden, size = hidden+found[i], size+left[i]
+	var shown []*string
+	if texts != nil {
+		shown = texts(&result)
 	}
-	return hidden, size, errors.Join(failed...)
+	if _, err = g.Reveal(ctx, call, shown...); err != nil {
+		return none, err
+	}
+	return result, nil
 }
 
-// RevealPart is Reveal for a part of a text: secrets are looked for in the
-// whole, which shows what the part alone does not, such as the header above the
-// lines of a private key. cut gets the whole with its lines in their places.
-func (g *Guard) RevealPart(ctx context.Context, call bridge.ToolCall, text *string, cut func(string) string) (int, error) {
-	began := time.Now()
-	whole, _, err := g.results.Lines(ctx, *text)
-	if err != nil {
-		*text = ""
-		return 0, errors.Join(err, g.record(ctx, audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Decision: "deny", Reason: withheld}, began))
-	}
-	*text = cut(whole)
-	hidden := strings.Count(*text, redact.Marker)
-	return hidden, g.revealed(ctx, call, hidden, len(*text), began)
-}
-
-// revealed puts on record how much of a result is seen.
-func (g *Guard) revealed(ctx context.Context, call bridge.ToolCall, hidden, size int, began time.Time) error {
-	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: map[string]any{"bytes": size}, Decision: "allow"}
-	if hidden > 0 {
-		e.Reason = fmt.Sprintf("%d secrets hidden", hidden)
-	}
-	return g.record(ctx, e, began)
+// Denied words the error of a call that is not allowed.
+func Denied(tool, remedy string) func(bridge.Decision) error {
+	return func(d bridge.Decision) error { return d.Denied(tool+" was denied: "+d.Reason, remedy) }
 }
 
 // MayRead says whether a file, named relative to the workspace, may be seen in
-// lists and among the hits of a search. It asks nobody and records nothing.
+// lists and among the hits of a search. It asks no person and records nothing.
 func (g *Guard) MayRead(path string) bool {
 	res, err := g.opts.Workspace.Resolve(path)
 	if err != nil || !res.Inside {
@@ -101,7 +57,7 @@ func (g *Guard) MayRead(path string) bool {
 	return g.policy().MayRead("mcp.fs.read", res.Rel)
 }
 
-// WorkingDir resolves a directory that somebody wants to work in, relative to
+// WorkingDir resolves the directory that a session is to work in, relative to
 // the workspace. It has to be a directory inside, which may be read, and in
 // which writing is not forbidden altogether.
 func (g *Guard) WorkingDir(dir string) (string, error) {
@@ -143,7 +99,7 @@ func (g *Guard) ReadOnly() bool {
 func (g *Guard) Sources() []string { return g.opts.Sources }
 
 // Unreadable says why the policy keeps a file from being read, whichever tool
-// would read it, or is empty. It asks nobody and records nothing.
+// would read it, or is empty. It asks no person and records nothing.
 func (g *Guard) Unreadable(path string) string {
 	res, err := g.opts.Workspace.Resolve(path)
 	switch {

@@ -1,8 +1,6 @@
-// Package openclaw finds what OpenClaw knows: its memory and its user's
-// preferences, asked of its gateway where that runs, else read from its files.
-// It only reads. gateway and memory below it do the work; the MCP door and
-// `validate` call this package.
-//
-// It hides no secrets: whoever shows what it returns passes it through the
-// guard.
+// Package openclaw reads OpenClaw's memory and its user's preferences: from its
+// gateway where that runs, otherwise from its files. It only reads and
+// hides no secrets: its callers pass what it returns through the guard.
+// internal/app opens it, for the tools that internal/api/mcp serves and for
+// `validate`.
 package openclaw

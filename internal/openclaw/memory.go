@@ -20,7 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/gateway"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/memory"
 )
@@ -28,21 +28,19 @@ import (
 // Options say where OpenClaw is.
 type Options struct {
 	Places  Places
-	Host    string // of the gateway
+	Host    string // of the gateway, "" for none
 	Port    int
 	Token   string // secret; "" for that of OpenClaw's configuration
 	Version string // ours
 	// Identity is the file of the key by which a gateway on another machine
 	// knows this one.
 	Identity string
-	// Offline leaves the gateway alone.
-	Offline bool
-	Logger  *slog.Logger
+	Logger   *slog.Logger
 	// Patience is how long the gateway may take before the files are read
 	// instead, 3 s.
 	Patience time.Duration
 	// Rest is how long it is not asked again for what took it longer, 30 s. It
-	// does not stop when nobody waits any more, and its first search makes an
+	// continues after its caller has given up, and its first search makes an
 	// index.
 	Rest time.Duration
 }
@@ -96,18 +94,18 @@ const (
 
 // Hit is something that was found.
 type Hit struct {
-	File    string // relative to the workspace
-	Heading string // of the section, if it is known
-	Line    int
-	EndLine int
-	Score   float64
-	Snippet string
+	File    string  `json:"file"`                                               // relative to the workspace
+	Heading string  `json:"heading,omitempty" jsonschema:"with those above it"` // of the section, if it is known
+	Line    int     `json:"line"`
+	EndLine int     `json:"endLine,omitempty"`
+	Score   float64 `json:"score"`
+	Snippet string  `json:"snippet"`
 }
 
 // Found is the answer of a search.
 type Found struct {
-	Hits   []Hit
-	Source Source
+	Hits   []Hit  `json:"hits" jsonschema:"best first"`
+	Source Source `json:"source" jsonschema:"who answered: OpenClaw's gateway, or its files"`
 }
 
 // Search looks for a few words, at the gateway first. If that is not there,
@@ -162,10 +160,10 @@ func heading(text string) string {
 
 // Document is a file of the memory.
 type Document struct {
-	File      string
-	Content   string
-	Truncated bool // Content is not all of it
-	Source    Source
+	File      string `json:"file"`
+	Content   string `json:"content"`
+	Truncated bool   `json:"truncated"` // Content is not all of it
+	Source    Source `json:"source" jsonschema:"who answered: OpenClaw's gateway, or its files"`
 }
 
 // maxContent is how much of a file is returned.
@@ -380,7 +378,7 @@ func (m *Memory) connect(ctx context.Context) (*gateway.Client, error) {
 		o.Token = m.opts.Places.token
 	}
 	switch {
-	case m.opts.Offline || m.opts.Host == "":
+	case m.opts.Host == "":
 		m.broken = &bridge.Error{Code: bridge.CodeUnavailable, Message: "OpenClaw's gateway is not to be used"}
 	case !loopback(m.opts.Host) && m.opts.Identity != "":
 		o.Identity, m.broken = gateway.LoadIdentity(ctx, m.opts.Identity)

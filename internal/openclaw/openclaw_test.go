@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 func TestMain(m *testing.M) {
@@ -80,7 +80,7 @@ func TestFind(t *testing.T) {
 // memoryOf opens the memory below a home whose gateway does not run.
 func memoryOf(t *testing.T, home string, more ...func(*Options)) *Memory {
 	t.Helper()
-	o := Options{Places: Find(func(string) string { return "" }, home, ""), Offline: true}
+	o := Options{Places: Find(func(string) string { return "" }, home, "")}
 	for _, f := range more {
 		f(&o)
 	}
@@ -223,7 +223,7 @@ func TestGatewayFirst(t *testing.T) {
 		"agents.files.get":     `{"agentId":"main","workspace":"/w","file":{"name":"MEMORY.md","path":"/w/MEMORY.md","missing":false,"content":"gateway"}}`,
 		"agents.workspace.get": `{"agentId":"main","file":{"path":"memory/a.md","content":"Z2F0ZXdheQ==","encoding":"base64"}}`,
 	})
-	m := memoryOf(t, home, func(o *Options) { o.Offline, o.Host, o.Port = false, host, port })
+	m := memoryOf(t, home, func(o *Options) { o.Host, o.Port = host, port })
 	found, err := m.Search(t.Context(), "canary", 5)
 	if err != nil || found.Source != FromGateway || len(found.Hits) != 1 || found.Hits[0] != (Hit{"memory/g.md", "Birds", 3, 5, 0.7, "## Birds\nfrom the gateway"}) {
 		t.Errorf("%+v, %v", found, err)
@@ -249,7 +249,7 @@ func TestFilesInstead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, port := gatewayAt(t, answers)
-			m := memoryOf(t, home, func(o *Options) { o.Offline, o.Host, o.Port = false, host, port })
+			m := memoryOf(t, home, func(o *Options) { o.Host, o.Port = host, port })
 			if found, err := m.Search(t.Context(), "canary", 5); err != nil || found.Source != FromFiles || len(found.Hits) != 1 {
 				t.Errorf("%+v, %v", found, err)
 			}
@@ -269,7 +269,7 @@ func TestSlowGateway(t *testing.T) {
 	host, port := gatewayAt(t, map[string]string{"agents.list": `{"defaultId":"main"}`, "memory.search": never,
 		"agents.files.get": `{"file":{"name":"MEMORY.md","content":"gateway"}}`}, asked)
 	searched := func(patience, rest time.Duration) *Memory {
-		m := memoryOf(t, home, func(o *Options) { o.Offline, o.Host, o.Port, o.Patience, o.Rest = false, host, port, patience, rest })
+		m := memoryOf(t, home, func(o *Options) { o.Host, o.Port, o.Patience, o.Rest = host, port, patience, rest })
 		if _, err := m.Gateway(t.Context()); err != nil { // connected, so that only the answer is slow
 			t.Fatal(err)
 		}

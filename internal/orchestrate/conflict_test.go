@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 func conflicting() TaskPlan {
@@ -21,6 +21,7 @@ func conflicting() TaskPlan {
 }
 
 func TestConflictIsResolved(t *testing.T) {
+	t.Parallel()
 	for name, last := range map[string]bool{"before a task": true, "at the end": false} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
@@ -108,6 +109,7 @@ func TestConflictOfBinaries(t *testing.T) {
 
 // What the user does during a run is merged with, or wins.
 func TestUserWorksMeanwhile(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		edit, text string
 		ok         bool

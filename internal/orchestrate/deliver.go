@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
@@ -54,7 +56,7 @@ func parseDiff(out string) ([]change, error) {
 type delivery struct {
 	repo *repository
 	run  string
-	// begin is called with what is about to be written, before it is.
+	// begin is called before the first file is written.
 	begin func(onto, target string) error
 	// admit is asked whether files may be written, or nil.
 	admit func(ctx context.Context, files []string, diff string) error
@@ -64,7 +66,7 @@ type delivery struct {
 // errMoved says that the user's files changed under our hands.
 var errMoved = errors.New("files changed while they were being written")
 
-// rounds is how often a delivery begins anew because the user goes on working
+// rounds is how often a delivery begins anew because the user is still working
 // meanwhile.
 const rounds = 5
 
@@ -78,7 +80,7 @@ type unfit struct {
 // whatever the user has made of it. It changes files only: not the index, no
 // commit. If both have changed the same place, or the work changes what it may
 // not, nothing is written and the paths are returned. After a failure or a
-// crash in the middle, deliver with the arguments of the last begin goes on.
+// crash in the middle, deliver with the arguments of the last begin continues.
 func (d *delivery) deliver(ctx context.Context, base, target string) (files []string, held *unfit, err error) {
 	// Another run of ours in the same tree would look like a user in a hurry.
 	unlock, err := d.repo.lock(ctx)
@@ -138,9 +140,18 @@ func (d *delivery) round(ctx context.Context, base, target string) (files []stri
 	if held, err = d.examine(ctx, l, onto, m.tree); err != nil || held != nil {
 		return nil, held, err
 	}
-	// Only now that the files' times are known can a change be told.
-	if again, err := r.snapshot(ctx); err != nil || again != onto {
-		return nil, nil, errors.Join(err, errMoved)
+	// The files' times are known only now, so an edit before this point is
+	// found here and a later one by its time.
+	again, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	edits, err := r.diff(ctx, onto, again)
+	if err != nil {
+		return nil, nil, err
+	}
+	if overlap(l.changes, edits) {
+		return nil, nil, errMoved
 	}
 	ontoCommit, err := r.commit(ctx, onto, "Before the merge", base)
 	if err != nil {
@@ -160,16 +171,38 @@ func (d *delivery) round(ctx context.Context, base, target string) (files []stri
 	return files, nil, err
 }
 
+// overlap says whether two sets of changes touch the same path, or one a path
+// below another's. Builds and editors may change other files meanwhile.
+func overlap(a, b []change) bool {
+	return reaches(a, b) || reaches(b, a)
+}
+
+// reaches says whether a path of b is one of a's, or below one.
+func reaches(a, b []change) bool {
+	paths := map[string]bool{}
+	for _, c := range a {
+		paths[c.path] = true
+	}
+	return slices.ContainsFunc(b, func(c change) bool {
+		for at := c.path; at != "."; at = path.Dir(at) {
+			if paths[at] {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // examine makes the new contents ready and finds all that speaks against
 // writing them, before anything is written.
 func (d *delivery) examine(ctx context.Context, l landing, onto, tree string) (*unfit, error) {
-	if held := reserved(l.changes); held != nil {
+	if held := holdBack(l.changes, "it changes files that only you may change", func(c change) bool { return isReserved(c.path) }); held != nil {
 		return held, nil
 	}
 	if err := d.checkOut(ctx, tree, l.changes, l.stage); err != nil {
 		return nil, err
 	}
-	if held := stray(l); held != nil {
+	if held := holdBack(l.changes, "it makes links that lead out of your working tree", l.leadsOut); held != nil {
 		return held, nil
 	}
 	deleted := map[string]bool{}
@@ -184,11 +217,11 @@ func (d *delivery) examine(ctx context.Context, l landing, onto, tree string) (*
 	if d.admit == nil || len(l.changes) == 0 {
 		return nil, nil
 	}
-	return d.askLeave(ctx, onto, tree)
+	return d.askAdmission(ctx, onto, tree)
 }
 
-// askLeave asks about the files, with the whole difference for whoever decides.
-func (d *delivery) askLeave(ctx context.Context, onto, tree string) (*unfit, error) {
+// askAdmission asks whether the files may be written, and shows the whole difference.
+func (d *delivery) askAdmission(ctx context.Context, onto, tree string) (*unfit, error) {
 	files, err := d.repo.changed(ctx, onto, tree)
 	if err != nil {
 		return nil, err
@@ -206,22 +239,22 @@ func (d *delivery) askLeave(ctx context.Context, onto, tree string) (*unfit, err
 	return nil, nil
 }
 
-// reserved finds changes to what decides about agents or belongs to git. No
-// work of theirs changes it, whatever the user's policy says.
-func reserved(changes []change) *unfit {
+// holdBack finds changes that are not written, whatever the user's policy says.
+func holdBack(changes []change, why string, forbidden func(change) bool) *unfit {
 	var found []string
 	for _, c := range changes {
-		if isReserved(c.path) {
+		if forbidden(c) {
 			found = append(found, c.path)
 		}
 	}
 	if found == nil {
 		return nil
 	}
-	return &unfit{found, "it changes files that only you may change"}
+	return &unfit{found, why}
 }
 
-// isReserved also knows the short names of Windows.
+// isReserved says whether a path decides about agents or belongs to git. It
+// also knows the short names of Windows.
 func isReserved(path string) bool {
 	for name := range strings.SplitSeq(strings.ToLower(path), "/") {
 		switch name = strings.TrimRight(name, ". "); {
@@ -232,22 +265,14 @@ func isReserved(path string) bool {
 	return false
 }
 
-// stray finds links that lead out of the working tree, or to what is reserved.
-func stray(l landing) *unfit {
-	var found []string
-	for _, c := range l.changes {
-		if c.status == 'D' || c.mode != modeLink {
-			continue
-		}
-		target, err := os.Readlink(l.file(c))
-		if err == nil && leadsOut(c.path, target) {
-			found = append(found, c.path)
-		}
+// leadsOut says whether a change makes a link that leads out of the working
+// tree, or to reserved files.
+func (l landing) leadsOut(c change) bool {
+	if c.status == 'D' || c.mode != modeLink {
+		return false
 	}
-	if found == nil {
-		return nil
-	}
-	return &unfit{found, "it makes links that lead out of your working tree"}
+	target, err := os.Readlink(l.file(c))
+	return err == nil && leadsOut(c.path, target)
 }
 
 // leadsOut judges a link by its text: up and then down is fine as long as it

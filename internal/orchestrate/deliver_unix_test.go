@@ -3,17 +3,19 @@
 package orchestrate
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Everything that a tree can hold arrives: programs, links, files in the place
 // of directories and the other way round, line endings as the user has them.
 func TestKindsOfChanges(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.write("crlf.bat", "one\r\ntwo\r\n")
 	y.write(".gitattributes", "*.bat text eol=crlf\n")
@@ -101,6 +103,60 @@ func TestSavedWhileDelivering(t *testing.T) {
 		t.Fatalf("%v: %v %v, begun %d times", err, files, held, begun)
 	}
 	y.expect(map[string]string{"other.txt": "theirs\n", "big.txt": strings.Replace(strings.Replace(numbered(60), "line-50", "MINE", 1), "line-10", "THEIRS", 1)})
+}
+
+// Files that the work does not touch may change all the time, as under a
+// build; an edit of one that it touches begins the merge again.
+func TestOthersChangeWhileDelivering(t *testing.T) {
+	y := newYard(t)
+	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo.lockFile = filepath.Join(t.TempDir(), "lock")
+	base, err := repo.base(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.write("big.txt", strings.Replace(numbered(60), "line-10", "THEIRS", 1))
+	y.write("new/dir/file.txt", "theirs\n")
+	tree, err := repo.snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := repo.commit(t.Context(), tree, "x", base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.write("big.txt", numbered(60))
+	if err := os.RemoveAll(filepath.Join(y.dir, "new")); err != nil {
+		t.Fatal(err)
+	}
+	rounds := 0
+	d := &delivery{repo: repo, run: "r", begin: func(string, string) error { return nil }, admit: func(context.Context, []string, string) error {
+		rounds++
+		y.write("built.txt", strings.Repeat("x", rounds))
+		y.write("new/other.txt", strings.Repeat("y", rounds))
+		if rounds == 1 {
+			y.write("big.txt", strings.Replace(numbered(60), "line-50", "MINE", 1))
+		}
+		return nil
+	}}
+	files, held, err := d.deliver(t.Context(), base, target)
+	if err != nil || held != nil || rounds != 2 || len(files) != 2 {
+		t.Fatalf("%v: %v %v, %d rounds", err, files, held, rounds)
+	}
+	y.expect(map[string]string{"built.txt": "xx", "new/other.txt": "yy", "new/dir/file.txt": "theirs\n",
+		"big.txt": strings.Replace(strings.Replace(numbered(60), "line-50", "MINE", 1), "line-10", "THEIRS", 1)})
+
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"a/b", "a/b", true}, {"a/b", "a/b/c", true}, {"a/b/c", "a/b", true}, {"a/b", "a/bc", false}, {"a", "b", false}, {"a/b", "a/c", false}} {
+		if got := overlap([]change{{path: c.a}}, []change{{path: c.b}}); got != c.want {
+			t.Errorf("%s and %s: %v", c.a, c.b, got)
+		}
+	}
 }
 
 // An untracked file that may not be read is not copied to where tasks work,

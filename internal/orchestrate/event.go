@@ -1,9 +1,11 @@
 package orchestrate
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // EventType names an event, in Go, in the journal and with --json.
@@ -64,3 +66,45 @@ const (
 
 // Ended says whether nothing more will happen to the task in this run.
 func (s State) Ended() bool { return s != Pending && s != Running && s != "" }
+
+// Line is the event in words, or "" for one that needs none.
+func (e Event) Line() string {
+	who := "part " + e.Task
+	switch e.Type {
+	case RunStarted:
+		return "run " + e.Run + ": planning"
+	case PlanReady:
+		var ids []string
+		for _, t := range e.Plan.Tasks {
+			ids = append(ids, t.ID)
+		}
+		return fmt.Sprintf("plan of %d parts: %s", len(ids), strings.Join(ids, ", "))
+	case TaskStarted:
+		return who + " started"
+	case TaskProgress:
+		if e.Task == "" {
+			who = "planning"
+		}
+		if e.Text == "" {
+			return ""
+		}
+		return who + ": " + e.Text
+	case TaskRetry:
+		return who + " is tried again: " + e.Error.Error()
+	case TaskCompleted:
+		if e.Result.Error != nil {
+			return who + " failed: " + e.Result.Error.Error()
+		}
+		return fmt.Sprintf("%s done: %d files", who, len(e.Result.Files))
+	case TaskSkipped:
+		return who + " skipped: " + e.Text
+	case Conflicted:
+		return "conflict in " + strings.Join(e.Conflict.Paths, ", ")
+	case MergeStarted:
+		return "putting the work together"
+	case Noticed, PlanCompleted:
+		return e.Text
+	case Joined, MergeDone:
+	}
+	return ""
+}

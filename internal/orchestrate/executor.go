@@ -3,13 +3,14 @@ package orchestrate
 import (
 	"context"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Executor does single tasks. It is all that the scheduler knows of where and
-// how a task is done. Execute is called concurrently, never more often at a
-// time than the scheduler's limit, and returns soon after ctx ends. An error
-// is classified by bridge.Classify: some are tried again.
+// how a task is done, so that tasks may one day run on other machines. Execute
+// is called concurrently, never more often at a time than the scheduler's
+// limit, and returns soon after ctx ends. An error is classified by
+// bridge.Classify: some are tried again.
 type Executor interface {
 	Execute(ctx context.Context, a Assignment, report func(Progress)) (Outcome, error)
 }
@@ -25,7 +26,7 @@ type Assignment struct {
 
 // Progress is a sign of life.
 type Progress struct {
-	Text  string       // what is being done now
+	Text  string       // the present step
 	Usage bridge.Usage // so far
 }
 
@@ -37,6 +38,6 @@ type Outcome struct {
 	Tools   int          `json:"tools"`
 	Denied  int          `json:"denied,omitempty"` // tool calls that the guard refused
 	Session string       `json:"session,omitempty"`
-	// Work names the result for whoever puts results together: a commit.
+	// Work is the commit of the result, by which results are put together.
 	Work string `json:"work,omitempty"`
 }

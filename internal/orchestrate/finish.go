@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
@@ -114,7 +114,7 @@ func (r *running) leaveOnBranch(ctx context.Context, result *Result, head string
 		Message: held.why + ", so nothing was written to your files; the work is on the branch " + branch}})
 }
 
-// finishMerge goes on with a merge in which an earlier sitting was killed.
+// finishMerge continues a merge in which an earlier process was killed.
 func (r *running) finishMerge(ctx context.Context) error {
 	p := r.past.pending
 	if p == nil || p.Mode != MergeTree {
@@ -133,18 +133,28 @@ func (r *running) finishMerge(ctx context.Context) error {
 	return r.merged(ctx, nil, out, files)
 }
 
-// cleanUp removes what a finished run needs no more. Branches with work that
-// is nowhere else stay, and so does what the user's files were before the
-// merge, if it is in no commit of theirs.
+// cleanUp removes the worktrees and the names that a finished run no longer
+// needs. The directory of its worktrees goes last: while it exists, the run
+// counts as interrupted.
 func (r *running) cleanUp(ctx context.Context, result Result) error {
 	if r.repo == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if err := r.repo.sweep(ctx, r.worktrees()); err != nil {
+	if err := r.repo.unregister(ctx, r.worktrees()); err != nil {
 		return err
 	}
+	if err := r.deleteNames(ctx, result); err != nil {
+		return err
+	}
+	return removeAll(r.worktrees())
+}
+
+// deleteNames deletes branches and other names of a finished run. Branches
+// with work that is nowhere else stay, and so does the state of the user's
+// files before the merge, unless a commit of theirs holds it.
+func (r *running) deleteNames(ctx context.Context, result Result) error {
 	id := r.journal.meta.ID
 	keep := append(slices.Clone(result.Kept), resultBranch(id))
 	var gone []string
@@ -158,8 +168,8 @@ func (r *running) cleanUp(ctx context.Context, result Result) error {
 		}
 	}
 	if !result.Success {
-		// --resume may be asked for, and builds on all of it; but nobody needs
-		// to see it among their branches.
+		// --resume builds on all of it, but the user does not need
+		// to see it among the branches.
 		for _, t := range result.Tasks {
 			if t.Work != "" {
 				if err := r.repo.SetRef(ctx, keptRef(id, "task-"+slug(t.ID)), t.Work); err != nil {

@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
-// Meta is what is known of a run from its beginning.
+// Meta describes a run. It is written when the run begins.
 type Meta struct {
 	Version     int           `json:"version"`
 	ID          string        `json:"id"`
@@ -55,14 +55,21 @@ func newID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
 }
 
-// createJournal begins the directory of a new run.
-func createJournal(ctx context.Context, home string, m Meta) (*journal, error) {
+// createJournal begins the directory of a new run. A plan that the user has
+// given is written before the run can be found: it is not in its events yet.
+func createJournal(ctx context.Context, home string, m Meta, plan *TaskPlan) (*journal, error) {
 	j, err := lockJournal(ctx, filepath.Join(RunsDir(home), m.ID))
 	if err != nil {
 		return nil, err
 	}
 	j.meta = m
-	if err := errors.Join(j.put("run.json", m), j.openEvents()); err != nil {
+	if plan != nil {
+		err = j.put("plan.json", plan)
+	}
+	if err == nil {
+		err = errors.Join(j.put("run.json", m), j.openEvents())
+	}
+	if err != nil {
 		return nil, errors.Join(err, j.close())
 	}
 	return j, nil
@@ -97,6 +104,22 @@ func openJournal(ctx context.Context, home, id string) (*journal, *replay, error
 		return nil, nil, errors.Join(err, j.close())
 	}
 	return j, r, nil
+}
+
+// readPlan is the plan that was written for a run, nil if there is none yet.
+func (j *journal) readPlan() (*TaskPlan, error) {
+	data, err := durable.ReadFile(filepath.Join(j.dir, "plan.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var p TaskPlan
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the plan of the run cannot be read", Cause: err, Remedy: "start the task anew"}
+	}
+	return &p, nil
 }
 
 // maxEvents bounds the events of a run that is resumed.

@@ -21,7 +21,7 @@ const (
 	victimResume = "ORCHESTRATE_TEST_RESUME"
 )
 
-// victim begins a run, or goes on with one, until it is done or killed.
+// victim begins or resumes a run, until it is done or killed.
 func victim() error {
 	p := diamond()
 	o := Options{Home: os.Getenv(victimHome), Dir: os.Getenv(victimDir), Task: "the whole", Plan: &p, Environ: os.Environ(), Open: workers(os.Getenv(victimLog), "")}
@@ -82,10 +82,15 @@ func (y *yard) finished(run string) []string {
 	return out
 }
 
-// TestKill kills runs at random points, kills times, some of them again while
-// they are resumed, and sees them to their end: the tree is right, what was
-// finished is not repeated, what the user had is there, and nothing is left.
+// TestKill kills runs at random points, some of them again while they are
+// resumed, and sees them to their end: the tree is right, what was finished is
+// not repeated, what the user had is there, and nothing is left.
 func TestKill(t *testing.T) {
+	t.Parallel()
+	kills := 10
+	if os.Getenv("COPILOT_BRIDGE_TEST_LONG") != "" {
+		kills = 50
+	}
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)

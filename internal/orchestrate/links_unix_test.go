@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// outside makes a directory beside the repository, with a file that nobody may
+// outside makes a directory beside the repository, with a file that no run may
 // touch.
 func (y *yard) outside() string {
 	y.t.Helper()
@@ -54,6 +54,7 @@ func (y *yard) link(target, name string) {
 // through it, not over it, and nothing else either. When it is gone the run
 // can go on.
 func TestDeliveryStopsAtWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		ignored string
 		plant   func(y *yard, outside string)
@@ -204,6 +205,7 @@ func departed(y *yard, repo *repository, change func(y *yard)) (base, target str
 // Work that changes what decides about agents, or makes links to outside, is
 // left on a branch, all of it.
 func TestWorkThatIsNotDelivered(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		obey, path string
 	}{
@@ -237,7 +239,7 @@ func TestWorkThatIsNotDelivered(t *testing.T) {
 	}
 }
 
-// Whoever is asked about the work sees the names and the difference.
+// Admit gets the names and the difference.
 func TestAdmission(t *testing.T) {
 	y := newYard(t)
 	o := y.options(TaskPlan{Tasks: []SubTask{task("a", "write aaa.txt secret-plan", "replace big.txt line-30 X")}})

@@ -4,71 +4,49 @@ import (
 	"context"
 	"errors"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
-// Local is the Executor that does tasks in sessions of this process.
+// Local is the Executor that does tasks in sessions of this process: each in a
+// worktree or, without trees, all in one directory.
 type Local struct {
-	pool   *SessionPool
-	places places
-	goal   string // the whole task, for orientation
-	run    string
-}
-
-// places are where tasks work.
-type places interface {
-	// enter makes a place in which all that the task depends on is present.
-	enter(ctx context.Context, a Assignment, report func(Progress)) (place, error)
-}
-
-// place is where one attempt works.
-type place interface {
-	dir() string
-	// keep holds on to what was done there.
-	keep(ctx context.Context, a Assignment, out *Outcome) error
-	// salvage holds on to what was done in an attempt that failed, for a
-	// person to look at.
-	salvage(ctx context.Context, a Assignment) error
-	// leave takes the place down; what was kept stays.
-	leave(ctx context.Context) error
+	open  Opener
+	trees *trees
+	dir   string
+	goal  string // the whole task, for orientation
+	run   string
 }
 
 // Execute does one attempt at a task.
 func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)) (out Outcome, err error) {
 	report(Progress{Text: "preparing"})
-	where, err := l.places.enter(ctx, a, report)
+	o := Opening{Dir: l.dir, Title: l.run + " " + a.Task.ID + ": " + text.FirstLine(a.Task.Description, 50), Task: a.Task.ID}
+	if l.trees == nil {
+		return l.converse(ctx, o, prompt(l.goal, a), report)
+	}
+	tree, err := l.trees.enter(ctx, a, report)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer func() { err = errors.Join(err, where.leave(ctx)) }()
-	title := l.run + " " + a.Task.ID + ": " + firstLine(a.Task.Description, 50)
-	out, err = l.converse(ctx, Opening{Dir: where.dir(), Title: title, Task: a.Task.ID}, prompt(l.goal, a), report)
+	defer func() { err = errors.Join(err, tree.remove(ctx)) }()
+	o.Dir = tree.work
+	out, err = l.converse(ctx, o, prompt(l.goal, a), report)
 	if err != nil {
-		return out, errors.Join(err, where.salvage(ctx, a))
+		return out, errors.Join(err, tree.salvage(ctx, a))
 	}
-	return out, where.keep(ctx, a, &out)
-}
-
-// converse runs one turn in a session of the pool.
-func (l *Local) converse(ctx context.Context, o Opening, text string, report func(Progress)) (out Outcome, err error) {
-	lease, err := l.pool.Acquire(ctx, o)
-	if err != nil {
-		return Outcome{}, err
-	}
-	tainted := true
-	defer func() { err = errors.Join(err, lease.Release(ctx, tainted)) }()
-	out, err = turn(ctx, lease, o.Dir, bridge.Prompt{Text: text}, report)
-	tainted = err != nil || out.Denied > 0
+	err = tree.keep(ctx, a, &out)
 	return out, err
 }
 
-// sharedPlaces is the one directory for all.
-type sharedPlaces struct{ path string }
-
-func (s sharedPlaces) enter(context.Context, Assignment, func(Progress)) (place, error) {
-	return s, nil
+// converse runs one turn in a new session. The scheduler bounds how many
+// there are at a time.
+func (l *Local) converse(ctx context.Context, o Opening, request string, report func(Progress)) (out Outcome, err error) {
+	s, err := l.open(ctx, o)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	out, _, err = turn(ctx, s, o.Dir, bridge.Prompt{Text: request}, report)
+	return out, err
 }
-func (s sharedPlaces) dir() string                                      { return s.path }
-func (s sharedPlaces) keep(context.Context, Assignment, *Outcome) error { return nil }
-func (s sharedPlaces) salvage(context.Context, Assignment) error        { return nil }
-func (s sharedPlaces) leave(context.Context) error                      { return nil }

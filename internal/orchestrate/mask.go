@@ -6,57 +6,55 @@ import (
 	"fmt"
 )
 
-// hide returns v with the secrets in its strings hidden, for whatever a run
-// keeps or shows. The model gets no more than that either, so a resumed run
+// hide returns v with the secrets in its strings hidden, for everything that a
+// run keeps or shows. The model gets the same masked text, so a resumed run
 // loses nothing.
 func hide[T any](mask func(string) string, v T) (T, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return v, fmt.Errorf("encode %T: %w", v, err)
 	}
-	clean, err := hideStrings(mask, data)
-	if err != nil || bytes.Equal(clean, data) {
-		return v, err
+	var tree any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // durations have more digits than a float
+	if err := dec.Decode(&tree); err != nil {
+		return v, fmt.Errorf("decode %T: %w", v, err)
+	}
+	changed := false
+	tree = mapStrings(tree, func(s string) string {
+		clean := mask(s)
+		changed = changed || clean != s
+		return clean
+	})
+	if !changed {
+		return v, nil
 	}
 	var out T
-	if err := json.Unmarshal(clean, &out); err != nil {
+	if data, err = json.Marshal(tree); err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
 		return v, fmt.Errorf("decode %T: %w", v, err)
 	}
 	return out, nil
 }
 
-// hideStrings passes every string of a JSON text through mask.
-func hideStrings(mask func(string) string, data []byte) ([]byte, error) {
-	var out bytes.Buffer
-	for len(data) > 0 {
-		start := bytes.IndexByte(data, '"')
-		if start < 0 {
-			break
+// mapStrings puts f(s) in the place of every string of a JSON value, names
+// included.
+func mapStrings(v any, f func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return f(v)
+	case []any:
+		for i := range v {
+			v[i] = mapStrings(v[i], f)
 		}
-		end := start + 1
-		for data[end] != '"' {
-			if data[end] == '\\' {
-				end++
-			}
-			end++
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			out[f(name)] = mapStrings(value, f)
 		}
-		end++
-		out.Write(data[:start])
-		var text string
-		if err := json.Unmarshal(data[start:end], &text); err != nil {
-			return nil, fmt.Errorf("read a string of a run: %w", err)
-		}
-		if clean := mask(text); clean != text {
-			literal, err := json.Marshal(clean)
-			if err != nil {
-				return nil, fmt.Errorf("write a string of a run: %w", err)
-			}
-			out.Write(literal)
-		} else {
-			out.Write(data[start:end])
-		}
-		data = data[end:]
+		return out
 	}
-	out.Write(data)
-	return out.Bytes(), nil
+	return v
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
@@ -93,12 +93,12 @@ func (r *repository) mergeTrees(ctx context.Context, base, ours, theirs string) 
 }
 
 // sideFile is the name under which the other side of a conflict is put beside
-// a file that cannot hold markers. Whoever resolves the conflict removes it.
+// a file that cannot hold markers. It is removed to resolve the conflict.
 func sideFile(path string) string { return path + ".OTHER-SIDE" }
 
-// lay puts into a worktree, which holds the tree of a conflicting merge, what
+// writeOtherSides puts into a worktree, which holds the tree of a conflicting merge, what
 // the tree cannot: the other side of files without markers.
-func (w *worktree) lay(ctx context.Context, m merged) (err error) {
+func (w *worktree) writeOtherSides(ctx context.Context, m merged) (err error) {
 	root, err := os.OpenRoot(w.path)
 	if err != nil {
 		return err

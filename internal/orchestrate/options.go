@@ -26,6 +26,9 @@ const (
 	IsolationShared   Isolation = "shared"   // all in the one directory
 )
 
+// DefaultConcurrency is how many sub-tasks run at a time unless told.
+const DefaultConcurrency = 3
+
 // Options are what a run needs. Home, Dir, Task and Open are required.
 type Options struct {
 	Home string // the bridge's state: journals and worktrees are kept there
@@ -50,7 +53,7 @@ type Options struct {
 	MayRead func(path string) bool
 	// Admit is asked before the work is written to the user's files: their
 	// names, relative to Dir, and the difference.
-	// CodeDenied leaves the work on a branch. nil asks nobody.
+	// CodeDenied leaves the work on a branch. nil: all may be written.
 	Admit func(ctx context.Context, files []string, diff string) error
 	Open  Opener
 	// Mask hides the secrets of a text. Everything that the run keeps, shows or

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
@@ -121,7 +121,7 @@ func descend(dir *os.Root, name, at string, create bool) (*os.Root, error) {
 	return next, nil
 }
 
-// look returns what is at a path, or nil if there is nothing.
+// look returns the file at a path, or nil if there is none.
 func (d *delivery) look(name string) (info fs.FileInfo, err error) {
 	dir, base, err := d.parent(name, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,10 +131,10 @@ func (d *delivery) look(name string) (info fs.FileInfo, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	return lookIn(dir, base)
+	return lstatIn(dir, base)
 }
 
-func lookIn(dir *os.Root, base string) (fs.FileInfo, error) {
+func lstatIn(dir *os.Root, base string) (fs.FileInfo, error) {
 	info, err := dir.Lstat(base)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -142,7 +142,7 @@ func lookIn(dir *os.Root, base string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// survey notes what is at the place of a change, and finds what is in its way:
+// survey notes the file at the place of a change, and finds obstacles:
 // links, and files that git does not know of because they are ignored. Those
 // that the work itself deletes are not.
 func (d *delivery) survey(l landing, c change, deleted map[string]bool) error {
@@ -219,7 +219,7 @@ func (d *delivery) holds(c change, from string, info fs.FileInfo) (same bool, er
 
 // unchanged checks that a file is still the one that was looked at.
 func unchanged(dir *os.Root, base string, was fs.FileInfo) error {
-	now, err := lookIn(dir, base)
+	now, err := lstatIn(dir, base)
 	switch {
 	case err != nil:
 		return err
@@ -326,7 +326,7 @@ func copyFile(from string, dir *os.Root, to, mode string, was fs.FileInfo) error
 		perm = was.Mode().Perm() &^ 0o111
 	}
 	if mode == modeProgram {
-		perm |= (perm & 0o444) >> 2 // whoever may read it may run it
+		perm |= (perm & 0o444) >> 2 // those who may read it may run it
 	}
 	in, err := os.Open(from)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Bounds of a plan. They keep a hostile or broken one from costing anything.
@@ -46,7 +46,7 @@ type SubTask struct {
 	EstimatedComplexity Complexity `json:"estimatedComplexity"`
 }
 
-// TaskPlan is what is to be done, and what must be done before what.
+// TaskPlan lists tasks and their dependencies.
 type TaskPlan struct {
 	Tasks []SubTask `json:"tasks"`
 	// Dependencies lists, by id, what a task builds on.
@@ -71,7 +71,7 @@ type planJSON struct {
 }
 
 // ParsePlan reads a plan and checks it. Unknown members are ignored. The
-// error says exactly what is wrong, for a person or a model to put right.
+// error names the mistake exactly, so that a person or a model can correct it.
 func ParsePlan(data []byte) (TaskPlan, error) {
 	if len(data) > MaxPlanBytes {
 		return TaskPlan{}, invalid("the plan is larger than %d MiB", MaxPlanBytes>>20)

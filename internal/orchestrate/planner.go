@@ -6,7 +6,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Planned is a plan and how it came about.
@@ -40,7 +41,7 @@ The task:
 
 // MakePlan asks the model for a plan. If the answer is no valid plan the model
 // is told exactly why, once; if that does not help either, the plan is the
-// task as a single part. The error is not nil only if nobody answered.
+// task as a single part. The error is not nil only if there was no answer.
 func MakePlan(ctx context.Context, open Opener, dir, task string, report func(Progress)) (p Planned, err error) {
 	format := &bridge.ResponseFormat{Name: "task_plan", Description: "The parts of the task and what depends on what", Schema: json.RawMessage(planSchema), Strict: true}
 	p, err = ask(ctx, open, dir, task, format, report)
@@ -59,14 +60,14 @@ func refusesFormat(err error) bool {
 }
 
 func ask(ctx context.Context, open Opener, dir, task string, format *bridge.ResponseFormat, report func(Progress)) (p Planned, err error) {
-	s, err := open(ctx, Opening{Dir: dir, Title: "plan: " + firstLine(task, 50), Task: "the plan", Planning: true})
+	s, err := open(ctx, Opening{Dir: dir, Title: "plan: " + text.FirstLine(task, 50), Task: "the plan", Planning: true})
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	text := planRequest + task
+	request := planRequest + task
 	for range 2 {
-		out, said, err := spokenTurn(ctx, s, dir, bridge.Prompt{Text: text, ResponseFormat: format}, report)
+		out, said, err := turn(ctx, s, dir, bridge.Prompt{Text: request, ResponseFormat: format}, report)
 		p.Usage = p.Usage.Add(out.Usage)
 		if bridge.CodeOf(err) == bridge.CodeDenied {
 			err = nil // it looked where it may not, and may have answered all the same
@@ -80,7 +81,7 @@ func ask(ctx context.Context, open Opener, dir, task string, format *bridge.Resp
 			return p, nil
 		}
 		p.Problem = problem.Error()
-		text = "This is not a plan that can be carried out: " + p.Problem + "\nAnswer again with the whole JSON object, corrected, and nothing else.\n"
+		request = "This is not a plan that can be carried out: " + p.Problem + "\nAnswer again with the whole JSON object, corrected, and nothing else.\n"
 	}
 	p.Plan = Single(task)
 	return p, nil

@@ -3,6 +3,8 @@ package orchestrate
 import (
 	"fmt"
 	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Text shows a plan to a person, wave by wave.
@@ -19,7 +21,7 @@ func (p TaskPlan) Text() (string, error) {
 			fmt.Fprintf(&b, "Wave %d\n", wave)
 		}
 		t := p.Tasks[i]
-		fmt.Fprintf(&b, "  %s  %s  %s", t.EstimatedComplexity, t.ID, firstLine(t.Description, 100))
+		fmt.Fprintf(&b, "  %s  %s  %s", t.EstimatedComplexity, t.ID, text.FirstLine(t.Description, 100))
 		if len(g.needs[i]) > 0 {
 			fmt.Fprintf(&b, "  (after %s)", strings.Join(g.names(g.needs[i]), ", "))
 		}
@@ -50,7 +52,7 @@ func (p TaskPlan) Mermaid() (string, error) {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	for i, t := range p.Tasks {
-		fmt.Fprintf(&b, "  t%d[\"%s (%s)<br/>%s\"]\n", i, mermaidText.Replace(t.ID), t.EstimatedComplexity, mermaidText.Replace(firstLine(t.Description, 60)))
+		fmt.Fprintf(&b, "  t%d[\"%s (%s)<br/>%s\"]\n", i, mermaidText.Replace(t.ID), t.EstimatedComplexity, mermaidText.Replace(text.FirstLine(t.Description, 60)))
 	}
 	for i := range p.Tasks {
 		for _, j := range g.needs[i] {
@@ -58,20 +60,6 @@ func (p TaskPlan) Mermaid() (string, error) {
 		}
 	}
 	return b.String(), nil
-}
-
-// firstLine is the beginning of a text on one line, at most n characters.
-func firstLine(text string, n int) string {
-	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	line = strings.TrimRight(line, " \r\t")
-	cut := strings.TrimSpace(rest) != ""
-	if r := []rune(line); len(r) > n {
-		line, cut = string(r[:n-1]), true
-	}
-	if cut {
-		return line + "…"
-	}
-	return line
 }
 
 // Waves are the ids of the tasks, wave by wave: those of a wave depend on

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // replay is what the events of a run say.
@@ -28,8 +28,8 @@ type replay struct {
 func replayEvents(data []byte) (*replay, int, error) {
 	r := &replay{done: map[string]TaskResult{}}
 	whole := 0
-	var first, last time.Time // of the tasks of one sitting
-	sitting := func() {
+	var first, last time.Time // of the tasks since the run was started or resumed
+	addBusy := func() {
 		if !first.IsZero() && last.After(first) {
 			r.busy += last.Sub(first)
 		}
@@ -51,7 +51,7 @@ func replayEvents(data []byte) (*replay, int, error) {
 		whole += end + 1
 		switch e.Type {
 		case RunStarted:
-			sitting()
+			addBusy()
 			r.outcome = nil
 		case TaskStarted:
 			if first.IsZero() {
@@ -63,7 +63,7 @@ func replayEvents(data []byte) (*replay, int, error) {
 		}
 		r.add(e)
 	}
-	sitting()
+	addBusy()
 	return r, whole, nil
 }
 

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // TaskResult is how a task ended.
@@ -126,14 +127,14 @@ func (r *Result) words(held int) string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	text := strings.Join(parts, ", ")
+	out := strings.Join(parts, ", ")
 	for _, t := range r.Tasks {
 		switch {
 		case t.State == Failed:
-			text += fmt.Sprintf("; %s: %s", t.ID, firstLine(t.Error.Error(), 200))
+			out += fmt.Sprintf("; %s: %s", t.ID, text.FirstLine(t.Error.Error(), 200))
 		case t.HeldBack:
-			text += fmt.Sprintf("; the work of %s is on the branch %s", t.ID, t.Branch)
+			out += fmt.Sprintf("; the work of %s is on the branch %s", t.ID, t.Branch)
 		}
 	}
-	return text
+	return out
 }

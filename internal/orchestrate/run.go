@@ -8,18 +8,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// running is one sitting of a run: from its beginning, or from where a
-// journal leaves off, to its end.
+// running is a run in this process: from its beginning, or from where its
+// journal ends, to its end.
 type running struct {
 	opts    Options
 	journal *journal
 	past    *replay
 	repo    *repository // nil without worktrees
 	trees   *trees
-	pool    *SessionPool
 	graph   *graph
 
 	mu        sync.Mutex // guards the journal, Watch and conflicts
@@ -28,7 +27,7 @@ type running struct {
 
 // Run plans a task and carries the plan out. The result holds what there is
 // even if the error is not nil; that tasks fail is no error. A run that was
-// interrupted goes on with Resume.
+// interrupted is continued by Resume.
 func Run(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Task = o.Mask(o.Task)
@@ -39,16 +38,20 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := r.settle(ctx, &meta, scratch); err != nil {
 		return Result{}, errors.Join(err, r.closeRepository())
 	}
-	j, err := createJournal(ctx, o.Home, meta)
+	plan, err := hide(o.Mask, o.Plan)
+	if err != nil {
+		return Result{}, errors.Join(err, r.closeRepository())
+	}
+	j, err := createJournal(ctx, o.Home, meta, plan)
 	if err != nil {
 		return Result{}, errors.Join(err, r.closeRepository())
 	}
 	r.journal = j
-	return r.sitting(ctx)
+	return r.execute(ctx)
 }
 
-// Resume goes on with a run that was interrupted, or in which tasks failed:
-// what is done is not repeated. Where to work and how was decided when the
+// Resume continues a run that was interrupted, or in which tasks failed:
+// finished tasks are not repeated. Where to work and how was decided when the
 // run began; Concurrency and the time-outs may be changed.
 func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	meta, err := FindRun(o.Home, id)
@@ -70,6 +73,11 @@ func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = meta.Timeout
 	}
+	if past.plan == nil { // killed early, or its events are lost
+		if o.Plan, err = j.readPlan(); err != nil {
+			return Result{}, errors.Join(err, j.close())
+		}
+	}
 	o = o.withDefaults()
 	o.Task = o.Mask(o.Task) // a version that kept it as it was may have begun the run
 	j.meta.Task = o.Task
@@ -77,7 +85,7 @@ func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	if err := r.settle(ctx, &meta, j.dir); err != nil {
 		return Result{}, errors.Join(err, r.closeRepository(), j.close())
 	}
-	return r.sitting(ctx)
+	return r.execute(ctx)
 }
 
 func (r *running) closeRepository() error {
@@ -116,11 +124,16 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	return nil
 }
 
-// sitting does all that is left to do, and closes the journal.
-func (r *running) sitting(ctx context.Context) (result Result, err error) {
+// execute does all that is left to do, and closes the journal.
+func (r *running) execute(ctx context.Context) (result Result, err error) {
 	defer func() { err = errors.Join(err, r.closeRepository(), r.journal.close()) }()
 	m := r.journal.meta
 	result = Result{Run: m.ID, Tasks: []TaskResult{}, Files: []string{}, CriticalPath: []string{}}
+	if r.repo != nil { // a git of this run may have been killed
+		if err := errors.Join(r.repo.Unlock(keptRef(m.ID, "")), r.repo.Unlock("refs/heads/"+branchPrefix(m.ID))); err != nil {
+			return result, err
+		}
+	}
 	if r.past.outcome != nil && r.past.outcome.Success {
 		return *r.past.outcome, r.cleanUp(ctx, *r.past.outcome)
 	}
@@ -146,9 +159,9 @@ func (r *running) sitting(ctx context.Context) (result Result, err error) {
 		}
 	}
 	r.prepare()
-	// What was begun before is brought to its end first.
+	// An interrupted merge is finished first.
 	if r.repo != nil {
-		// Not before the run is on record: nobody would find it otherwise.
+		// Not before the run is on record: `--resume` would not find it.
 		if err := r.repo.SetRef(ctx, keptRef(m.ID, "base"), m.Base); err != nil {
 			return result, err
 		}
@@ -168,12 +181,10 @@ func (r *running) sitting(ctx context.Context) (result Result, err error) {
 // prepare connects the parts.
 func (r *running) prepare() {
 	m := r.journal.meta
-	r.pool = NewSessionPool(r.opts.Concurrency, r.opts.Open)
 	if r.repo == nil {
 		return
 	}
 	r.trees = newTrees(r.repo, m.ID, r.worktrees(), m.Base, m.Task, r.emit)
-	r.trees.pool = r.pool
 	for _, j := range r.past.joins {
 		r.trees.remember(j)
 	}
@@ -184,9 +195,9 @@ func (r *running) worktrees() string {
 }
 
 func (r *running) local() *Local {
-	l := &Local{pool: r.pool, places: sharedPlaces{r.opts.Dir}, goal: r.journal.meta.Task, run: r.journal.meta.ID}
+	l := &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: r.journal.meta.Task, run: r.journal.meta.ID}
 	if r.trees != nil {
-		r.trees.converse, l.places = l.converse, r.trees
+		r.trees.converse = l.converse
 	}
 	return l
 }
@@ -233,7 +244,7 @@ func (r *running) plan(ctx context.Context) (err error) {
 	return nil
 }
 
-// tell passes on what is on record already.
+// tell passes on an event that is on record already.
 func (r *running) tell(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,8 +279,8 @@ func (r *running) carryOut(ctx context.Context) (Result, error) {
 		MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
 	busy := r.past.busy + time.Since(began)
 	result.Tasks, result.Usage = tasks, r.past.planned
-	// A time-out of the whole leaves what is done to be merged; somebody who
-	// gave up wants nothing more to happen.
+	// After a time-out of the whole run the finished work is merged; after a
+	// cancel nothing more happens.
 	late := ctx
 	if bridge.CodeOf(context.Cause(ctx)) == bridge.CodeTimeout {
 		late = context.WithoutCancel(ctx)
@@ -280,7 +291,6 @@ func (r *running) carryOut(ctx context.Context) (Result, error) {
 	if err == nil && r.trees != nil {
 		err = r.merge(late, &result)
 	}
-	err = errors.Join(err, r.drain(late))
 	r.mu.Lock()
 	result.Conflicts = r.conflicts
 	r.mu.Unlock()
@@ -304,13 +314,6 @@ func (r *running) carryOut(ctx context.Context) (Result, error) {
 	return result, r.cleanUp(late, result)
 }
 
-// drain closes the sessions, also those of a run that was given up.
-func (r *running) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	return r.pool.Drain(ctx)
-}
-
 func filesOf(tasks []TaskResult) []string {
 	out, seen := []string{}, map[string]bool{}
 	for _, t := range tasks {
@@ -324,7 +327,7 @@ func filesOf(tasks []TaskResult) []string {
 	return out
 }
 
-// tidy removes the worktrees of a run that goes on another time.
+// tidy removes the worktrees of a run that may be resumed later.
 func (r *running) tidy(ctx context.Context) error {
 	if r.repo == nil {
 		return nil

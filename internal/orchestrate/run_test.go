@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // diamond edits one file in places apart, adds, removes and builds on what
@@ -48,6 +48,7 @@ func (y *yard) expect(files map[string]string) {
 }
 
 func TestRunIntoTree(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	// Work of the user's own: staged, changed, untracked, ignored.
 	y.write("README.md", "hello\nstaged\n")
@@ -88,7 +89,7 @@ func TestRunIntoTree(t *testing.T) {
 	if want := []EventType{RunStarted, PlanReady, TaskStarted, TaskProgress, TaskCompleted, Joined, MergeStarted, MergeDone, PlanCompleted}; !slices.Equal(types, want) {
 		t.Error(types)
 	}
-	// What was there before can be had back.
+	// The earlier state can be restored.
 	y.git("restore", "--source="+keptRef(r.Run, "before"), "--worktree", ".")
 	y.expect(map[string]string{"big.txt": numbered(60), "README.md": "hello\nstaged\nand more\n", "old.txt": "to be removed\n"})
 	for _, name := range []string{"run.json", "plan.json", "events.jsonl", "result.json"} {
@@ -96,6 +97,40 @@ func TestRunIntoTree(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A run that was killed before it had events keeps to the plan that it was
+// given, and to the names that its git had just locked.
+func TestResumeWithoutEvents(t *testing.T) {
+	y := newYard(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := y.options(diamond())
+	o.Watch = func(Event) { cancel() }
+	r, err := Run(ctx, o)
+	if err == nil {
+		t.Fatalf("%+v", r)
+	}
+	last, err := FindRun(y.home, "last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(RunsDir(y.home), last.ID, "events.jsonl"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{keptRef(last.ID, "base"), "refs/heads/" + resultBranch(last.ID)} {
+		lock := filepath.Join(y.dir, ".git", filepath.FromSlash(ref)+".lock")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(lock), 0o700), os.WriteFile(lock, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o = y.options(diamond())
+	o.Plan = nil
+	if r, err = Resume(t.Context(), last.ID, o); err != nil || !r.Success || r.Done != 5 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	y.expect(diamondTree())
+	y.clean()
 }
 
 func TestRunOntoBranch(t *testing.T) {
@@ -116,6 +151,7 @@ func TestRunOntoBranch(t *testing.T) {
 
 // In a directory of the repository, and in a repository without a commit.
 func TestRunElsewhere(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.write("sub/dir/x.txt", "x\n")
 	o := y.options(TaskPlan{Tasks: []SubTask{task("a", "append x.txt more", "write y.txt y")}})
@@ -165,7 +201,7 @@ func TestFailureSkipsExactlyItsDependents(t *testing.T) {
 			t.Errorf("%s: %s", id, states[id])
 		}
 	}
-	// What is done is merged; what was begun is kept for a look.
+	// Finished work is merged; unfinished work is kept on a branch.
 	y.expect(map[string]string{"alone.txt": "alone\n", "big.txt": strings.Replace(strings.Replace(numbered(60), "line-00", "TOP", 1), "line-40", "RIGHT", 1)})
 	if len(r.Kept) != 1 || y.git("show", r.Kept[0]+":half.txt") != "half" {
 		t.Errorf("%v", r.Kept)
@@ -173,7 +209,7 @@ func TestFailureSkipsExactlyItsDependents(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(y.dir, "half.txt")); err == nil {
 		t.Error("unfinished work was merged")
 	}
-	// Put right and resumed, it does the rest and no more.
+	// Corrected and resumed, it does only the rest.
 	journal := filepath.Join(RunsDir(y.home), r.Run, "events.jsonl")
 	data, err := os.ReadFile(journal)
 	if err != nil {
@@ -225,6 +261,7 @@ func TestRefusesInTheMiddleOfAMerge(t *testing.T) {
 }
 
 func TestCanceledRunGoesOn(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	p := diamond()
 	p.Tasks[2] = task("right", "hang")
@@ -268,6 +305,7 @@ func TestCanceledRunGoesOn(t *testing.T) {
 
 // Two runs in one repository do not get in each other's way.
 func TestTwoRunsAtOnce(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	var both sync.WaitGroup
 	for _, name := range []string{"x", "y"} {
@@ -299,7 +337,7 @@ func TestTwoRunsAtOnce(t *testing.T) {
 func TestLastRun(t *testing.T) {
 	home, began := t.TempDir(), time.Now().UTC()
 	for i, id := range []string{"20260101-000000-ffffff", "20260101-000000-000000"} {
-		j, err := createJournal(t.Context(), home, Meta{Version: metaVersion, ID: id, Created: began.Add(time.Duration(i) * time.Millisecond)})
+		j, err := createJournal(t.Context(), home, Meta{Version: metaVersion, ID: id, Created: began.Add(time.Duration(i) * time.Millisecond)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

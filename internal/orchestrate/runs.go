@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -20,6 +20,7 @@ type Listed struct {
 	Meta
 	// Outcome is nil for a run that was not finished.
 	Outcome *Result `json:"outcome,omitempty"`
+	State   string  `json:"state"` // running, interrupted or finished
 }
 
 // Runs lists the runs of a home, the newest first.
@@ -42,6 +43,7 @@ func Runs(home string) ([]Listed, error) {
 				l.Outcome = &r
 			}
 		}
+		l.State = l.stateOf(home)
 		out = append(out, l)
 	}
 	// By the clock: the ids of one second say nothing of their order.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Schedule is how a plan is to be run.
@@ -75,7 +75,7 @@ func runGraph(ctx context.Context, g *graph, exec Executor, s Schedule, c choose
 	return r.results, r.broken
 }
 
-// prepare takes over what is done already and finds what can start.
+// prepare takes over earlier results and finds the tasks that can start.
 func (r *scheduler) prepare() {
 	for i, t := range r.g.plan.Tasks {
 		r.results[i] = TaskResult{ID: t.ID, State: Pending, Wave: r.g.wave[i], Outcome: Outcome{Files: []string{}}}
@@ -155,7 +155,7 @@ func (r *scheduler) start(ctx context.Context, i int) {
 	}()
 }
 
-// attempt runs on a goroutine of its own, for which run waits.
+// attempt runs on its own goroutine, for which run waits.
 func (r *scheduler) attempt(ctx context.Context, a Assignment) (Outcome, error) {
 	whole := ctx
 	if r.TaskTimeout > 0 {
@@ -190,7 +190,7 @@ func (r *scheduler) finish(ctx context.Context, a attempt) {
 	if a.err == nil {
 		t.State, t.Success, t.Error = Done, true, nil
 		r.choose.ended(a.task)
-		r.emit(Event{Type: TaskCompleted, Task: t.ID, Wave: t.Wave, Attempt: t.Attempts, Result: copyOf(t)})
+		r.emit(Event{Type: TaskCompleted, Task: t.ID, Wave: t.Wave, Attempt: t.Attempts, Result: new(*t)})
 		for _, d := range r.g.dependents[a.task] {
 			if r.missing[d]--; r.missing[d] == 0 && r.results[d].State == Pending {
 				r.choose.ready(d)
@@ -209,7 +209,7 @@ func (r *scheduler) finish(ctx context.Context, a attempt) {
 		t.State = Failed
 	}
 	r.choose.ended(a.task)
-	r.emit(Event{Type: TaskCompleted, Task: t.ID, Wave: t.Wave, Attempt: t.Attempts, Result: copyOf(t)})
+	r.emit(Event{Type: TaskCompleted, Task: t.ID, Wave: t.Wave, Attempt: t.Attempts, Result: new(*t)})
 	if t.State == Failed {
 		r.skipBelow(a.task)
 	}
@@ -247,7 +247,7 @@ func (r *scheduler) end(i int, s State, why string) {
 	t := &r.results[i]
 	t.State, t.Reason = s, why
 	r.choose.ended(i)
-	r.emit(Event{Type: TaskSkipped, Task: t.ID, Wave: t.Wave, Text: why, Result: copyOf(t)})
+	r.emit(Event{Type: TaskSkipped, Task: t.ID, Wave: t.Wave, Text: why, Result: new(*t)})
 }
 
 // abandon gives every task that was not reached its state.
@@ -262,9 +262,4 @@ func (r *scheduler) abandon(ctx context.Context) {
 		}
 		r.end(i, state, why)
 	}
-}
-
-func copyOf(t *TaskResult) *TaskResult {
-	c := *t
-	return &c
 }

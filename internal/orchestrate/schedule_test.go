@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // sleeper is an executor in virtual time that checks what it is given.
@@ -160,14 +160,14 @@ func TestScheduleProperties(t *testing.T) {
 			if got := s.run(rule); got > waves {
 				t.Errorf("graph %d: %s, wave by wave %s", k, got, waves)
 			}
-			if _, ok := rule.(*eager); ok {
+			if rule.window == len(g.order) { // eager
 				return
 			}
 			// Always eager, it is nearly always faster still; but not always.
 			scarce++
 			keen := newSleeper(t, g, limit)
 			keen.takes, keen.fails = s.takes, s.fails
-			got := keen.run(&eager{g: g})
+			got := keen.run(newEager(g))
 			if ratio := float64(got) / float64(max(waves, 1)); ratio > 1 {
 				above++
 				worst = max(worst, ratio)
@@ -205,7 +205,7 @@ func TestGainOverWaves(t *testing.T) {
 					t.Errorf("%s: %d, wave by wave %d", family, ours, waves)
 				}
 				sum += 1 - float64(ours)/float64(waves)
-				eagerSum += 1 - float64(predict(g, limit, &eager{g: g}, weight))/float64(waves)
+				eagerSum += 1 - float64(predict(g, limit, newEager(g), weight))/float64(waves)
 			}
 			all, keen = all+sum/each, keen+eagerSum/each
 			t.Logf("%d places, %s, 50 tasks: %.1f %% less time than wave by wave (eager %.1f %%), mean of %d graphs", limit, family, 100*sum/each, 100*eagerSum/each, each)
@@ -280,7 +280,7 @@ func TestRetriesByClass(t *testing.T) {
 							retries++
 						}
 						return nil
-					}}, &eager{g: line(t, "a", "b")})
+					}}, newEager(line(t, "a", "b")))
 				if err != nil || r[0].Attempts != tt.attempts || retries != tt.attempts-1 || time.Since(began) != tt.pause || r[0].State != Failed || r[1].State != Skipped {
 					t.Errorf("%v: %+v after %s", err, r, time.Since(began))
 				}

@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // trees gives every task a worktree that begins with the work of what the
@@ -23,19 +24,18 @@ type trees struct {
 	base string // the commit on which everything builds
 	goal string
 	emit func(Event) error
-	pool *SessionPool
-	// converse has somebody resolve a conflict.
+	// converse opens a session that resolves a conflict.
 	converse func(ctx context.Context, o Opening, text string, report func(Progress)) (Outcome, error)
 
 	mu       sync.Mutex
 	salvaged map[string]string // branches with unfinished work, by task
 
-	turn  chan struct{} // held by whoever joins
+	turn  chan struct{} // held while works are joined
 	joins map[string]Join
 	lost  map[string]error  // joins that failed for good
 	names map[string]string // what a commit is the work of
 	usage bridge.Usage      // of resolving conflicts
-	last  bool              // nothing is tried again any more
+	last  bool              // conflicts are not tried again
 }
 
 func newTrees(repo *repository, run, path, base, goal string, emit func(Event) error) *trees {
@@ -43,14 +43,15 @@ func newTrees(repo *repository, run, path, base, goal string, emit func(Event) e
 		joins: map[string]Join{}, lost: map[string]error{}, names: map[string]string{base: "the beginning"}}
 }
 
-// ownTree is the place of one attempt.
+// ownTree is the worktree of one attempt.
 type ownTree struct {
 	*worktree
 	trees *trees
-	work  string
+	work  string // the directory to work in
 }
 
-func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) (place, error) {
+// enter makes a worktree with the work of all that the task depends on.
+func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) (*ownTree, error) {
 	begin, err := t.join(ctx, a.Task.ID, a.Needs, report)
 	if err != nil {
 		return nil, err
@@ -66,10 +67,9 @@ func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) 
 	return &ownTree{w, t, dir}, nil
 }
 
-func (o *ownTree) dir() string { return o.work }
-
+// keep commits the work of a finished attempt.
 func (o *ownTree) keep(ctx context.Context, a Assignment, out *Outcome) (err error) {
-	message := firstLine(a.Task.Description, 72) + "\n\nTask " + a.Task.ID + " of run " + o.trees.run + "."
+	message := text.FirstLine(a.Task.Description, 72) + "\n\nTask " + a.Task.ID + " of run " + o.trees.run + "."
 	if out.Work, err = o.commit(ctx, message); err != nil {
 		return err
 	}
@@ -77,10 +77,11 @@ func (o *ownTree) keep(ctx context.Context, a Assignment, out *Outcome) (err err
 	return err
 }
 
+// salvage commits the work of an attempt that failed, for a person to look at.
 func (o *ownTree) salvage(ctx context.Context, a Assignment) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	work, err := o.commit(ctx, "Unfinished: "+firstLine(a.Task.Description, 60)+"\n\nTask "+a.Task.ID+" of run "+o.trees.run+".")
+	work, err := o.commit(ctx, "Unfinished: "+text.FirstLine(a.Task.Description, 60)+"\n\nTask "+a.Task.ID+" of run "+o.trees.run+".")
 	if err != nil || work == o.base {
 		return err
 	}
@@ -88,10 +89,6 @@ func (o *ownTree) salvage(ctx context.Context, a Assignment) error {
 	defer o.trees.mu.Unlock()
 	o.trees.salvaged[a.Task.ID] = o.branch
 	return nil
-}
-
-func (o *ownTree) leave(ctx context.Context) error {
-	return errors.Join(o.trees.pool.Retire(ctx, o.work), o.remove(ctx))
 }
 
 // lock waits for the turn to join.
@@ -204,24 +201,23 @@ func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs
 		return "", err
 	}
 	defer func() { err = errors.Join(err, w.remove(ctx)) }()
-	if err := w.lay(ctx, m); err != nil {
+	if err := w.writeOtherSides(ctx, m); err != nil {
 		return "", err
 	}
 	out, err := t.converse(ctx, Opening{Dir: w.path, Task: "a conflict", Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
 		resolvePrompt(t.goal, m, c.Ours, c.Theirs), report)
 	t.usage = t.usage.Add(out.Usage)
-	retired := t.pool.Retire(ctx, w.path)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	left, lookErr := w.unresolved(m)
 	switch {
 	case bridge.Classify(err) != bridge.ClassFatal && !t.last:
-		return "", errors.Join(err, retired) // the task is tried again, and this with it
+		return "", err // the task is tried again, and this with it
 	case err != nil:
-		c.Message = "the attempt to resolve it failed: " + firstLine(err.Error(), 300)
-	case retired != nil || lookErr != nil:
-		return "", errors.Join(retired, lookErr)
+		c.Message = "the attempt to resolve it failed: " + text.FirstLine(err.Error(), 300)
+	case lookErr != nil:
+		return "", lookErr
 	case len(left) > 0:
 		c.Message = "it is still there after an attempt to resolve it"
 		c.Paths = left
@@ -302,7 +298,7 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 	return head, held, nil
 }
 
-// remember takes over a join of an earlier sitting.
+// remember takes over a join from the journal.
 func (t *trees) remember(j Join) {
 	t.joins[strings.Join(j.Works, " ")] = j
 	t.names[j.Commit] = "works that were put together before"

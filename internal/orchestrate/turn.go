@@ -6,18 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
-// turn sends a prompt and collects what comes of it. The outcome holds what
-// there is even if the turn failed.
-func turn(ctx context.Context, s Session, dir string, p bridge.Prompt, report func(Progress)) (Outcome, error) {
-	out, _, err := spokenTurn(ctx, s, dir, p, report)
-	return out, err
-}
-
-// spokenTurn also returns the last message in full.
-func spokenTurn(ctx context.Context, s Session, dir string, p bridge.Prompt, report func(Progress)) (Outcome, string, error) {
+// turn sends a prompt and collects the outcome, and the last message in full.
+// Both hold what there is even if the turn failed.
+func turn(ctx context.Context, s Session, dir string, p bridge.Prompt, report func(Progress)) (Outcome, string, error) {
 	c := collector{dir: dir, out: Outcome{Session: s.ID(), Files: []string{}}, writes: map[string][]string{}}
 	for ev, err := range s.Send(ctx, p) {
 		if err != nil {
@@ -52,13 +47,13 @@ func (c *collector) add(ev bridge.Event) bool {
 	switch e := ev.(type) {
 	case bridge.MessageDone:
 		if e.AgentID == "" && e.Text != "" {
-			c.said, c.out.Summary = e.Text, clip(e.Text, maxSummary)
+			c.said, c.out.Summary = e.Text, text.Clip(e.Text, maxSummary)
 		}
 	case bridge.ModelCalled:
 		c.doing = "thinking"
 		return true
 	case bridge.ModelFailed:
-		c.doing = "the model failed, trying again: " + firstLine(e.Error.Error(), 80)
+		c.doing = "the model failed, trying again: " + text.FirstLine(e.Error.Error(), 80)
 		return true
 	case bridge.ToolStarted:
 		c.doing = c.toolText(e.Call)
@@ -85,7 +80,7 @@ func (c *collector) finished(e bridge.ToolFinished) {
 	c.out.Tools++
 	if !e.OK && e.Code == "denied" {
 		c.out.Denied++
-		c.why = firstLine(e.Error, 200)
+		c.why = text.FirstLine(e.Error, 200)
 	}
 	if !e.OK {
 		return
@@ -104,14 +99,14 @@ func (c *collector) finished(e bridge.ToolFinished) {
 func (c *collector) toolText(call bridge.ToolCall) string {
 	args, _ := call.Args.(map[string]any) // others have no names to go by
 	for _, key := range []string{"command", "path", "pattern", "url", "query", "description"} {
-		text, ok := args[key].(string)
-		if !ok || strings.TrimSpace(text) == "" {
+		value, ok := args[key].(string)
+		if !ok || strings.TrimSpace(value) == "" {
 			continue
 		}
-		if rel, err := filepath.Rel(c.dir, text); key == "path" && err == nil && filepath.IsLocal(rel) {
-			text = rel
+		if rel, err := filepath.Rel(c.dir, value); key == "path" && err == nil && filepath.IsLocal(rel) {
+			value = rel
 		}
-		return call.Name + " " + firstLine(text, 100)
+		return call.Name + " " + text.FirstLine(value, 100)
 	}
 	return call.Name
 }

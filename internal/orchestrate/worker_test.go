@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // worker is a session that does what lines of its prompt say, in its

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
@@ -39,7 +39,7 @@ func slug(id string) string {
 	return strings.Trim(safe, "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// worktree is a working tree of its own for one attempt at one task.
+// worktree is a git worktree for one attempt at one task.
 type worktree struct {
 	repo   *repository
 	path   string
@@ -87,7 +87,7 @@ func (w *worktree) register(ctx context.Context) error {
 	return errors.Join(err, unlock())
 }
 
-// fill writes the files, and gives the worktree an index for whoever uses git
+// fill writes the files, and gives the worktree an index, since the task may use git
 // there.
 func (w *worktree) fill(ctx context.Context) error {
 	if _, _, err := w.repo.Run(ctx, git.Call{Tree: w.path, Index: w.index, Args: []string{"read-tree", "--reset", "-u", w.base}}); err != nil {
@@ -126,7 +126,7 @@ func (w *worktree) work() (string, error) {
 	return dir, nil
 }
 
-// commit makes one commit of what was done in the worktree, whatever was
+// commit makes one commit of the work in the worktree, whatever was
 // committed there meanwhile, and puts it on the branch. Without changes it is
 // the base.
 func (w *worktree) commit(ctx context.Context, message string, parents ...string) (string, error) {
@@ -167,10 +167,19 @@ func (w *worktree) remove(ctx context.Context) error {
 	return errors.Join(err, removeAll(w.gitDir), unlock())
 }
 
-// sweep removes all worktrees in a directory, those that a killed run left
-// there too. Those of other runs may be in the making and are not touched,
+// sweep removes all worktrees in a directory, also those of a run that was
+// killed, and the directory.
+func (r *repository) sweep(ctx context.Context, dir string) error {
+	if err := r.unregister(ctx, dir); err != nil {
+		return err
+	}
+	return removeAll(dir)
+}
+
+// unregister removes what the repository has on record of the worktrees in a
+// directory. Those of other runs may be in the making and are not touched,
 // which is why git's own prune is not used.
-func (r *repository) sweep(ctx context.Context, dir string) (err error) {
+func (r *repository) unregister(ctx context.Context, dir string) (err error) {
 	unlock, err := r.lock(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
@@ -191,7 +200,7 @@ func (r *repository) sweep(ctx context.Context, dir string) (err error) {
 			errs = append(errs, removeAll(filepath.Join(admin, e.Name())))
 		}
 	}
-	return errors.Join(append(errs, removeAll(dir))...)
+	return errors.Join(errs...)
 }
 
 func inside(dir, path string) bool {

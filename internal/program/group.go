@@ -18,8 +18,8 @@ import (
 // process group has to do.
 type Trees func() (*supervise.Tree, error)
 
-// WithTemp gives c a temporary directory of its own, which goes with the tree
-// that it runs in. What is returned belongs together and can be started once.
+// WithTemp gives c a private temporary directory, which is removed with the
+// process tree. The results belong together and can be started once.
 func (c Command) WithTemp(t Trees) (Command, Trees, error) {
 	if t == nil {
 		return c, nil, nil
@@ -53,15 +53,15 @@ type Group struct {
 	tree   *supervise.Tree
 	guards bool // the leader is an Outer that guards the program
 
-	done   chan struct{} // closed when the program has gone and the rest was killed
+	done   chan struct{} // closed when the program has ended and the rest was killed
 	err    error         // set before done is closed
 	asked  chan struct{} // holds one token once the program was asked to end
 	polite atomic.Int64  // how long the rest may take then, in nanoseconds
 	killed atomic.Bool   // by us, while it lived
 }
 
-// Streams are the standard streams of a program. They are files, since nobody
-// waits for copying; those left out are empty.
+// Streams are the standard streams of a program. They are files: no goroutine
+// copies them; those left out are empty.
 type Streams struct{ In, Out, Err *os.File }
 
 // Start starts the program. Once it has ended, whatever is left of its group
@@ -168,7 +168,7 @@ func (g *Group) Exit() (code int, signal string) {
 	return code, signalName(code - 128)
 }
 
-// End asks the whole group to go, kills what is left after grace, and returns
+// End asks the whole group to end, kills the rest after grace, and returns
 // when all of it is gone. ctx cuts the grace short.
 func (g *Group) End(ctx context.Context, grace time.Duration) error {
 	g.polite.Store(int64(grace))
@@ -198,7 +198,7 @@ func (g *Group) Kill() error {
 	}
 	var err error
 	if g.tree != nil {
-		// Not the caller's context: what is being killed must be gone.
+		// Not the caller's context: killed processes must be gone.
 		ctx, cancel := context.WithTimeout(context.Background(), killWait)
 		err = g.tree.Kill(ctx)
 		cancel()

@@ -13,5 +13,3 @@ import (
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func groupGone(leader *os.Process) bool { return syscall.Kill(-leader.Pid, 0) != nil }
-
-func groupMembers(leader int) []int { return []int{leader} }

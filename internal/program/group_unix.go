@@ -7,14 +7,17 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
 func ownGroup(cmd *exec.Cmd, supervised, polite bool) {
-	// A session of its own is a group of its own too, and one without the
-	// bridge's terminal: nobody can ask for a password there, or type into it.
+	// A new session is also a new group, and has no terminal: no program can
+	// ask for a password there.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	switch {
 	case supervised: // a supervisor must outlive us to do its work
@@ -25,8 +28,8 @@ func ownGroup(cmd *exec.Cmd, supervised, polite bool) {
 	}
 }
 
-// killGroup kills all of the group that leader leads. That there is nobody
-// left is fine; macOS says EPERM if those left are dead but not yet waited for.
+// killGroup kills all of the group that leader leads. An empty group is
+// fine; macOS says EPERM if those left are dead but not yet waited for.
 // Like everywhere in this program, the instant in which an empty group's id
 // could have gone to another process is taken as too short to matter.
 func killGroup(leader *os.Process) error {
@@ -44,7 +47,7 @@ func killRest(leader *os.Process) error { return killGroup(leader) }
 // that guards the others would kill them when it goes, so it is not asked.
 func terminateGroup(leader int, guards bool) {
 	if guards {
-		others := slices.DeleteFunc(groupMembers(leader), func(pid int) bool { return pid == leader })
+		others := slices.DeleteFunc(supervise.Members(leader), func(pid int) bool { return pid == leader })
 		for _, pid := range others {
 			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
 		}
@@ -67,4 +70,16 @@ func signalName(n int) string {
 		return ""
 	}
 	return unix.SignalName(syscall.Signal(n))
+}
+
+// KeepFiles sees to it that no program gets a file which this one has inherited
+// besides its standard streams. Through a directory among them a program could
+// leave its sandbox. It is called before anything else runs.
+func KeepFiles() {
+	list, _ := os.ReadDir("/dev/fd") // where that is not possible there is no sandbox either
+	for _, e := range list {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }

@@ -1,14 +1,8 @@
-// Package program is the one way in which the bridge starts programs. A
-// Command says what will run: the executable, its arguments, the directory
-// with its links followed, and the whole environment. The same value is
-// judged, shown and executed.
-//
-// A program runs in a process group of its own, or, where the caller gives a
-// supervised tree, under a supervisor that also finds what left the group and
-// that outlives a killed bridge long enough to clean up.
-//
-// No other package imports os/exec. This one knows no policy: whether a
-// command may run is decided by its callers.
+// Package program is the one way in which the bridge starts programs: no other
+// package of the binary imports os/exec. A Command says what will run; the same
+// value is judged, shown and executed. The package knows no policy: its callers
+// decide whether a command may run. They are the agents, workspace, sandbox,
+// git and the other packages that start programs.
 package program
 
 import (
@@ -20,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Place is where a program runs.
@@ -33,12 +27,15 @@ type Place struct {
 	Dir string
 	// Env is the user's environment.
 	Env []string
-	// Set are variables on top of Env that somebody else has chosen, such as a
+	// Set are variables on top of Env chosen by others, such as a
 	// file of the workspace. They are part of the command: see Line.
 	Set []string
 }
 
-// Command is a program to run. New and Shell make it.
+// Command is a program to run. New and Shell make it. The program runs in its
+// own process group or, where the caller gives Trees, under a supervisor. That
+// also finds what left the group, and outlives a killed bridge long enough to
+// clean up.
 type Command struct {
 	Path string   // of the executable, absolute
 	Args []string // the first is the name by which it was asked for
@@ -65,8 +62,8 @@ type Outer struct {
 	Guards bool
 }
 
-// Within is the same command, started by another program. What is judged,
-// shown and put on record stays what it was. An outer program that cannot
+// Within is the same command, started by another program. The
+// judged, shown and recorded command stays the same. An outer program that cannot
 // start the inner one fails the command; it never runs by itself.
 func (c Command) Within(o Outer) Command {
 	c.outer = &o
@@ -84,7 +81,7 @@ func New(p Place, name string, args ...string) (Command, error) {
 	c := Command{Args: slices.Concat([]string{name}, args), Dir: at, Env: append(env, p.Set...), made: true}
 	root := p.Root
 	if Variable(p.Set, "PATH") != "" {
-		root = "" // whoever judges the command sees that PATH
+		root = "" // the guard sees that PATH
 	}
 	if strings.ContainsRune(name, '/') || filepath.Base(name) != name {
 		c.Path, err = executable(absolute(name, at))
@@ -133,8 +130,8 @@ func Shell(p Place, line string) (Command, error) {
 }
 
 // Line is the whole command as a line of bash: the directory, where it is not
-// Root, the variables of Place.Set, and the program. It is what has to be
-// judged, shown and put on record.
+// Root, the variables of Place.Set, and the program. This
+// text is judged, shown and recorded.
 func (c Command) Line() string {
 	if c.script {
 		return c.Args[len(c.Args)-1]

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const usual = "PATH=/usr/bin:/bin"
@@ -73,7 +73,7 @@ func TestPathDoesNotLeadIntoTheWorkspace(t *testing.T) {
 	}
 }
 
-// What somebody else sets is part of the command, in every form of it.
+// Variables from others are part of the command, in every form of it.
 func TestLineTellsAll(t *testing.T) {
 	root := t.TempDir()
 	root = resolved(root)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // pipeGrace bounds the wait for output that is held open by what left the
@@ -23,7 +23,7 @@ const pipeGrace = time.Second
 type RunOptions struct {
 	Stdin []byte // nothing by default
 	// Stdout and Stderr get the output as it comes, each from a goroutine of
-	// its own; they bound what is kept. A file is given to the program itself
+	// its own; they bound their size. A file is given to the program itself
 	// and stays the caller's. nil: the output is thrown away.
 	Stdout, Stderr io.Writer
 	// Grace is how long the program may take to end by itself when ctx ends,
@@ -32,6 +32,8 @@ type RunOptions struct {
 	Grace time.Duration
 	// Trees, if set, runs it under a supervisor.
 	Trees Trees
+	// Started, if set, is called with the process id as soon as there is one.
+	Started func(pid int)
 }
 
 // Exit is how a program ended.
@@ -74,6 +76,9 @@ func (c Command) Run(ctx context.Context, o RunOptions) (Exit, error) {
 	p.started(err == nil)
 	if err != nil {
 		return Exit{}, err
+	}
+	if o.Started != nil {
+		o.Started(g.PID())
 	}
 	select {
 	case <-g.Done():
@@ -155,6 +160,9 @@ func (p *pipes) feed(input []byte) error {
 		return err
 	}
 	p.streams.In, p.theirs, p.input = f, append(p.theirs, f), f.Name()
+	if runtime.GOOS != "windows" { // where it can only go once it is closed everywhere
+		p.removeInput() // at once, so that a kill does not leave it
+	}
 	if _, err := f.Write(input); err != nil {
 		return err
 	}
@@ -162,13 +170,13 @@ func (p *pipes) feed(input []byte) error {
 	return err
 }
 
-// started lets go of what belongs to the program, and copies its output, or
+// started closes the program's ends of the pipes and copies its output, or
 // closes everything if there is no program.
 func (p *pipes) started(ok bool) {
 	for _, f := range p.theirs {
 		_ = f.Close() // the program has its own copy
 	}
-	if !ok || runtime.GOOS != "windows" { // where it can only go once it is closed everywhere
+	if !ok {
 		p.removeInput()
 	}
 	for i, f := range p.mine {
@@ -201,6 +209,7 @@ func (p *pipes) finish() {
 func (p *pipes) removeInput() {
 	if p.input != "" {
 		_ = os.Remove(p.input) // in the temporary directory, and readable by the user alone
+		p.input = ""
 	}
 }
 
@@ -253,10 +262,10 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes are what was kept.
+// Bytes are the kept output.
 func (h *Head) Bytes() []byte { return h.kept }
 
-// String is what was kept, as text.
+// String is the kept output as text.
 func (h *Head) String() string { return strings.ToValidUTF8(string(h.kept), "") }
 
 // Tail keeps the last bytes written to it. It may be used concurrently.
@@ -274,7 +283,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, as text.
+// String is the kept output as text.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

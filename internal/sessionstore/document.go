@@ -2,16 +2,16 @@ package sessionstore
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // version is the format that this program reads and writes. Added members do
@@ -19,16 +19,22 @@ import (
 const version = 1
 
 // document is the decoded file. Members that this version does not know are
-// kept beside what it does, so that a rewrite loses nothing of a newer
+// kept beside the known ones, so that a rewrite loses nothing of a newer
 // writer's.
 type document struct {
 	records []record
-	unknown map[string]json.RawMessage
+	unknown jsontext.Value
 }
 
 type record struct {
 	entry   Entry
-	unknown map[string]json.RawMessage
+	unknown jsontext.Value
+}
+
+// storedRecord is a record as the file has it.
+type storedRecord struct {
+	Entry   storedEntry    `json:",inline"`
+	Unknown jsontext.Value `json:",unknown"`
 }
 
 // find returns the index of the record with exactly this id, or -1.
@@ -36,215 +42,159 @@ func (d *document) find(id string) int {
 	return slices.IndexFunc(d.records, func(r record) bool { return r.entry.ID == id })
 }
 
-// flaw is a fault in the file and the byte at which it shows.
-type flaw struct {
-	offset int64
-	reason string
+// adopt takes over the records of another document that are newer than its
+// own.
+func (d *document) adopt(records []record) error {
+	changed := false
+	for _, r := range records {
+		i := d.find(r.entry.ID)
+		switch {
+		case i < 0:
+			d.records, changed = append(d.records, r), true
+		case r.entry.Updated.After(d.records[i].entry.Updated):
+			d.records[i], changed = r, true
+		}
+	}
+	if !changed {
+		return errUnchanged
+	}
+	return nil
 }
 
-func (f *flaw) Error() string { return f.reason }
+// damage is the error about a file that cannot be read by any version.
+type damage struct{ err *bridge.Error }
 
-// decode reads the file's contents; name is the file's, for errors. Whatever
-// it could not write back unchanged in meaning it refuses, since the caller
-// is about to overwrite the only copy: broken JSON, text that is not UTF-8,
-// members or ids that occur twice.
+func (d *damage) Error() string { return d.err.Error() }
+func (d *damage) Unwrap() error { return d.err }
+
+// decode reads the file's contents; name is the file's, for errors. It refuses
+// what it could not write back unchanged in meaning, since the caller is about
+// to overwrite the only copy: broken JSON, text that is not UTF-8, members or
+// ids that occur twice.
 func decode(name string, data []byte) (*document, error) {
-	doc, err := parse(name, data)
-	var f *flaw
-	if !errors.As(err, &f) {
-		return doc, err
-	}
-	line := 1 + bytes.Count(data[:min(f.offset, int64(len(data)))], []byte("\n"))
-	return nil, &bridge.Error{
-		Code:    bridge.CodeConflict,
-		Message: fmt.Sprintf("the session store %s is damaged at byte offset %d (line %d): %s", name, f.offset, line, f.reason),
-		Remedy:  fmt.Sprintf("Repair %s by hand, or move it away to start with an empty store. It has been left as it is.", name),
-	}
-}
-
-func parse(name string, data []byte) (*document, error) {
 	doc := &document{}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return doc, nil
 	}
-	if err := survey(name, data); err != nil {
-		return nil, err
+	var file struct {
+		Version  *int64         `json:"version"`
+		Sessions []storedRecord `json:"sessions"`
+		Unknown  jsontext.Value `json:",unknown"`
 	}
-	w := newWalker(data)
-	versioned := false
-	err := w.object(func(member string) (err error) {
-		switch member {
-		case "version":
-			versioned = true
-			return parseVersion(w)
-		case "sessions":
-			doc.records, err = parseRecords(w)
-			return err
-		default:
-			return keep(&doc.unknown, member, w)
+	where, reason := "", ""
+	err := json.Unmarshal(data, &file, stampsAsStored)
+	if found := newest(data, file.Version); found > version { // nothing else of it can be judged
+		return nil, &bridge.Error{
+			Code:    bridge.CodeConflict,
+			Message: fmt.Sprintf("the session store %s has format version %d, but this copilot-bridge knows only version %d", name, found, version),
+			Remedy:  fmt.Sprintf("Upgrade copilot-bridge, or move %s away to start with an empty store. It has been left as it is.", name),
 		}
-	})
-	if err == nil && !versioned {
-		err = &flaw{0, "the version is missing"}
 	}
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		where, reason = describe(data, err)
+	case file.Version == nil:
+		reason = "the version is missing"
+	case *file.Version != version:
+		reason = wrongVersion
 	}
+	seen := map[string]bool{}
+	for i, r := range file.Sessions {
+		switch id := r.Entry.ID; {
+		case reason != "":
+		case id == "":
+			reason = fmt.Sprintf("session %d has no id", i+1)
+		case seen[id]:
+			reason = fmt.Sprintf("two sessions have the id %q", id)
+		}
+		seen[r.Entry.ID] = true
+		doc.records = append(doc.records, record{Entry(r.Entry), compact(r.Unknown)})
+	}
+	if reason != "" {
+		return nil, &damage{&bridge.Error{
+			Code:    bridge.CodeConflict,
+			Message: fmt.Sprintf("the session store %s is damaged%s: %s", name, where, reason),
+			Remedy:  fmt.Sprintf("Repair %s by hand, or leave it: it is set aside with the next change.", name),
+		}}
+	}
+	doc.unknown = compact(file.Unknown)
 	return doc, nil
 }
 
-// survey judges the file as a whole: is it valid JSON text, and is it of a
-// newer version, wherever in the file that stands? Of a newer file nothing
-// else can be judged. Faults of its parts are left to be found in their order.
-func survey(name string, data []byte) error {
-	if !utf8.Valid(data) {
-		return &flaw{int64(invalidAt(data)), "not UTF-8 text"}
-	}
-	var top map[string]json.RawMessage
-	err := json.Unmarshal(data, &top)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return &flaw{syntax.Offset, syntax.Error()}
-	}
-	var found int64
-	readable := err == nil && json.Unmarshal(top["version"], &found) == nil
-	if !readable || found <= version {
-		return nil
-	}
-	return &bridge.Error{
-		Code:    bridge.CodeConflict,
-		Message: fmt.Sprintf("the session store %s has format version %d, but this copilot-bridge knows only version %d", name, found, version),
-		Remedy:  fmt.Sprintf("Upgrade copilot-bridge, or move %s away to start with an empty store. It has been left as it is.", name),
-	}
+// compact takes the white space out of members that were kept.
+func compact(v jsontext.Value) jsontext.Value {
+	_ = v.Compact() // it was read as JSON
+	return v
 }
 
-// invalidAt returns where the first byte is that is not UTF-8.
-func invalidAt(data []byte) int {
-	at := 0
-	for at < len(data) {
-		r, size := utf8.DecodeRune(data[at:])
-		if r == utf8.RuneError && size == 1 {
-			break
-		}
-		at += size
+// newest is the version of a file, whose other members may be of another shape.
+func newest(data []byte, read *int64) int64 {
+	if read != nil {
+		return *read
 	}
-	return at
-}
-
-func parseVersion(w *walker) error {
-	at := w.offset()
-	var found int64
-	if err := w.dec.Decode(&found); err != nil || found != version {
-		return &flaw{at, fmt.Sprintf("the version must be the whole number %d", version)}
+	var head struct {
+		Version int64 `json:"version"`
 	}
-	return nil
+	_ = json.Unmarshal(data, &head) // a file that is not JSON has none
+	return head.Version
 }
 
-func parseRecords(w *walker) ([]record, error) {
-	var records []record
-	seen := make(map[string]bool)
-	err := w.array(func() error {
-		at := w.offset()
-		r, err := parseRecord(w)
-		if err != nil {
-			return err
-		}
-		switch id := r.entry.ID; {
-		case id == "":
-			return &flaw{at, "a session has no id"}
-		case seen[id]:
-			return &flaw{at, fmt.Sprintf("two sessions have the id %q", id)}
-		default:
-			seen[id] = true
-			records = append(records, r)
-			return nil
-		}
-	})
-	return records, err
-}
+var wrongVersion = fmt.Sprintf("the version must be the whole number %d", version)
 
-func parseRecord(w *walker) (record, error) {
-	var r record
-	err := w.object(func(member string) error {
-		target := r.entry.field(member)
-		if target == nil {
-			return keep(&r.unknown, member, w)
-		}
-		at := w.offset()
-		if err := w.dec.Decode(target); err != nil {
-			return &flaw{at, fmt.Sprintf("%s has a wrong value: %s", member, describe(err))}
-		}
-		return nil
-	})
-	return r, err
-}
+// expected words what a member of a kind must be.
+var expected = map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Struct: "an object"}
 
-// describe leaves the value out of the message: it may be a person's text.
-func describe(err error) string {
-	var wrong *json.UnmarshalTypeError
+// describe says where and why JSON is refused. It leaves the value out: it may
+// be a person's text.
+func describe(data []byte, err error) (where, reason string) {
+	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
+	at := func(offset int64) string {
+		return fmt.Sprintf(" at byte offset %d (line %d)", offset, 1+bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n")))
+	}
 	switch {
-	case !errors.As(err, &wrong):
-		return err.Error()
-	case wrong.Type.Kind() == reflect.String:
-		return "text is expected"
-	default:
-		return "a whole number is expected"
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return at(syntax.ByteOffset), fmt.Sprintf("the member %q occurs twice", syntax.JSONPointer.LastToken())
+	case errors.As(err, &syntax):
+		return at(syntax.ByteOffset), syntax.Err.Error()
+	case !errors.As(err, &semantic):
+		return "", err.Error()
 	}
+	name := semantic.JSONPointer.LastToken()
+	if name == "version" && semantic.JSONPointer.Parent() == "" {
+		return at(semantic.ByteOffset), wrongVersion
+	}
+	reason = "a whole number is expected"
+	if semantic.GoType != nil && expected[semantic.GoType.Kind()] != "" {
+		reason = expected[semantic.GoType.Kind()] + " is expected"
+	}
+	for _, own := range []error{errText, errTime, errYear} {
+		if errors.Is(err, own) {
+			reason = own.Error()
+		}
+	}
+	if name != "" {
+		reason = name + " has a wrong value: " + reason
+	}
+	return at(semantic.ByteOffset), reason
 }
 
-func keep(unknown *map[string]json.RawMessage, member string, w *walker) error {
-	var raw json.RawMessage
-	if err := w.dec.Decode(&raw); err != nil {
-		return err
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
-		return err
-	}
-	if *unknown == nil {
-		*unknown = make(map[string]json.RawMessage)
-	}
-	(*unknown)[member] = compact.Bytes()
-	return nil
-}
-
-// encode writes one session a line: easy to search and compare, and no more
-// bytes than needed however deep a kept member is nested.
+// encode writes one session a line: easy to search and compare.
 func (d *document) encode() ([]byte, error) {
 	out := []byte(`{"version":` + strconv.Itoa(version) + `,"sessions":[`)
 	for i, r := range d.records {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		object, err := marshal(r.entry)
+		line, err := json.Marshal(storedRecord{storedEntry(r.entry), r.unknown}, stampsAsStored, jsontext.PreserveRawStrings(true))
 		if err != nil {
 			return nil, fmt.Errorf("encode session %q: %w", r.entry.ID, err)
 		}
-		out = append(out, '\n')
-		out = append(out, bytes.TrimSuffix(object, []byte("}"))...)
-		if out, err = appendMembers(out, r.unknown); err != nil {
-			return nil, err
-		}
-		out = append(out, '}')
+		out = append(append(out, '\n'), line...)
 	}
 	out = append(out, "\n]"...)
-	out, err := appendMembers(out, d.unknown)
-	if err != nil {
-		return nil, err
+	if len(d.unknown) > 2 { // without its braces
+		out = append(append(out, ','), d.unknown[1:len(d.unknown)-1]...)
 	}
 	return append(out, "}\n"...), nil
-}
-
-func appendMembers(out []byte, members map[string]json.RawMessage) ([]byte, error) {
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		key, err := marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, ',')
-		out = append(out, key...)
-		out = append(out, ':')
-		out = append(out, members[name]...)
-	}
-	return out, nil
 }

@@ -1,11 +1,12 @@
 package sessionstore
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // State is where a session is in its life.
@@ -44,52 +45,14 @@ type Entry struct {
 	OutputTokens     int64     `json:"outputTokens"`
 	Created          time.Time `json:"created"`
 	Updated          time.Time `json:"updated"`
+	Pinned           bool      `json:"pinned,omitzero"` // the user wants it kept, see Expired
 }
 
-// field returns where the value of a JSON member goes, or nil if this version
-// does not know the member. Names match exactly: the case folding of
-// encoding/json would take a stranger's "ID" for our "id".
-func (e *Entry) field(name string) any {
-	switch name {
-	case "id":
-		return &e.ID
-	case "agent":
-		return &e.Agent
-	case "profile":
-		return &e.Profile
-	case "state":
-		return &e.State
-	case "workingDirectory":
-		return &e.WorkingDirectory
-	case "model":
-		return &e.Model
-	case "title":
-		return &e.Title
-	case "turns":
-		return &e.Turns
-	case "inputTokens":
-		return &e.InputTokens
-	case "outputTokens":
-		return &e.OutputTokens
-	case "created":
-		return (*stamp)(&e.Created)
-	case "updated":
-		return (*stamp)(&e.Updated)
-	default:
-		return nil
-	}
-}
+// storedEntry is an Entry in the form of the file, without its methods.
+type storedEntry Entry
 
-// MarshalJSON writes times as RFC 3339 with exactly three decimals, which
-// time.Time by itself does not.
-func (e Entry) MarshalJSON() ([]byte, error) {
-	type plain Entry // without this method
-	return marshal(struct {
-		plain
-		Created stamp `json:"created"`
-		Updated stamp `json:"updated"`
-	}{plain(e), stamp(e.Created), stamp(e.Updated)})
-}
+// MarshalJSON writes the entry as the file has it.
+func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(storedEntry(e), stampsAsStored) }
 
 // newer orders entries newest first: by last use, then by creation, then by
 // id so that the order is the same in every process.
@@ -103,52 +66,46 @@ func newer(a, b Entry) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// stamp is a time as the file has it.
-type stamp time.Time
-
+// stampLayout is RFC 3339 with exactly three decimals.
 const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// errYear guards the file: RFC 3339 has four digits for the year, and a time
-// written with five could not be read again.
-var errYear = errors.New("the year is not within 0 and 9999")
+var (
+	errText = errors.New("text is expected")
+	errTime = errors.New("not an RFC 3339 time")
+	// errYear guards the file: RFC 3339 has four digits for the year, and a time
+	// written with five could not be read again.
+	errYear = errors.New("the year is not within 0 and 9999")
+)
 
-func (s stamp) MarshalJSON() ([]byte, error) {
-	t := normal(time.Time(s))
-	if !storable(t) {
-		return nil, errYear
-	}
-	return marshal(t.Format(stampLayout))
-}
-
-func (s *stamp) UnmarshalJSON(data []byte) error {
-	var text *string
-	if err := json.Unmarshal(data, &text); err != nil || text == nil {
-		return err
-	}
-	t, err := time.Parse(time.RFC3339, *text)
-	if err != nil {
-		return errors.New("not an RFC 3339 time") // the parser's text would repeat the value
-	}
-	t = normal(t)
-	if !storable(t) {
-		return errYear
-	}
-	*s = stamp(t)
-	return nil
-}
+// stampsAsStored reads and writes times as the file has them.
+var stampsAsStored = json.JoinOptions(
+	json.WithMarshalers(json.MarshalToFunc(func(enc *jsontext.Encoder, t time.Time) error {
+		if t = normal(t); !storable(t) {
+			return errYear
+		}
+		return enc.WriteToken(jsontext.String(t.Format(stampLayout)))
+	})),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *time.Time) error {
+		if kind := dec.PeekKind(); kind == 'n' {
+			return dec.SkipValue()
+		} else if kind != '"' {
+			return errText
+		}
+		token, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		t, err := time.Parse(time.RFC3339, token.String())
+		if err != nil {
+			return errTime // the parser's text would repeat the value
+		}
+		if *to = normal(t); !storable(*to) {
+			return errYear
+		}
+		return nil
+	})),
+)
 
 func normal(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func storable(t time.Time) bool { return t.Year() >= 0 && t.Year() <= 9999 }
-
-// marshal is json.Marshal without the escaping meant for HTML pages: titles
-// stay readable, and what others wrote is not rewritten.
-func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// putMany prints the id of each entry that the store has taken. A parent that
-// has gone ends it through the pipe.
+// putMany prints the id of each entry that the store has taken. The end of
+// the parent ends it through the pipe.
 func putMany(path, name, count string) error {
 	limit, err := strconv.Atoi(count)
 	if err != nil {

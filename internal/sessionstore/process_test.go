@@ -14,7 +14,7 @@ import (
 
 func TestProcessesLoseNothing(t *testing.T) {
 	const processes, puts = 8, 50
-	path := filepath.Join(t.TempDir(), "home", "sessions.json")
+	path := filepath.Join(t.TempDir(), "home", "sessions")
 	var running []*exec.Cmd
 	for p := range processes {
 		cmd := putter(t, path, fmt.Sprintf("child%d", p), puts)
@@ -46,7 +46,7 @@ func TestProcessesLoseNothing(t *testing.T) {
 // everything that a writer was told is stored.
 func TestKilledProcesses(t *testing.T) {
 	const rounds, processes, putsBeforeKill = 5, 3, 4
-	path := filepath.Join(t.TempDir(), "sessions.json")
+	path := filepath.Join(t.TempDir(), "sessions")
 	store := Open(path)
 	for round := range rounds {
 		var wg sync.WaitGroup
@@ -90,7 +90,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if name != "sessions.json" && !strings.HasPrefix(name, "sessions.json.lock") && !strings.HasPrefix(name, ".sessions.json.durable-") {
+		if name != "sessions" && !strings.HasPrefix(name, "sessions.json.lock") {
 			t.Errorf("unexpected file %q", name)
 		}
 	}
@@ -119,7 +119,7 @@ func killAfter(t *testing.T, cmd *exec.Cmd, out io.Reader, puts int) []string {
 
 func TestGoroutinesLoseNoUpdate(t *testing.T) {
 	const goroutines, updates = 8, 10
-	store := Open(filepath.Join(t.TempDir(), "sessions.json"))
+	store := Open(filepath.Join(t.TempDir(), "sessions"))
 	if err := store.Put(t.Context(), sample("shared")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,26 @@
-// Package sessionstore keeps the list of sessions that outlives a process:
-// sessions.json under the bridge's home directory. Any number of processes
-// may use one file at a time, and any of them may be killed at any moment.
-//
-// It holds what is needed to list and resume sessions, not their contents,
-// which are the agents' own, and it judges nothing: the engine decides what to
-// store, the sessions command shows it.
+// Package sessionstore keeps the list of sessions on disk, under the bridge's
+// home, so that later processes can list and resume them. It does not hold
+// their contents, which belong to the agents. The engine writes entries, the
+// sessions command shows them, and upkeep removes old ones.
 package sessionstore
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -33,22 +36,39 @@ const (
 	maxCandidates = 10
 )
 
-// Store is a session store file. It keeps nothing in memory, so every call
-// sees what other processes wrote, and it may be used concurrently. Reading
-// takes no lock and never waits.
+// Store is a list of sessions. It keeps nothing in memory, so every call sees
+// what other processes wrote, and it may be used concurrently. Reading takes no
+// lock and never waits. Any process that uses it may be killed at any moment.
 type Store struct {
-	// Hide takes secrets out of what is stored of a session in words: its
-	// title, model and directory. nil leaves them as they are.
+	// Hide takes secrets out of a session's title, model and directory; nil
+	// leaves them as they are.
 	Hide func(string) string
 
-	path string
-	now  func() time.Time
+	// Tell hears, in words for a person, of a file that is damaged or was set
+	// aside. It may be nil, and may be called concurrently.
+	Tell func(string)
+
+	dir string
+	now func() time.Time
 }
 
-// Open returns the store at path. It does no I/O: a missing or empty file is
-// an empty store, and the first write creates it.
-func Open(path string) *Store {
-	return &Store{path: path, now: time.Now}
+// Open returns the store in dir. It does no I/O: where there is nothing the
+// store is empty, and the first write creates it.
+func Open(dir string) *Store {
+	return &Store{dir: dir, now: time.Now}
+}
+
+// single is the one file of older versions, sessions.json; its entries move
+// over with the first change. Their lock is still the lock of the whole store,
+// so that old and new programs keep out of each other's way.
+func (s *Store) single() string { return s.dir + ".json" }
+
+// fileOf is where the entry with this id is. The list is spread over many small
+// files so that a change costs the same however long the list is.
+func (s *Store) fileOf(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	h := hex.EncodeToString(sum[:2])
+	return filepath.Join(s.dir, h[:1], h[1:3]+".json")
 }
 
 // Put inserts e, or replaces the entry with its id. A zero Created becomes
@@ -56,7 +76,7 @@ func Open(path string) *Store {
 // becomes the current time. Members of the replaced entry that this version
 // does not know stay.
 func (s *Store) Put(ctx context.Context, e Entry) error {
-	return s.change(ctx, func(doc *document) error {
+	return s.change(ctx, e.ID, func(doc *document) error {
 		i := doc.find(e.ID)
 		if i < 0 {
 			doc.records = append(doc.records, record{})
@@ -75,7 +95,7 @@ func (s *Store) Put(ctx context.Context, e Entry) error {
 // Update returns f's error. f runs under the store's lock: it must be quick
 // and must not use the store.
 func (s *Store) Update(ctx context.Context, id string, f func(*Entry) error) error {
-	return s.change(ctx, func(doc *document) error {
+	return s.change(ctx, id, func(doc *document) error {
 		i := doc.find(id)
 		if i < 0 {
 			return notFound(id)
@@ -141,49 +161,118 @@ func check(old, e Entry) error {
 // Get returns the entry with this id or, if there is none, the only one whose
 // id begins with it, given at least four characters.
 func (s *Store) Get(ctx context.Context, id string) (Entry, error) {
+	e, err := s.Find(ctx, id)
+	if bridge.CodeOf(err) != bridge.CodeNotFound || utf8.RuneCountInString(id) < minPrefix {
+		return e, err
+	}
 	entries, err := s.List(ctx)
 	if err != nil {
 		return Entry{}, err
 	}
-	var candidates []Entry
-	for _, e := range entries {
-		if e.ID == id {
-			return e, nil
-		}
-		if strings.HasPrefix(e.ID, id) {
-			candidates = append(candidates, e)
-		}
-	}
-	switch {
-	case len(candidates) == 0 || utf8.RuneCountInString(id) < minPrefix:
+	candidates := slices.DeleteFunc(entries, func(e Entry) bool { return !strings.HasPrefix(e.ID, id) })
+	switch len(candidates) {
+	case 0:
 		return Entry{}, notFound(id)
-	case len(candidates) == 1:
+	case 1:
 		return candidates[0], nil
 	default:
 		return Entry{}, ambiguous(id, candidates)
 	}
 }
 
+// Find returns the entry with exactly this id. Unlike Get it reads
+// at most two files, however long the list is.
+func (s *Store) Find(ctx context.Context, id string) (Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return Entry{}, fmt.Errorf("read the session store: %w", err)
+	}
+	// In this order: entries are in the second before they leave the first.
+	old, err := s.read(s.single())
+	if err != nil {
+		return Entry{}, err
+	}
+	doc, err := s.read(s.fileOf(id))
+	if err != nil {
+		return Entry{}, err
+	}
+	i, j := doc.find(id), old.find(id)
+	switch {
+	case i >= 0 && (j < 0 || !old.records[j].entry.Updated.After(doc.records[i].entry.Updated)):
+		return doc.records[i].entry, nil
+	case j >= 0:
+		return old.records[j].entry, nil
+	}
+	return Entry{}, notFound(id)
+}
+
 // List returns all entries, the most recently updated first.
 func (s *Store) List(ctx context.Context) ([]Entry, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("read the session store: %w", err)
-	}
-	doc, err := s.load()
+	old, err := s.read(s.single()) // first, see Find
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]Entry, 0, len(doc.records))
-	for _, r := range doc.records {
-		entries = append(entries, r.entry)
+	docs, err := s.loadAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(old.records))
+	for _, doc := range docs {
+		for _, r := range doc.records {
+			entries = append(entries, r.entry)
+		}
+	}
+	if len(old.records) > 0 {
+		entries = mergeOld(entries, old)
 	}
 	slices.SortFunc(entries, newer)
 	return entries, nil
 }
 
+// mergeOld adds the entries of the single file that are in no other, or newer
+// there.
+func mergeOld(entries []Entry, old *document) []Entry {
+	at := make(map[string]int, len(entries))
+	for i, e := range entries {
+		at[e.ID] = i
+	}
+	for _, r := range old.records {
+		i, known := at[r.entry.ID]
+		switch {
+		case !known:
+			entries = append(entries, r.entry)
+		case r.entry.Updated.After(entries[i].Updated):
+			entries[i] = r.entry
+		}
+	}
+	return entries
+}
+
+// loadAll reads all files, several at a time.
+func (s *Store) loadAll(ctx context.Context) ([]*document, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("read the session store: %w", err)
+	}
+	names, err := fs.Glob(os.DirFS(s.dir), "?/??.json")
+	if err != nil {
+		return nil, err
+	}
+	docs, errs := make([]*document, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	workers := min(len(names), runtime.GOMAXPROCS(0))
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(names) && ctx.Err() == nil; i += workers {
+				docs[i], errs[i] = s.read(filepath.Join(s.dir, filepath.FromSlash(names[i])))
+			}
+		})
+	}
+	wg.Wait()
+	return docs, errors.Join(append(errs, ctx.Err())...)
+}
+
 // Delete removes the entry with exactly this id.
 func (s *Store) Delete(ctx context.Context, id string) error {
-	return s.change(ctx, func(doc *document) error {
+	return s.change(ctx, id, func(doc *document) error {
 		i := doc.find(id)
 		if i < 0 {
 			return notFound(id)
@@ -193,53 +282,53 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	})
 }
 
-// Prune removes the entries beyond the keep most recently updated ones, and
-// returns them, newest first. Active sessions count but are never removed.
-func (s *Store) Prune(ctx context.Context, keep int) (removed []Entry, err error) {
-	if keep < 0 {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("cannot keep %d sessions", keep)}
+// DeleteAll removes the entries with exactly these ids, as far as they are
+// there. It takes the lock once for each of the files, so that others get
+// their turn.
+func (s *Store) DeleteAll(ctx context.Context, ids []string) error {
+	files := map[string][]string{}
+	for _, id := range ids {
+		files[s.fileOf(id)] = append(files[s.fileOf(id)], id)
 	}
-	err = s.change(ctx, func(doc *document) error {
-		sorted := slices.Clone(doc.records)
-		slices.SortFunc(sorted, func(a, b record) int { return newer(a.entry, b.entry) })
-		drop := make(map[string]bool)
-		for _, r := range sorted[min(keep, len(sorted)):] {
-			if r.entry.State != StateActive {
-				drop[r.entry.ID] = true
-				removed = append(removed, r.entry)
+	for _, here := range files {
+		err := s.change(ctx, here[0], func(doc *document) error {
+			before := len(doc.records)
+			doc.records = slices.DeleteFunc(doc.records, func(r record) bool { return slices.Contains(here, r.entry.ID) })
+			if len(doc.records) == before {
+				return errUnchanged
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		if len(removed) == 0 {
-			return errUnchanged
-		}
-		doc.records = slices.DeleteFunc(doc.records, func(r record) bool { return drop[r.entry.ID] })
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	return removed, nil
+	return nil
 }
 
 // errUnchanged is what a change returns to leave the file alone and succeed.
 var errUnchanged = errors.New("nothing to write")
 
-// change is the one way to write the file: it applies f to the current
-// contents under the lock. If f fails, the file stays as it is.
-func (s *Store) change(ctx context.Context, f func(*document) error) (err error) {
+// change is the one way to write: it applies f to the file that has, or will
+// have, the entry with this id, under the lock. If f fails, the file stays as
+// it is.
+func (s *Store) change(ctx context.Context, id string, f func(*document) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	unlock, err := durable.Lock(ctx, s.path+".lock")
+	unlock, err := durable.Lock(ctx, s.single()+".lock")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if unlockErr := unlock(); unlockErr != nil {
-			err = errors.Join(err, unlockErr)
-		}
-	}()
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := s.moveOld(); err != nil {
+		return err
+	}
+	return s.changeFile(s.fileOf(id), f)
+}
 
-	doc, err := s.load()
+// changeFile applies f to one file. The caller holds the lock.
+func (s *Store) changeFile(path string, f func(*document) error) error {
+	doc, err := s.loadForChange(path)
 	if err != nil {
 		return err
 	}
@@ -249,22 +338,94 @@ func (s *Store) change(ctx context.Context, f func(*document) error) (err error)
 		}
 		return err
 	}
+	if len(doc.records) == 0 && len(doc.unknown) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("write the session store: %w", err)
+		}
+		return nil
+	}
 	data, err := doc.encode()
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.path, data, 0o600)
+	return durable.WriteFile(path, data, 0o600)
 }
 
-func (s *Store) load() (*document, error) {
-	data, err := durable.ReadFile(s.path)
+// moveOld spreads the entries of the single file. It is removed last, and
+// readers look there first, so a kill half-way loses nothing. An
+// older program may write it again, so this is looked after with every change.
+// The caller holds the lock.
+func (s *Store) moveOld() error {
+	if _, err := os.Lstat(s.single()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	old, err := s.loadForChange(s.single())
+	if err != nil {
+		return err
+	}
+	files := map[string][]record{}
+	for _, r := range old.records {
+		files[s.fileOf(r.entry.ID)] = append(files[s.fileOf(r.entry.ID)], r)
+	}
+	for path, records := range files {
+		if err := s.changeFile(path, func(doc *document) error { return doc.adopt(records) }); err != nil {
+			return err
+		}
+	}
+	return s.changeFile(s.single(), func(doc *document) error { // removes it, unless it holds what we do not know
+		doc.records = nil
+		return nil
+	})
+}
+
+// loadForChange is load for a file that is about to be written. One that has
+// lost its contents, as after a crash of the machine, or is damaged is moved
+// away, so that it can be restored. The caller holds the lock.
+func (s *Store) loadForChange(path string) (*document, error) {
+	doc, err := load(path)
+	var broken *damage
+	what := "empty"
+	if errors.As(err, &broken) {
+		doc, what = &document{}, "damaged"
+	} else if err != nil {
+		return nil, err
+	} else if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Size() > 0 {
+		return doc, nil //nolint:nilerr // what else is wrong with it, writing will say
+	}
+	to := path + s.now().UTC().Format("."+what+"-20060102-150405")
+	if err := os.Rename(path, to); err != nil {
+		return nil, fmt.Errorf("set the %s session store aside: %w", what, err)
+	}
+	s.tell("the file %s of the list of sessions was %s, and was set aside as %s; the sessions that were in it are not listed any more", path, what, to)
+	return doc, nil
+}
+
+// read is load for readers, to whom a damaged file is an empty one.
+func (s *Store) read(path string) (*document, error) {
+	doc, err := load(path)
+	var broken *damage
+	if errors.As(err, &broken) {
+		s.tell("%s; the sessions in it are not listed. %s", broken.err.Message, broken.err.Remedy)
+		return &document{}, nil
+	}
+	return doc, err
+}
+
+func (s *Store) tell(format string, args ...any) {
+	if s.Tell != nil {
+		s.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+func load(path string) (*document, error) {
+	data, err := durable.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &document{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the session store: %w", err)
 	}
-	return decode(s.path, data)
+	return decode(path, data)
 }
 
 func notFound(id string) error {

@@ -8,11 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -21,7 +22,7 @@ var noon = time.Date(2025, 6, 1, 12, 0, 0, 0, time.UTC)
 // newStore returns a store on a new path, with a clock that stands at noon.
 func newStore(t *testing.T) *Store {
 	t.Helper()
-	s := Open(filepath.Join(t.TempDir(), "home", "sessions.json"))
+	s := Open(filepath.Join(t.TempDir(), "home", "sessions"))
 	s.now = func() time.Time { return noon }
 	return s
 }
@@ -75,7 +76,7 @@ func TestOpenAndReadTouchNothing(t *testing.T) {
 	}
 	_, err = s.Get(t.Context(), "none")
 	wantCode(t, err, bridge.CodeNotFound)
-	if _, err := os.Stat(filepath.Dir(s.path)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Dir(s.dir)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("reading made the directory: %v", err)
 	}
 }
@@ -107,7 +108,7 @@ func TestPutAndGet(t *testing.T) {
 		t.Errorf("list: %v, %v", entries, err)
 	}
 	if runtime.GOOS != "windows" {
-		info, err := os.Stat(s.path)
+		info, err := os.Stat(s.fileOf("s-1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestPutRefuses(t *testing.T) {
 			e := sample("s-1")
 			tt.change(&e)
 			wantCode(t, s.Put(t.Context(), e), bridge.CodeInvalid)
-			if _, err := os.Stat(s.path); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(s.dir); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the file was written: %v", err)
 			}
 		})
@@ -170,7 +171,7 @@ func TestUpdate(t *testing.T) {
 func TestUpdateRefuses(t *testing.T) {
 	s := newStore(t)
 	put(t, s, sample("long-id-1"))
-	before := contents(t, s)
+	before := read(t, s.fileOf("long-id-1"))
 	failure := errors.New("no")
 
 	wantCode(t, s.Update(t.Context(), "long", func(*Entry) error { return nil }), bridge.CodeNotFound)
@@ -180,13 +181,13 @@ func TestUpdateRefuses(t *testing.T) {
 	if !errors.Is(err, failure) {
 		t.Errorf("error %v, want the function's own", err)
 	}
-	if after := contents(t, s); after != before {
+	if after := read(t, s.fileOf("long-id-1")); after != before {
 		t.Errorf("the file changed:\n%s", after)
 	}
 }
 
-// TestPanicReleasesLock: whoever recovers from a caller's panic must not find
-// the store locked for good.
+// TestPanicReleasesLock: a recovered panic of a caller leaves the store
+// unlocked.
 func TestPanicReleasesLock(t *testing.T) {
 	s := newStore(t)
 	put(t, s, sample("s-1"))
@@ -275,52 +276,94 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestPrune(t *testing.T) {
-	tests := []struct {
-		keep    int
-		removed string
-		left    string
-	}{
-		{keep: 0, removed: "e1 e3 e4 e6", left: "a2 a5"},
-		{keep: 1, removed: "e3 e4 e6", left: "e1 a2 a5"},
-		{keep: 3, removed: "e4 e6", left: "e1 a2 e3 a5"},
-		{keep: 6, left: "e1 a2 e3 e4 a5 e6"},
-		{keep: 100, left: "e1 a2 e3 e4 a5 e6"},
+func TestDeleteAll(t *testing.T) {
+	s := newStore(t)
+	var some []string
+	for i := range 50 {
+		put(t, s, sample(fmt.Sprintf("s-%02d", i)))
+		if i%2 == 0 {
+			some = append(some, fmt.Sprintf("s-%02d", i))
+		}
 	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprint(tt.keep), func(t *testing.T) {
-			s := newStore(t)
-			put(t, s, aged("e4", StateFailed, 4), aged("e6", StateIdle, 6), aged("a5", StateActive, 5),
-				aged("e1", StateIdle, 1), aged("e3", StateClosed, 3), aged("a2", StateActive, 2))
-			removed, err := s.Prune(t.Context(), tt.keep)
-			if err != nil {
-				t.Fatal(err)
-			}
-			left, err := s.List(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if idsOf(removed) != tt.removed || idsOf(left) != tt.left {
-				t.Errorf("removed %s, left %s; want %s, %s", idsOf(removed), idsOf(left), tt.removed, tt.left)
-			}
-		})
+	if err := s.DeleteAll(t.Context(), append(some, "unknown")); err != nil {
+		t.Fatal(err)
 	}
-	_, err := newStore(t).Prune(t.Context(), -1)
-	wantCode(t, err, bridge.CodeInvalid)
+	left, err := s.List(t.Context())
+	if err != nil || len(left) != 25 || slices.ContainsFunc(left, func(e Entry) bool { return slices.Contains(some, e.ID) }) {
+		t.Errorf("left %s, %v", idsOf(left), err)
+	}
 }
 
+func TestExpired(t *testing.T) {
+	pinned := aged("pinned", StateIdle, 500)
+	pinned.Pinned = true
+	entries := []Entry{aged("e1", StateIdle, 1), aged("a2", StateActive, 2), aged("e3", StateClosed, 3), aged("e4", StateFailed, 4), aged("a30", StateActive, 30), aged("e40", StateIdle, 40), pinned}
+	for _, tt := range []struct {
+		r    Retention
+		want string
+	}{
+		{Retention{}, ""},
+		{Retention{Keep: 1}, "e3 e4 a30 e40"},
+		{Retention{Keep: 3}, "a30 e40"},
+		{Retention{Age: 35 * time.Hour}, "e40"},
+		{Retention{Age: time.Hour, Keep: 100}, "e3 e4 a30 e40"},
+		{Retention{Keep: 100}, ""},
+	} {
+		if got := idsOf(tt.r.Expired(entries, noon)); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.r, got, tt.want)
+		}
+	}
+}
+
+// seed writes the one file of older versions.
 func seed(t *testing.T, s *Store, data string) {
 	t.Helper()
-	if err := durable.WriteFile(s.path, []byte(data), 0o600); err != nil {
+	if err := durable.WriteFile(s.single(), []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func contents(t *testing.T, s *Store) string {
+func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(s.path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// A file that has lost its contents or is damaged is not overwritten, and does
+// not stop the store from working.
+func TestBadFilesAreSetAside(t *testing.T) {
+	for kind, data := range map[string]string{"empty": "", "damaged": `{"version":1,"sessions":[{"id":"s-1"},`} {
+		t.Run(kind, func(t *testing.T) {
+			s := newStore(t)
+			put(t, s, Entry{ID: "s-1", State: StateIdle, Profile: ProfileChat})
+			path := s.fileOf("s-1")
+			for _, bad := range []string{path, s.single()} {
+				if err := os.WriteFile(bad, []byte(data), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var told []string
+			s.Tell = func(text string) { told = append(told, text) }
+			if all, err := s.List(t.Context()); err != nil || len(all) != 0 || (kind == "damaged") != (len(told) == 2) {
+				t.Errorf("%v, %v, told %q", all, err, told)
+			}
+			told = nil
+			put(t, s, Entry{ID: "s-1", State: StateIdle, Profile: ProfileChat}, Entry{ID: "s-3", State: StateIdle, Profile: ProfileChat})
+			for i, bad := range []string{s.single(), path} {
+				aside := bad + "." + kind + "-20250601-120000"
+				if got := read(t, aside); got != data {
+					t.Errorf("%q", got)
+				}
+				if len(told) != 2 || !strings.Contains(told[i], aside) {
+					t.Errorf("told %q", told)
+				}
+			}
+			if all, err := s.List(t.Context()); err != nil || len(all) != 2 {
+				t.Errorf("%v, %v", all, err)
+			}
+		})
+	}
 }

@@ -11,12 +11,12 @@ import (
 // Callers returns the values that a variable has in the environments of those
 // who may have called this process: the processes above it, and those that are
 // connected to the nearest one above it that listens. The environment alone
-// does not tell, because a server that is called starts others with an
-// environment of its own. Those further up have started that server and hand
+// does not tell, because a server that is called starts others with its own
+// environment. Those further up have started that server and hand
 // no calls on; one may be what our own programs talk to, such as a model.
 //
-// ignore is for command lines which are known to call nobody. What cannot be
-// read, such as processes of other users, is passed over.
+// ignore is for command lines which are known to call no one. Processes
+// that cannot be read, such as those of other users, are passed over.
 func Callers(variable string, ignore func(args []string) bool) []string {
 	above := ancestors(os.Getpid())
 	sockets := append(readSockets("/proc/net/tcp"), readSockets("/proc/net/tcp6")...)

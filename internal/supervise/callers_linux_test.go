@@ -94,8 +94,8 @@ func line(t *testing.T, s *bufio.Scanner) string {
 	return s.Text()
 }
 
-// A mark is found in whoever is connected to the server that has called, and
-// in the processes above, though the called process has none itself.
+// A mark is found in the processes that are connected to the calling server,
+// and in the processes above, though the called process has none.
 func TestCallers(t *testing.T) {
 	say, hear, _ := part(t, "server", nil)
 	address := line(t, hear)
@@ -119,7 +119,7 @@ func TestCallers(t *testing.T) {
 	}
 	client := func(args []string, env ...string) func() { return to(address, args, env...) }
 	client(nil) // somebody without a mark
-	// What is above the server may listen too, but hands no calls on.
+	// Processes above the server may listen too, but pass no calls on.
 	above, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

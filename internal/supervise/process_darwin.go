@@ -7,7 +7,8 @@ import (
 )
 
 // Untried: no such machine was at hand. There is no sub-reaper and no
-// parent-death signal here, so the supervisor's own watch has to do.
+// parent-death signal here, so the supervisor's own watch has to do. A process
+// that left its parent before the end is only found by its group.
 
 func becomeReaper() {}
 
@@ -27,7 +28,7 @@ func alive(pid int, start uint64) bool {
 	return err == nil && p.Proc.P_pid == int32(pid) && p.Proc.P_stat != zombie && startTime(pid) == start
 }
 
-// descendants follows parents, and groups for what has left its parent.
+// descendants follows parents, and groups for orphans.
 func descendants(root int) []int {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -51,5 +52,11 @@ func descendants(root int) []int {
 	return found
 }
 
+// Members is the leader: groups are not looked into here.
+func Members(leader int) []int { return []int{leader} }
+
 // sweep cannot read other processes' environment here.
 func sweep(string) (int, error) { return 0, nil }
+
+// Gone is false: processes are not found by their tree here.
+func Gone(string) bool { return false }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,9 +26,12 @@ func programAttr() *syscall.SysProcAttr {
 
 type stat struct {
 	ppid  int
+	group int
 	state byte
 	start uint64
 }
+
+func (s stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
 func readStat(pid int) (stat, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -49,21 +53,13 @@ func parseStat(b []byte) (stat, error) {
 		return stat{}, errors.New("too few fields")
 	}
 	ppid, err := strconv.Atoi(string(f[1]))
-	if err != nil {
-		return stat{}, fmt.Errorf("ppid: %w", err)
-	}
-	start, err := strconv.ParseUint(string(f[19]), 10, 64)
-	if err != nil {
-		return stat{}, fmt.Errorf("start time: %w", err)
-	}
-	return stat{ppid: ppid, state: f[0][0], start: start}, nil
+	group, gerr := strconv.Atoi(string(f[2]))
+	start, serr := strconv.ParseUint(string(f[19]), 10, 64)
+	return stat{ppid: ppid, group: group, state: f[0][0], start: start}, errors.Join(err, gerr, serr)
 }
 
 func startTime(pid int) uint64 {
-	s, err := readStat(pid)
-	if err != nil {
-		return 0
-	}
+	s, _ := readStat(pid) // empty if it has ended
 	return s.start
 }
 
@@ -71,29 +67,35 @@ func startTime(pid int) uint64 {
 // has ended.
 func alive(pid int, start uint64) bool {
 	s, err := readStat(pid)
-	return err == nil && s.start == start && s.state != 'Z' && s.state != 'X'
+	return err == nil && s.start == start && !s.ended()
 }
 
 // processes lists all pids; it is read at the end of a tree only.
 func processes() []int {
-	d, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	names, err := d.Readdirnames(-1)
-	if cerr := d.Close(); err != nil || cerr != nil {
-		return nil
-	}
+	entries, _ := os.ReadDir("/proc") // as far as it can be read
 	var pids []int
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n); err == nil {
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// descendants lists what is below root and has not ended, deepest last.
+// Members lists the living processes of a process group; the leader alone if
+// that cannot be told.
+func Members(leader int) []int {
+	all := processes()
+	if all == nil {
+		return []int{leader}
+	}
+	return slices.DeleteFunc(all, func(pid int) bool {
+		s, err := readStat(pid)
+		return err != nil || s.group != leader || s.ended()
+	})
+}
+
+// descendants lists the living processes below root, deepest last.
 func descendants(root int) []int {
 	children := map[int][]int{}
 	ended := map[int]bool{}
@@ -103,7 +105,7 @@ func descendants(root int) []int {
 			continue
 		}
 		children[s.ppid] = append(children[s.ppid], pid)
-		ended[pid] = s.state == 'Z' || s.state == 'X'
+		ended[pid] = s.ended()
 	}
 	var found []int
 	queue := []int{root}
@@ -136,6 +138,38 @@ func sweep(id string) (int, error) {
 	}
 }
 
+// orphanedSandboxes lists bubblewraps that were to die with their parent and
+// did not. One that is killed while it starts leaves a child which waits for
+// it for ever: the first process of a new namespace, and the child of another
+// program. All others have bubblewrap for a parent or are in no new namespace.
+func orphanedSandboxes() []int {
+	read := func(pid int, file string) string {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + file) // "" if it has ended
+		return string(b)
+	}
+	return slices.DeleteFunc(processes(), func(pid int) bool {
+		if read(pid, "comm") != "bwrap\n" || !slices.Contains(arguments(pid), "--die-with-parent") {
+			return true
+		}
+		_, rest, _ := strings.Cut(read(pid, "status"), "\nNSpid:")
+		line, _, _ := strings.Cut(rest, "\n")
+		ids := strings.Fields(line)
+		s, err := readStat(pid)
+		return err != nil || s.ppid == 0 || s.state == 'Z' || len(ids) < 2 || ids[len(ids)-1] != "1" || read(s.ppid, "comm") == "bwrap\n"
+	})
+}
+
+func killOrphanedSandboxes() int {
+	found := orphanedSandboxes()
+	for _, pid := range found {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // may have gone by itself, or be another user's
+	}
+	return len(found)
+}
+
+// Gone says that no process of a tree is left, as far as that is known.
+func Gone(id string) bool { return len(marked(id)) == 0 }
+
 // marked lists the living processes whose environment names the tree.
 func marked(id string) []int {
 	want := []byte(envTree + "=" + id)
@@ -148,7 +182,7 @@ func marked(id string) []int {
 		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(kv []byte) bool { return bytes.Equal(kv, want) }) {
 			continue
 		}
-		if s, err := readStat(pid); err == nil && s.state != 'Z' && s.state != 'X' {
+		if s, err := readStat(pid); err == nil && !s.ended() {
 			found = append(found, pid)
 		}
 	}

@@ -21,6 +21,12 @@ const grace = time.Second
 
 // Main is the supervisor. args are what follows Verb: the program and its
 // arguments. It returns the exit code to end with.
+//
+// The program inherits the standard streams, so no byte passes through the
+// supervisor. It notices the bridge's death by the hang-up of its standard
+// input, which it never reads. It ends the tree by SIGTERM and then SIGKILL. On
+// Linux it is the sub-reaper of everything below it, so it also finds processes
+// that detached themselves.
 func Main(args []string, stderr io.Writer) int {
 	// The program's parent-death signal follows this thread, so it must last.
 	runtime.LockOSThread()
@@ -45,7 +51,7 @@ func run(args []string) (int, error) {
 	if err := errors.Join(os.Unsetenv(envRecord), os.Unsetenv(envPlace)); err != nil {
 		return 1, err
 	}
-	// A group of its own: Ctrl-C in the terminal is for the bridge to handle.
+	// Its own group: Ctrl-C in the terminal is for the bridge to handle.
 	if err := unix.Setpgid(0, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return 1, fmt.Errorf("process group: %w", err)
 	}

@@ -23,7 +23,8 @@ const (
 	envPlace  = "COPILOT_BRIDGE_PLACE"  // likewise
 )
 
-// Tree is one supervised program and all that it starts.
+// Tree is one supervised program and all that it starts. All of its processes
+// carry its id in their environment.
 type Tree struct {
 	id     string
 	record string
@@ -51,15 +52,13 @@ func NewTree(dir, self string) (*Tree, error) {
 		return nil, fmt.Errorf("process records: %w", err)
 	}
 	var b [12]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return nil, fmt.Errorf("tree id: %w", err)
-	}
+	_, _ = rand.Read(b[:]) // it never fails
 	id := hex.EncodeToString(b[:])
 	return &Tree{id: id, record: filepath.Join(dir, id+".json"), self: self}, nil
 }
 
 // Place makes a directory in parent that is removed when the tree has ended,
-// by whoever is left: the bridge, the supervisor, or a later bridge. Its name
+// by the first of these that lives: the bridge, the supervisor, or a later bridge. Its name
 // begins with prefix, for those who wonder whose it is. A tree has one.
 func (t *Tree) Place(parent, prefix string) (string, error) {
 	at, err := filepath.Abs(filepath.Join(parent, prefix+t.id))
@@ -104,12 +103,9 @@ func (t *Tree) Command(program string) (path string, args, env []string) {
 }
 
 // ProgramPID returns the pid of the supervised program, or 0 if it is not
-// known (yet, or any more).
+// known.
 func (t *Tree) ProgramPID() int {
-	rec, err := readRecord(t.record)
-	if err != nil {
-		return 0
-	}
+	rec, _ := readRecord(t.record) // empty if there is none yet
 	return rec.Program
 }
 
@@ -137,28 +133,33 @@ func (t *Tree) end(ctx context.Context, atOnce bool) error {
 	return t.Sweep()
 }
 
-// Sweep kills whatever is left of the tree at once and forgets it.
+// Sweep kills whatever is left of the tree at once and forgets it. It finds the
+// processes by the tree's id, so it works after the supervisor was killed too.
 func (t *Tree) Sweep() error {
 	_, err := sweep(t.id)
-	err = errors.Join(err, clearPlace(t.place, t.id))
-	if rmErr := os.Remove(t.record); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
-		err = errors.Join(err, rmErr)
-	}
-	return err
+	return errors.Join(err, clearPlace(t.place, t.id), remove(t.record))
 }
 
-// Reap ends the trees in dir that a dead bridge left behind and returns how
-// many processes it killed. Trees of living bridges are left alone, so any
+// remove is os.Remove for a file that may be gone.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Reap ends the trees in dir that a dead bridge left behind, and orphaned
+// sandboxes. It returns how many processes it killed. Trees of living bridges are left alone, so any
 // process may call it at any time.
-func Reap(dir string) (int, error) {
+func Reap(dir string) (killed int, err error) {
+	killed = killOrphanedSandboxes()
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return killed, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("process records: %w", err)
+		return killed, fmt.Errorf("process records: %w", err)
 	}
-	var killed int
 	var errs []error
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -171,10 +172,7 @@ func Reap(dir string) (int, error) {
 		}
 		n, err := sweep(rec.ID)
 		killed += n
-		errs = append(errs, err, clearPlace(rec.Place, rec.ID))
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err, clearPlace(rec.Place, rec.ID), remove(path))
 	}
 	return killed, errors.Join(errs...)
 }
@@ -187,10 +185,10 @@ func (r record) write(path string) error {
 		return err
 	}
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return fmt.Errorf("process record: %w", err)
+	if err = os.WriteFile(tmp, b, 0o600); err == nil {
+		err = os.Rename(tmp, path)
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err != nil {
 		return fmt.Errorf("process record: %w", err)
 	}
 	return nil

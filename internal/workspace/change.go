@@ -2,17 +2,13 @@ package workspace
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/lsp"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
 )
 
@@ -37,50 +33,10 @@ type Patched struct {
 // ApplyPatch applies a unified diff, all of it or none. Each file that it
 // touches must be allowed.
 func (w *Workspace) ApplyPatch(ctx context.Context, diff string, o PatchOptions) (Patched, error) {
-	if w.opts.Editor != nil {
-		return applyParts(ctx, w.opts.Editor, []*part{{ws: w}}, diff, o)
-	}
-	parsed, err := patch.Parse(diff, 0)
-	if err != nil {
-		return Patched{}, err
-	}
-	names := parsed.Names()
-	call := patchCall(names, o.Verify, o)
-	if d := w.opts.Guard.Before(bridge.WithDetail(ctx, diff), call); d.Verdict != bridge.Allow {
-		return Patched{}, denied(ToolPatch, d.Reason)
-	}
-	// Nothing else may be touched, and a link could be turned round later.
-	judged := make(map[string]bool, len(names))
-	for _, n := range names {
-		judged[n] = true
-	}
-	check := func(c patch.FileChange) error {
-		if c.Target != "" || !judged[c.Path] || c.OldPath != "" && !judged[c.OldPath] {
-			return denied(ToolPatch, "it makes a symbolic link, "+c.Path)
-		}
-		return nil
-	}
-	r, err := parsed.Apply(ctx, w.root, patch.Options{Verify: o.Verify, DryRun: o.DryRun, Journal: w.opts.Journal, Check: check})
-	if err != nil {
-		w.opts.Guard.Failed(ctx, call, err.Error())
-		return Patched{}, err
-	}
-	out := Patched{Result: r}
-	var texts []*string
-	for i := range r.Conflicts {
-		texts = append(texts, &r.Conflicts[i].Expected, &r.Conflicts[i].Found)
-	}
-	if _, err := w.opts.Guard.Reveal(ctx, call, texts...); err != nil {
-		return Patched{}, err
-	}
-	if r.OK && !o.DryRun {
-		w.language.Changed()
-		w.tidy(ctx, &out, o)
-	}
-	return out, nil
+	return applyParts(ctx, w.opts.Editor, []*part{{ws: w}}, diff, o)
 }
 
-// patchCall is a patch as the guard judges it, with what is done afterwards.
+// patchCall is a patch as the guard judges it, with the steps that follow.
 // The files in verify are read: a conflict tells what they are.
 func patchCall(names []string, verify map[string]string, o PatchOptions) bridge.ToolCall {
 	args := map[string]any{"paths": list(names), "dryRun": o.DryRun}
@@ -160,36 +116,21 @@ func (w *Workspace) Organize(ctx context.Context, path string) (Rewritten, error
 }
 
 func (w *Workspace) rewritten(ctx context.Context, tool, path string, o PatchOptions) (Rewritten, error) {
-	r, _, err := guarded(ctx, w, tool, map[string]any{"path": path}, func() (Rewritten, error) {
+	return guarded(ctx, w, tool, map[string]any{"path": path}, func() (Rewritten, error) {
 		sum, changed, err := w.tidyFile(ctx, path, o)
 		if changed {
 			w.language.Changed()
 		}
 		return Rewritten{OK: true, Path: path, Changed: changed, SHA256: sum}, err
-	}, nil)
-	return r, err
+	})
 }
 
-// maxRewrite bounds what is formatted: no language server is happy with more.
+// maxRewrite is the largest file that is formatted.
 const maxRewrite = 8 << 20
 
 // rewrite replaces the content of a text file by what change makes of it.
 func (w *Workspace) rewrite(ctx context.Context, path string, change func(path, content string) (string, bool, error)) (sum string, changed bool, err error) {
-	f, err := w.root.Open(path)
-	if err != nil {
-		return "", false, &bridge.Error{Code: bridge.CodeNotFound, Message: path + " cannot be read", Cause: err}
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	var before []byte
-	if err == nil {
-		before, err = io.ReadAll(io.LimitReader(f, maxRewrite+1))
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	before, err := files.ReadAll(w.root, path, maxRewrite+1)
 	switch {
 	case err != nil:
 		return "", false, err
@@ -205,57 +146,22 @@ func (w *Workspace) rewrite(ctx context.Context, path string, change func(path, 
 	if err != nil {
 		return "", false, err
 	}
-	hash := func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
 	if !changed || after == string(before) {
-		return hash(before), false, nil
+		return sumOf(string(before)), false, nil
 	}
 	if w.opts.Editor != nil {
 		if done, sum, err := w.rewriteInEditor(ctx, path, string(before), after); done || err != nil {
 			return sum, done, err
 		}
 	}
-	// The patch machinery replaces a file whole, or not at all if it was
-	// changed meanwhile.
-	diff, err := wholeDiff(path, string(before), after)
-	if err != nil {
-		return "", false, err
-	}
-	r, err := patch.Apply(ctx, w.root, diff, patch.Options{Verify: map[string]string{path: hash(before)}, Journal: w.opts.Journal})
+	r, err := patch.Write(ctx, w.root, path, after, patch.Options{Verify: map[string]string{path: sumOf(string(before))}, Journal: w.opts.Journal, Tell: w.opts.Tell})
 	if err != nil {
 		return "", false, err
 	}
 	if !r.OK {
 		return "", false, &bridge.Error{Code: bridge.CodeConflict, Message: path + " was changed while it was formatted", Remedy: "try again"}
 	}
-	return hash([]byte(after)), true, nil
-}
-
-// wholeDiff is a diff that replaces all of a file.
-func wholeDiff(path, before, after string) (string, error) {
-	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == utf8.RuneError }) {
-		return "", &bridge.Error{Code: bridge.CodeUnsupported, Message: fmt.Sprintf("files with names such as %q are not formatted", path)}
-	}
-	var b strings.Builder
-	side := func(sign, text string) int {
-		n := 0
-		for line := range strings.Lines(text) {
-			b.WriteString(sign + line)
-			n++
-		}
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			b.WriteString("\n\\ No newline at end of file\n")
-		}
-		return n
-	}
-	removed := side("-", before)
-	added := side("+", after)
-	span := func(n int) string {
-		if n == 0 {
-			return "0,0"
-		}
-		return fmt.Sprintf("1,%d", n)
-	}
-	return fmt.Sprintf("--- a/%s\t\n+++ b/%s\t\n@@ -%s +%s @@\n%s", path, path, span(removed), span(added), b.String()), nil
+	return sumOf(after), true, nil
 }
 
 // list is names as arguments have them.
@@ -268,4 +174,4 @@ func list(names []string) []any {
 }
 
 // Languages tells of the servers that were needed so far.
-func (w *Workspace) Languages() []language.ServerStats { return slices.Clip(w.language.Stats()) }
+func (w *Workspace) Languages() []lsp.ServerStats { return slices.Clip(w.language.Stats()) }

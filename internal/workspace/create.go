@@ -2,17 +2,14 @@ package workspace
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
 	"path/filepath"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
 )
 
 // ToolCreate is the writing of a whole file.
@@ -23,10 +20,10 @@ const maxCreate = 8 << 20
 
 // Created is a file that was written.
 type Created struct {
-	Path     string
-	Size     int64
-	SHA256   string
-	Replaced bool
+	Path     string `json:"path"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+	Replaced bool   `json:"replaced" jsonschema:"there was such a file before"`
 }
 
 // Create writes a file, and makes its directories. A file that exists is
@@ -36,24 +33,14 @@ func (w *Workspace) Create(ctx context.Context, name, content string, overwrite 
 		return Created{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the content is larger than %d MiB", maxCreate>>20)}
 	}
 	call := bridge.ToolCall{Name: ToolCreate, Args: map[string]any{"path": name, "overwrite": overwrite}}
-	d := w.opts.Guard.Before(bridge.WithDetail(ctx, content), call)
-	if d.Verdict != bridge.Allow {
-		return Created{}, denied(ToolCreate, d.Reason)
-	}
-	at, err := w.judged(name, d)
-	var out Created
-	if err == nil {
-		out, err = w.create(at, content, overwrite)
-	}
-	if err != nil {
-		w.opts.Guard.Failed(ctx, call, err.Error())
-		return Created{}, err
-	}
-	w.language.Changed()
-	if _, err := w.opts.Guard.Reveal(ctx, call); err != nil {
-		return Created{}, err
-	}
-	return out, nil
+	return guard.Do(bridge.WithDetail(ctx, content), w.opts.Guard, call, denied(ToolCreate), func(d bridge.Decision) (Created, error) {
+		at, err := w.judged(name, d)
+		if err != nil {
+			return Created{}, err
+		}
+		defer w.language.Changed()
+		return w.create(ctx, at, content, overwrite)
+	}, nil)
 }
 
 // judged is the path that the guard has judged, relative to the root: links on
@@ -80,20 +67,7 @@ func (w *Workspace) judged(name string, d bridge.Decision) (string, error) {
 	return filepath.ToSlash(name), nil
 }
 
-// What a new file is called until it takes its place.
-const (
-	temporaryPrefix = ".copilot-bridge-"
-	temporarySuffix = ".tmp"
-)
-
-func (w *Workspace) create(at, content string, overwrite bool) (Created, error) {
-	if dir := path.Dir(at); dir != "." {
-		if err := w.root.MkdirAll(dir, 0o777); err != nil {
-			return Created{}, unwritten(at, err)
-		}
-	}
-	sum := sha256.Sum256([]byte(content))
-	out := Created{Path: at, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+func (w *Workspace) create(ctx context.Context, at, content string, overwrite bool) (Created, error) {
 	info, err := w.root.Lstat(at)
 	switch {
 	case err == nil && !overwrite:
@@ -101,49 +75,20 @@ func (w *Workspace) create(at, content string, overwrite bool) (Created, error) 
 	case err == nil && !info.Mode().IsRegular():
 		return Created{}, &bridge.Error{Code: bridge.CodeConflict, Message: at + " exists and is not a file", Remedy: "choose another name"}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return Created{}, unwritten(at, err)
+		return Created{}, &bridge.Error{Code: bridge.CodeInvalid, Message: at + " cannot be written", Cause: err, Remedy: "see that its directory exists and may be written to"}
+	}
+	r, err := patch.Write(ctx, w.root, at, content, patch.Options{Journal: w.opts.Journal, Tell: w.opts.Tell})
+	switch {
 	case err != nil:
-		err := w.fill(at, content, 0o666) // and if it has come into being meanwhile, that is said
-		if errors.Is(err, fs.ErrExist) {
-			return Created{}, exists(at)
-		}
-		return out, unwritten(at, err)
+		return Created{}, err
+	case !r.OK && info == nil: // it has come into being meanwhile
+		return Created{}, exists(at)
+	case !r.OK:
+		return Created{}, &bridge.Error{Code: bridge.CodeConflict, Message: at + ": " + r.Conflicts[0].Reason, Remedy: "try again"}
 	}
-	// A new file in the place of the old one: readers see one or the other.
-	temporary := path.Join(path.Dir(at), temporaryPrefix+rand.Text()+temporarySuffix)
-	if err := w.fill(temporary, content, info.Mode().Perm()); err != nil {
-		return Created{}, unwritten(at, err)
-	}
-	if err := w.root.Rename(temporary, at); err != nil {
-		return Created{}, errors.Join(unwritten(at, err), w.root.Remove(temporary))
-	}
-	out.Replaced = true
-	return out, nil
-}
-
-// fill writes a new file; if that fails nothing of it stays.
-func (w *Workspace) fill(at, content string, perm fs.FileMode) error {
-	f, err := w.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, w.root.Remove(at))
-	}
-	return nil
+	return Created{Path: at, Size: int64(len(content)), SHA256: r.Files[0].SHA256, Replaced: info != nil}, nil
 }
 
 func exists(at string) error {
 	return &bridge.Error{Code: bridge.CodeConflict, Message: at + " exists already", Remedy: "choose another name, or ask to overwrite it"}
-}
-
-func unwritten(at string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &bridge.Error{Code: bridge.CodeInvalid, Message: at + " cannot be written", Cause: err, Remedy: "see that its directory exists and may be written to"}
 }

@@ -5,19 +5,21 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
 )
 
 // part is what a diff does in one folder.
 type part struct {
 	ws    *Workspace
-	under string   // the folder's name in the diff; "" if there is but one
-	names []string // the files, relative to it
+	under string          // the folder's name in the diff; "" if there is but one
+	names map[string]bool // the files that the guard was asked about, relative to it
 	call  bridge.ToolCall
 
 	result patch.Result
@@ -38,10 +40,17 @@ func (p *part) preview(ctx context.Context, diff string, o patch.Options) (err e
 // check lets nothing be touched that the guard was not asked about, nor links
 // be made: one could be turned round later.
 func (p *part) check(c patch.FileChange) error {
-	if c.Target != "" || !slices.Contains(p.names, c.Path) || c.OldPath != "" && !slices.Contains(p.names, c.OldPath) {
-		return denied(ToolPatch, "it makes a symbolic link, "+c.Path)
+	if c.Target != "" || !p.names[c.Path] || c.OldPath != "" && !p.names[c.OldPath] {
+		return denied(ToolPatch)(bridge.Decision{Reason: "it makes a symbolic link, " + c.Path})
 	}
 	return nil
+}
+
+// toDisk applies the diff to the files on disk.
+func (p *part) toDisk(ctx context.Context, d *patch.Diff, o patch.Options) (err error) {
+	o.Under, o.Journal, o.Tell, o.Check = p.under, p.ws.opts.Journal, p.ws.opts.Tell, p.check
+	p.result, err = d.Apply(ctx, p.ws.root, o)
+	return err
 }
 
 func sumOf(text string) string {
@@ -49,9 +58,9 @@ func sumOf(text string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// edit turns what was worked out into changes for the editor. Without any, why
-// says what an editor cannot do; byPath leads from a change back to its file.
-func (p *part) edit() (changes []Change, why string) {
+// edit turns the preview into changes for the editor. Without any, why says what
+// an editor cannot do.
+func (p *part) edit() (changes []editor.FileChange, why string) {
 	named := map[string]int{}
 	for i := range p.made {
 		named[p.made[i].Path]++
@@ -74,15 +83,15 @@ func (p *part) edit() (changes []Change, why string) {
 		case named[m.Path] > 1 || named[m.OldPath] > 1:
 			return nil, m.Path + " changes places with another file"
 		}
-		c := Change{Path: p.ws.abs(m.Path), Before: before, After: after}
+		from, to := p.ws.abs(m.Path), ""
 		switch m.Status {
 		case patch.StatusRenamed:
-			c.Path, c.To = p.ws.abs(m.OldPath), p.ws.abs(m.Path)
+			from, to = p.ws.abs(m.OldPath), from
 		case patch.StatusCopied:
-			c.Before = nil
+			before = nil
 		default:
 		}
-		changes = append(changes, c)
+		changes = append(changes, change(from, to, before, after))
 	}
 	return changes, ""
 }
@@ -102,15 +111,14 @@ func (p *part) dirty() string {
 }
 
 // byDisk applies what an editor cannot, to files that it shows as they are.
-// What was worked out must still hold.
-func (p *part) byDisk(ctx context.Context, diff, why string, o patch.Options) error {
+// The files must still be as the preview saw them.
+func (p *part) byDisk(ctx context.Context, diff, why string, given map[string]string) error {
 	if name := p.dirty(); name != "" {
 		p.result.OK = false
 		p.result.Conflicts = append(p.result.Conflicts, patch.Conflict{File: name,
 			Reason: "it is not saved in the editor, which cannot apply this diff itself because " + why + "; save the file first"})
 		return nil
 	}
-	o.Under, o.Journal = p.under, p.ws.opts.Journal
 	verify := map[string]string{}
 	for i := range p.made {
 		m := &p.made[i]
@@ -122,19 +130,17 @@ func (p *part) byDisk(ctx context.Context, diff, why string, o patch.Options) er
 			verify[name] = sumOf(*m.Before)
 		}
 	}
-	for name, sum := range o.Verify {
-		verify[name] = sum
+	maps.Copy(verify, given)
+	parsed, err := patch.Parse(diff, 0)
+	if err != nil {
+		return err
 	}
-	o.Verify = verify
-	r, err := patch.Apply(ctx, p.ws.root, diff, o)
-	p.result = r
-	return err
+	return p.toDisk(ctx, parsed, patch.Options{Verify: verify})
 }
 
 // byEditor applies the parts as one edit.
-func byEditor(ctx context.Context, ed Editor, parts []*part, changes []Change) error {
-	label := "Copilot Bridge: patch"
-	edited, err := ed.Edit(ctx, label, changes)
+func byEditor(ctx context.Context, ed Editor, parts []*part, changes []editor.FileChange) error {
+	conflicts, sums, err := applyEdit(ctx, ed, "patch", changes)
 	if err != nil {
 		return err
 	}
@@ -142,32 +148,40 @@ func byEditor(ctx context.Context, ed Editor, parts []*part, changes []Change) e
 		for i := range p.result.Files {
 			f := &p.result.Files[i]
 			for _, name := range []string{f.Path, f.OldPath} {
-				if why, ok := edited.Conflicts[p.ws.abs(name)]; ok && name != "" {
+				if why, ok := conflicts[p.ws.abs(name)]; ok && name != "" {
 					p.result.Conflicts = append(p.result.Conflicts, patch.Conflict{File: name, Reason: cmp.Or(why, "it was changed meanwhile")})
 				}
 			}
 			// Saving may have run a formatter of the user's.
-			saved, ok := edited.Sums[p.ws.abs(f.Path)]
+			saved, ok := sums[p.ws.abs(f.Path)]
 			if _, bare, _ := unmarked(p.made[i].Before, p.made[i].After); ok && bare != nil && saved != sumOf(*bare) {
 				f.SHA256 = saved
 			}
 		}
-		p.result.OK, p.result.DryRun = len(edited.Conflicts) == 0, false
+		p.result.OK, p.result.DryRun = len(conflicts) == 0, false
 	}
-	if len(edited.Conflicts) > 0 && !slices.ContainsFunc(parts, func(p *part) bool { return len(p.result.Conflicts) > 0 }) {
+	if len(conflicts) > 0 && !slices.ContainsFunc(parts, func(p *part) bool { return len(p.result.Conflicts) > 0 }) {
 		return &bridge.Error{Code: bridge.CodeConflict, Message: "the editor refused the edit", Remedy: "look at the files in the editor, then try again"}
 	}
 	return nil
 }
 
-// applyParts applies a diff to what an editor shows: through the editor, so
-// that it is one step to undo, or, where an editor cannot, to the disk. parts
-// are the folders that the diff speaks of.
+// applyParts applies a diff to the folders that it speaks of: to the disk or,
+// if there is an editor, to what that shows: through the editor, so that it is
+// one step to undo, where an editor can do it.
 func applyParts(ctx context.Context, ed Editor, parts []*part, diff string, o PatchOptions) (Patched, error) {
-	if err := allowParts(ctx, parts, diff, o); err != nil {
+	parsed, err := patch.Parse(diff, 0)
+	if err != nil {
 		return Patched{}, err
 	}
-	err := runParts(ctx, ed, parts, diff, o)
+	if err := allowParts(ctx, parts, parsed.Names(), diff, o); err != nil {
+		return Patched{}, err
+	}
+	if ed == nil {
+		err = parts[0].toDisk(ctx, parsed, patch.Options{Verify: o.Verify, DryRun: o.DryRun})
+	} else {
+		err = runParts(ctx, ed, parts, diff, o)
+	}
 	out := Patched{Result: patch.Result{OK: true, DryRun: o.DryRun, Files: []patch.FileChange{}, Conflicts: []patch.Conflict{}}}
 	for _, p := range parts {
 		if err != nil {
@@ -195,24 +209,23 @@ func applyParts(ctx context.Context, ed Editor, parts []*part, diff string, o Pa
 }
 
 // allowParts asks each folder's guard about its files.
-func allowParts(ctx context.Context, parts []*part, diff string, o PatchOptions) error {
-	parsed, err := patch.Parse(diff, 0)
-	if err != nil {
-		return err
-	}
-	names := parsed.Names()
+func allowParts(ctx context.Context, parts []*part, names []string, diff string, o PatchOptions) error {
 	for _, p := range parts {
-		p.names = below(names, p.under)
-		p.call = patchCall(p.names, verifyBelow(o.Verify, p.under), o)
+		own := below(names, p.under)
+		p.names = make(map[string]bool, len(own))
+		for _, n := range own {
+			p.names[n] = true
+		}
+		p.call = patchCall(own, verifyBelow(o.Verify, p.under), o)
 		if d := p.ws.opts.Guard.Before(bridge.WithDetail(ctx, diff), p.call); d.Verdict != bridge.Allow {
-			return denied(ToolPatch, d.Reason)
+			return denied(ToolPatch)(d)
 		}
 	}
 	return nil
 }
 
 func runParts(ctx context.Context, ed Editor, parts []*part, diff string, o PatchOptions) error {
-	var all []Change
+	all := []editor.FileChange{}
 	cannot, fits := "", true
 	for _, p := range parts {
 		if err := p.preview(ctx, diff, patch.Options{Verify: verifyBelow(o.Verify, p.under), Check: p.check}); err != nil {
@@ -234,7 +247,7 @@ func runParts(ctx context.Context, ed Editor, parts []*part, diff string, o Patc
 		return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the diff is for several folders, and the editor cannot apply it because " + cannot,
 			Remedy: "Split it into one for each folder."}
 	}
-	return parts[0].byDisk(ctx, diff, cannot, patch.Options{Verify: verifyBelow(o.Verify, parts[0].under), Check: parts[0].check})
+	return parts[0].byDisk(ctx, diff, cannot, verifyBelow(o.Verify, parts[0].under))
 }
 
 // add puts the outcome in a folder to that of the others.

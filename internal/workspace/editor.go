@@ -9,35 +9,65 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/editor"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/lsp"
 )
 
-// Editor is a running editor in which files of the workspace may be open. All
-// paths are absolute. Its methods are called concurrently; CodeUnsupported
-// means that the editor has nobody who can do that kind of thing.
+// Editor is a running editor in which files of the workspace may be open:
+// *editor.Conn. All paths are absolute. Its methods are called concurrently;
+// CodeUnsupported means that the editor has no extension that can do it.
 type Editor interface {
-	// Unsaved returns the texts that differ from what is on disk, by path.
+	// Unsaved returns the texts that differ from their files, by path.
 	Unsaved(ctx context.Context) (map[string]string, error)
-	// Edit changes files in one step that can be undone as one, and saves
+	// ApplyEdit changes files in one step that can be undone as one, and saves
 	// them, or changes none and says why.
-	Edit(ctx context.Context, label string, changes []Change) (Edited, error)
-	Format(ctx context.Context, path string) (sum string, changed bool, err error)
-	Organize(ctx context.Context, path string) (sum string, changed bool, err error)
-	Symbols(ctx context.Context, path string) ([]language.Declared, error)
+	ApplyEdit(ctx context.Context, e editor.Edit) (editor.Applied, error)
+	Format(ctx context.Context, path string) (editor.Rewritten, error)
+	OrganizeImports(ctx context.Context, path string) (editor.Rewritten, error)
+	Symbols(ctx context.Context, path string) ([]editor.Symbol, error)
 }
 
-// Change is what an editor does to one file. Before is nil for a file that is
-// created, After for one that is deleted; To is its new path, if it gets one.
-type Change struct {
-	Path, To      string
-	Before, After *string
+// change is what an editor does to one file. before is nil for a file that is
+// created, after for one that is deleted; to is its new path, if it gets one.
+func change(path, to string, before, after *string) editor.FileChange {
+	c := editor.FileChange{Path: path}
+	if before != nil {
+		c.SHA256 = sumOf(*before)
+	}
+	switch {
+	case after == nil:
+		c.Kind = editor.ChangeDelete
+	case before == nil:
+		c.Kind, c.Text = editor.ChangeCreate, after
+	default:
+		c.Kind, c.Edits = editor.ChangeText, editor.Between(*before, *after)
+		if to != "" {
+			c.Kind, c.To = editor.ChangeRename, to
+		}
+	}
+	return c
 }
 
-// Edited is what became of changes. With conflicts nothing was changed.
-type Edited struct {
-	Conflicts map[string]string // why, by path
-	Sums      map[string]string // SHA-256 of the texts that were saved, by path
+// applyEdit has the editor change files, and returns why it did not and the
+// SHA-256 of what it saved, both by path.
+func applyEdit(ctx context.Context, ed Editor, what string, changes []editor.FileChange) (conflicts, sums map[string]string, err error) {
+	r, err := ed.ApplyEdit(ctx, editor.Edit{Label: "Copilot Bridge: " + what, Save: true, Files: changes})
+	if err != nil {
+		return nil, nil, err
+	}
+	conflicts, sums = map[string]string{}, map[string]string{}
+	for _, c := range r.Conflicts {
+		conflicts[filepath.Clean(c.Path)] = c.Reason
+	}
+	for _, f := range r.Files {
+		sums[filepath.Clean(f.Path)] = f.SHA256
+	}
+	if !r.Applied && len(conflicts) == 0 {
+		conflicts[""] = "the editor did not apply it"
+	}
+	return conflicts, sums, nil
 }
 
 // unsaved are the texts that the editor has not saved, by their path in the
@@ -85,7 +115,7 @@ func (w *Workspace) live(ctx context.Context, name string) (text string, ok bool
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // whoever reads it says so
+		err = nil // reading it reports that
 	}
 	return text, ok, err
 }
@@ -140,12 +170,12 @@ func (w *Workspace) tidyInEditor(ctx context.Context, name string, o PatchOption
 	}
 	for _, step := range []struct {
 		wanted bool
-		do     func(context.Context, string) (string, bool, error)
-	}{{o.Organize, w.opts.Editor.Organize}, {o.Format, w.opts.Editor.Format}} {
+		do     func(context.Context, string) (editor.Rewritten, error)
+	}{{o.Organize, w.opts.Editor.OrganizeImports}, {o.Format, w.opts.Editor.Format}} {
 		if !step.wanted {
 			continue
 		}
-		s, did, failed := step.do(ctx, at)
+		r, failed := step.do(ctx, at)
 		switch {
 		case bridge.CodeOf(failed) == bridge.CodeUnsupported && sum == "":
 			err = failed // unless the other one can
@@ -153,7 +183,7 @@ func (w *Workspace) tidyInEditor(ctx context.Context, name string, o PatchOption
 		case failed != nil:
 			return sum, changed, failed
 		default:
-			sum, changed, err = s, changed || did, nil
+			sum, changed, err = r.SHA256, changed || r.Changed, nil
 		}
 	}
 	return sum, changed, err
@@ -170,21 +200,21 @@ func (w *Workspace) rewriteInEditor(ctx context.Context, name, before, after str
 	if err != nil {
 		return false, "", err
 	}
-	edited, err := w.opts.Editor.Edit(ctx, "Copilot Bridge: format", []Change{{Path: at, Before: b, After: a}})
+	conflicts, sums, err := applyEdit(ctx, w.opts.Editor, "format", []editor.FileChange{change(at, "", b, a)})
 	switch {
 	case err != nil:
 		return false, "", err
-	case len(edited.Conflicts) > 0:
+	case len(conflicts) > 0:
 		return false, "", &bridge.Error{Code: bridge.CodeConflict, Message: name + " was changed while it was formatted", Remedy: "try again"}
 	}
-	if saved := edited.Sums[at]; saved != "" && saved != sumOf(*a) {
+	if saved := sums[at]; saved != "" && saved != sumOf(*a) {
 		return true, saved, nil
 	}
 	return true, sumOf(after), nil
 }
 
 // outline lists what the editor knows a file to declare.
-func (w *Workspace) outline(ctx context.Context, name string) ([]language.Symbol, error) {
+func (w *Workspace) outline(ctx context.Context, name string) ([]lsp.Symbol, error) {
 	at, err := w.at(name)
 	if err != nil {
 		return nil, err
@@ -198,11 +228,26 @@ func (w *Workspace) outline(ctx context.Context, name string) ([]language.Symbol
 		return nil, err
 	}
 	if !unsaved { // positions count by its characters
-		b, err := w.root.ReadFile(name)
+		b, err := files.ReadAll(w.root, name, maxRewrite)
 		if err != nil {
 			return nil, err
 		}
 		text = string(b)
 	}
-	return language.Outline(strings.TrimPrefix(text, mark), found), nil
+	return lsp.Outline(strings.TrimPrefix(text, mark), documentSymbols(found)), nil
+}
+
+func documentSymbols(found []editor.Symbol) []lsp.DocumentSymbol {
+	span := func(from, to editor.Position) *lsp.Span {
+		at := func(p editor.Position) lsp.Position {
+			return lsp.Position{Line: uint32(max(0, p.Line)), Character: uint32(max(0, p.Character))}
+		}
+		return &lsp.Span{Start: at(from), End: at(to)}
+	}
+	var out []lsp.DocumentSymbol
+	for _, s := range found {
+		out = append(out, lsp.DocumentSymbol{Name: s.Name, Detail: s.Detail, Kind: s.Kind, Children: documentSymbols(s.Children),
+			Range: span(s.Start, s.End), SelectionRange: span(s.SelectionStart, s.SelectionEnd)})
+	}
+	return out
 }

@@ -10,23 +10,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/lsp"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
 // closeWithin is how long a folder that was taken away may need to end.
 const closeWithin = 15 * time.Second
 
-// Folder names a directory.
+// Folder is a directory that is open in an editor, or the one that is served.
 type Folder struct {
-	Name string
-	Dir  string
+	Name string `json:"name"` // paths begin with it if there are several folders
+	Dir  string `json:"path"`
 }
 
-// Folders are the directories that somebody works in: none, one or several,
-// and others after Set. With one it is that workspace; with several, paths
+// Folders are the directories that are open: none, one or several, and others
+// after Set. With one it is that workspace; with several, paths
 // begin with the folder's name, and what concerns them all is put together.
 // Each has its own guard. The methods may be called concurrently.
 type Folders struct {
@@ -40,8 +40,8 @@ type Folders struct {
 	ending  sync.WaitGroup // of folders that were taken away
 }
 
-// member is a folder in use. It ends when it was taken away and nobody uses it
-// any more.
+// member is a folder in use. It ends when it was taken away and its last user
+// is done.
 type member struct {
 	name string
 	dir  string
@@ -58,8 +58,8 @@ func NewFolders(editor Editor, open func(ctx context.Context, dir string) (*Work
 	return &Folders{editor: editor, open: open}
 }
 
-// Set replaces the folders. Those that stay go on as they are; those that go
-// end when nobody uses them. A folder that cannot be opened is kept, and says
+// Set replaces the folders. Those that stay are not touched; the others end
+// when they are not in use. A folder that cannot be opened is kept, and says
 // why when it is used; the error does too.
 func (f *Folders) Set(ctx context.Context, folders []Folder) error {
 	f.setting.Lock()
@@ -101,7 +101,7 @@ func (f *Folders) Set(ctx context.Context, folders []Folder) error {
 	return errors.Join(errs...)
 }
 
-// end closes a folder when nobody uses it any more.
+// end closes a folder when its last user is done.
 func end(m *member) {
 	t := time.NewTimer(closeWithin)
 	defer t.Stop()
@@ -207,8 +207,8 @@ func namesOf(all []*member) []string {
 }
 
 // Read, and what follows, is what Workspace does.
-func (f *Folders) Read(ctx context.Context, path string, o files.ReadOptions) (Content, error) {
-	return inFolder(f, path, func(ws *Workspace, path, folder string) (Content, error) {
+func (f *Folders) Read(ctx context.Context, path string, o files.ReadOptions) (files.Content, error) {
+	return inFolder(f, path, func(ws *Workspace, path, folder string) (files.Content, error) {
 		c, err := ws.Read(ctx, path, o)
 		c.Path = join(folder, c.Path)
 		return c, err
@@ -230,74 +230,78 @@ func inFolder[T any](f *Folders, path string, do func(ws *Workspace, path, folde
 	return do(m.ws, rest, prefix)
 }
 
-func (f *Folders) Symbols(ctx context.Context, path string) ([]language.Symbol, error) {
-	return inFolder(f, path, func(ws *Workspace, path, _ string) ([]language.Symbol, error) { return ws.Symbols(ctx, path) })
+// Symbols lists what a file declares.
+func (f *Folders) Symbols(ctx context.Context, path string) ([]lsp.Symbol, error) {
+	return inFolder(f, path, func(ws *Workspace, path, _ string) ([]lsp.Symbol, error) { return ws.Symbols(ctx, path) })
 }
 
+// Format lays out a file as its language's tools do.
 func (f *Folders) Format(ctx context.Context, path string) (Rewritten, error) {
+	return f.rewrite(ctx, path, (*Workspace).Format)
+}
+
+// Organize sorts and completes the imports of a file.
+func (f *Folders) Organize(ctx context.Context, path string) (Rewritten, error) {
+	return f.rewrite(ctx, path, (*Workspace).Organize)
+}
+
+func (f *Folders) rewrite(ctx context.Context, path string, do func(*Workspace, context.Context, string) (Rewritten, error)) (Rewritten, error) {
 	return inFolder(f, path, func(ws *Workspace, path, folder string) (Rewritten, error) {
-		r, err := ws.Format(ctx, path)
+		r, err := do(ws, ctx, path)
 		r.Path = join(folder, r.Path)
 		return r, err
 	})
 }
 
-func (f *Folders) Organize(ctx context.Context, path string) (Rewritten, error) {
-	return inFolder(f, path, func(ws *Workspace, path, folder string) (Rewritten, error) {
-		r, err := ws.Organize(ctx, path)
-		r.Path = join(folder, r.Path)
-		return r, err
-	})
+// inAll runs an operation that concerns all folders: one does it where only one
+// is open, and several where there are more.
+func inAll[T any](f *Folders, one func(*Workspace) (T, error), several func([]*member) (T, error)) (T, error) {
+	var none T
+	all, done, err := f.use()
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	switch {
+	case len(all) > 1:
+		return several(all)
+	case all[0].err != nil:
+		return none, all[0].err
+	}
+	return one(all[0].ws)
 }
 
 // ApplyPatch applies a diff, of several folders too, all of it or none.
 func (f *Folders) ApplyPatch(ctx context.Context, diff string, o PatchOptions) (Patched, error) {
-	all, done, err := f.use()
-	if err != nil {
-		return Patched{}, err
-	}
-	defer done()
-	if len(all) == 1 {
-		if all[0].err != nil {
-			return Patched{}, all[0].err
+	return inAll(f, func(w *Workspace) (Patched, error) { return w.ApplyPatch(ctx, diff, o) }, func(all []*member) (Patched, error) {
+		parts, err := partsOf(all, diff, o)
+		if err != nil {
+			return Patched{}, err
 		}
-		return all[0].ws.ApplyPatch(ctx, diff, o)
-	}
-	parts, err := partsOf(all, diff, o)
-	if err != nil {
-		return Patched{}, err
-	}
-	if f.editor == nil {
-		return Patched{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "several folders can be patched in an editor only"}
-	}
-	return applyParts(ctx, f.editor, parts, diff, o)
+		if f.editor == nil {
+			return Patched{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "several folders can be patched in an editor only"}
+		}
+		return applyParts(ctx, f.editor, parts, diff, o)
+	})
 }
 
 // Tasks lists the tasks of all folders.
 func (f *Folders) Tasks(ctx context.Context) ([]task.Task, error) {
-	all, done, err := f.use()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if len(all) == 1 && all[0].err == nil {
-		return all[0].ws.Tasks(ctx)
-	}
-	var out []task.Task
-	var errs []error
-	for _, m := range all {
-		if m.err != nil {
-			errs = append(errs, m.err)
-			continue
+	return inAll(f, func(w *Workspace) ([]task.Task, error) { return w.Tasks(ctx) }, func(all []*member) (out []task.Task, err error) {
+		for _, m := range all {
+			if m.err != nil {
+				err = errors.Join(err, m.err)
+				continue
+			}
+			tasks, failed := m.ws.Tasks(ctx)
+			err = errors.Join(err, failed)
+			for _, t := range tasks {
+				t.Name, t.Dir = join(m.name, t.Name), join(m.name, t.Dir)
+				out = append(out, t)
+			}
 		}
-		tasks, err := m.ws.Tasks(ctx)
-		errs = append(errs, err)
-		for _, t := range tasks {
-			t.Name, t.Dir = join(m.name, t.Name), join(m.name, t.Dir)
-			out = append(out, t)
-		}
-	}
-	return out, errors.Join(errs...)
+		return out, err
+	})
 }
 
 // RunTask runs a task in its folder.
@@ -328,13 +332,13 @@ func (f *Folders) Shell(ctx context.Context, folder, command string, o RunOption
 }
 
 // Languages tells of the servers that were needed so far.
-func (f *Folders) Languages() []language.ServerStats {
+func (f *Folders) Languages() []lsp.ServerStats {
 	all, done, err := f.use()
 	if err != nil {
 		return nil
 	}
 	defer done()
-	var out []language.ServerStats
+	var out []lsp.ServerStats
 	for _, m := range all {
 		if m.err == nil {
 			out = append(out, m.ws.Languages()...)

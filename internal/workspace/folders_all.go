@@ -7,7 +7,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/patch"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
@@ -15,17 +15,11 @@ import (
 
 // Files lists the files of all folders.
 func (f *Folders) Files(ctx context.Context, o files.ListOptions) (files.Listing, error) {
-	all, done, err := f.use()
-	if err != nil {
-		return files.Listing{}, err
-	}
-	defer done()
-	if len(all) == 1 {
-		if all[0].err != nil {
-			return files.Listing{}, all[0].err
-		}
-		return all[0].ws.List(ctx, o)
-	}
+	return inAll(f, func(w *Workspace) (files.Listing, error) { return w.List(ctx, o) },
+		func(all []*member) (files.Listing, error) { return listAll(ctx, all, o) })
+}
+
+func listAll(ctx context.Context, all []*member, o files.ListOptions) (files.Listing, error) {
 	if _, err := files.NewFilter(o.Scope); err != nil {
 		return files.Listing{}, err
 	}
@@ -59,17 +53,11 @@ func (f *Folders) Files(ctx context.Context, o files.ListOptions) (files.Listing
 
 // Search finds text in all folders, as Workspace.Search does in one.
 func (f *Folders) Search(ctx context.Context, o search.Options, take search.Taker) (search.Result, error) {
-	all, done, err := f.use()
-	if err != nil {
-		return search.Result{}, err
-	}
-	defer done()
-	if len(all) == 1 {
-		if all[0].err != nil {
-			return search.Result{}, all[0].err
-		}
-		return all[0].ws.Search(ctx, o, take)
-	}
+	return inAll(f, func(w *Workspace) (search.Result, error) { return w.Search(ctx, o, take) },
+		func(all []*member) (search.Result, error) { return searchAll(ctx, all, o, take) })
+}
+
+func searchAll(ctx context.Context, all []*member, o search.Options, take search.Taker) (search.Result, error) {
 	if _, err := files.NewFilter(o.Scope); err != nil {
 		return search.Result{}, err
 	}

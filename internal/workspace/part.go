@@ -1,22 +1,18 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"io"
 	"path/filepath"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
 
 // What a line tells may depend on lines far above: those of a private key say
-// nothing of themselves. So what somebody asks for is masked with what stands
-// around it, and cut out then.
+// nothing of themselves. So a part of a file is masked together with the lines
+// around it, and cut out afterwards.
 const (
 	linesBefore = 4096
 	linesAfter  = 16
@@ -99,41 +95,19 @@ type keyFile []string
 func (w *Workspace) keyFile(view bridge.View, name string, live map[string]string) keyFile {
 	text, ok := live[name]
 	if !ok {
-		f, err := w.root.Open(filepath.FromSlash(name))
+		data, err := files.ReadAll(w.root, filepath.FromSlash(name), maxKeyFile)
 		if err != nil {
 			return nil
 		}
-		defer func() { _ = f.Close() }() // only read from
-		data, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
-		if err != nil {
-			return nil
+		if text = string(data); files.HasUTF16Mark(text) { // ripgrep decodes it too
+			text = files.DecodeUTF16(text)
 		}
-		text = decoded(data)
 	}
 	if !strings.Contains(text, "PRIVATE KEY-----") && !strings.Contains(text, "Private-Lines:") {
 		return nil
 	}
 	view.HideLines(&text)
 	return strings.Split(text, "\n")
-}
-
-// decoded is a text as ripgrep reads it: UTF-16 where a byte order mark says
-// so.
-func decoded(data []byte) string {
-	var order binary.ByteOrder
-	switch {
-	case bytes.HasPrefix(data, []byte{0xFE, 0xFF}):
-		order = binary.BigEndian
-	case bytes.HasPrefix(data, []byte{0xFF, 0xFE}):
-		order = binary.LittleEndian
-	default:
-		return string(data)
-	}
-	units := make([]uint16, len(data)/2)
-	for i := range units {
-		units[i] = order.Uint16(data[2*i:])
-	}
-	return string(utf16.Decode(units))
 }
 
 // hide puts the masked line in the place of one of a key's.

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
@@ -103,7 +104,7 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c
 	args["command"], args["program"] = c.Line(), c.Path
 	spec := task.Spec{Program: c, Timeout: o.Timeout, Trees: w.opts.Trees}
 	call := bridge.ToolCall{Name: tool, Args: args, Confined: w.Confined()}
-	r, _, err := guardedCall(ctx, w, call, func(d bridge.Decision) (task.Result, error) {
+	return guard.Do(ctx, w.opts.Guard, call, denied(tool), func(d bridge.Decision) (task.Result, error) {
 		if o.OnOutput != nil {
 			streams := map[string]bridge.TextMask{"stdout": w.opts.Guard.Stream(), "stderr": w.opts.Guard.Stream()}
 			spec.OnOutput = func(stream string, text []byte) {
@@ -121,7 +122,6 @@ func (w *Workspace) run(ctx context.Context, tool string, args map[string]any, c
 		}
 		return w.confined(ctx, spec, d)
 	}, func(r *task.Result) []*string { return []*string{&r.Stdout, &r.Stderr} })
-	return r, err
 }
 
 // confined runs a command in the sandbox, if there is one. What it has made

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
@@ -21,7 +21,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/lsp"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
@@ -36,12 +36,12 @@ type bench struct {
 }
 
 // server opens the workspace anew, with one language server.
-func (b *bench) server(t *testing.T, s language.Server) {
+func (b *bench) server(t *testing.T, s lsp.Server) {
 	t.Helper()
 	err := b.Close(t.Context())
-	b.opts.Servers = map[string]language.Server{"own": s}
+	b.opts.Servers = map[string]lsp.Server{"own": s}
 	var opened error
-	b.Workspace, opened = workspace.Open(t.Context(), b.dir, b.opts)
+	b.Workspace, opened = workspace.Open(b.dir, b.opts)
 	if err := errors.Join(err, opened); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func newBench(t *testing.T, rules string, defaults policy.Defaults) *bench {
 	g := guard.New(guard.Options{Workspace: ws, Policy: policy.Combine(defaults, policy.Layer{Rules: parsed, Trusted: true}), Redactor: r,
 		Audit: log, Asker: approval.Nobody{}, Door: "test"})
 	b.opts = workspace.Options{Guard: g, Journal: filepath.Join(root, "journal"), Env: task.PlainEnviron(os.Environ())}
-	b.Workspace, err = workspace.Open(t.Context(), b.dir, b.opts)
+	b.Workspace, err = workspace.Open(b.dir, b.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +120,10 @@ const rules = "reads: {deny: ['**/.env']}\nwrites: {deny: ['src/**']}\nshell: {a
 
 func TestLooking(t *testing.T) {
 	b := newBench(t, rules, policy.DefaultsServe())
-	if c, err := b.Read(t.Context(), "a.txt", files.ReadOptions{}); err != nil || c.Content.Content != "one\ntwo\n" || c.Redacted != 0 {
+	if c, err := b.Read(t.Context(), "a.txt", files.ReadOptions{}); err != nil || c.Content != "one\ntwo\n" || c.Redacted != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := b.Read(t.Context(), "notes.txt", files.ReadOptions{}); err != nil || strings.Contains(c.Content.Content, token) || c.Redacted != 1 {
+	if c, err := b.Read(t.Context(), "notes.txt", files.ReadOptions{}); err != nil || strings.Contains(c.Content, token) || c.Redacted != 1 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for _, path := range []string{".env", "link", "../outside.txt", "/etc/passwd", "src/../.env"} {
@@ -166,7 +166,7 @@ func TestPatching(t *testing.T) {
 			t.Errorf("guessing: %+v, %v", r, err)
 		}
 	}
-	// Nor does the sum of a file tell what is in it.
+	// Nor does the sum of a file reveal its content.
 	for _, name := range []string{".env", "./.env", "src/../.env", "../outside.txt", "link"} {
 		for _, dry := range []bool{true, false} {
 			o := workspace.PatchOptions{DryRun: dry, Verify: map[string]string{name: strings.Repeat("0", 64)}}
@@ -230,7 +230,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// What is judged and on record is the whole command: its variables, its
+// The whole command is judged and recorded: its variables, its
 // directory and the program.
 func TestTheRecordHasTheWholeCommand(t *testing.T) {
 	b := newBench(t, "shell: {allow: ['A=1 ls', 'B=2 ls']}", policy.DefaultsRun())
@@ -266,7 +266,7 @@ func TestTheRecordHasTheWholeCommand(t *testing.T) {
 }
 
 // A language server that may run code of the project is a matter for the
-// guard, whoever asks for symbols.
+// guard, for every caller that asks for symbols.
 func TestServersThatRunCode(t *testing.T) {
 	for _, tt := range []struct {
 		rules    string
@@ -279,7 +279,7 @@ func TestServersThatRunCode(t *testing.T) {
 		{"shell: {allow: ['tee -i'], deny: [tee]}", policy.DefaultsRun(), true},
 	} {
 		b := newBench(t, tt.rules, tt.defaults)
-		b.server(t, language.Server{Command: []string{"tee", "-i"}, Extensions: []string{".txt"}})
+		b.server(t, lsp.Server{Command: []string{"tee", "-i"}, Extensions: []string{".txt"}})
 		_, err := b.Symbols(t.Context(), "a.txt")
 		if e := b.last(t, workspace.ToolServer); (bridge.CodeOf(err) == bridge.CodeDenied) != tt.denied || err == nil || (e.Decision == "deny") != tt.denied {
 			t.Errorf("%q: %v, on record %+v", tt.rules, err, e)
@@ -296,10 +296,10 @@ func readText(t *testing.T, dir, name string) string {
 	return string(b)
 }
 
-// What a patch under way has in the tree is nobody's business.
+// The stage of a running patch is not shown.
 func TestTemporariesAreNotShown(t *testing.T) {
 	b := newBench(t, rules, policy.DefaultsServe())
-	for _, name := range []string{".copilot-bridge-patch-abc/o1", "sub/.copilot-bridge-patch-abc-2", "sub/.copilot-bridge-ABC.tmp", "sub/.mine"} {
+	for _, name := range []string{".copilot-bridge-patch-abc/o1", "sub/.copilot-bridge-patch-abc-2", "sub/.mine"} {
 		at := filepath.Join(b.Dir(), filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)

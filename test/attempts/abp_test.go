@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// abp is `copilot-bridge abp`, one process and one work order a turn. The
-// order's own policy is empty: the user's holds.
-func abp(t *testing.T, y *yard, env []string) caller {
+// abp is `copilot-bridge abp`: each turn is one process with one work order.
+// The order sets no policy, so the user's policy applies.
+func abp(t *testing.T, y *testEnv, env []string) caller {
 	t.Helper()
 	return &session{y: y, say: func(t *testing.T, prompt string) {
 		t.Helper()
@@ -20,7 +20,7 @@ func abp(t *testing.T, y *yard, env []string) caller {
 	}}
 }
 
-func order(t *testing.T, y *yard, env []string, work map[string]any) {
+func order(t *testing.T, y *testEnv, env []string, work map[string]any) {
 	t.Helper()
 	line, err := json.Marshal(map[string]any{"t": "run", "id": "r-1", "work_order": work})
 	if err != nil {
@@ -29,9 +29,9 @@ func order(t *testing.T, y *yard, env []string, work map[string]any) {
 	cmd := y.program(env, "abp")
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(append(line, '\n')), &out
-	finish(t, y, cmd)
-	_, _ = y.said.Write(out.Bytes()) // never fails
+	runToEnd(t, y, cmd)
+	_, _ = y.output.Write(out.Bytes()) // never fails
 	if !strings.Contains(out.String(), `{"t":"final"`) && !strings.Contains(out.String(), `{"t":"fatal"`) {
-		t.Errorf("abp: there is neither a receipt nor a refusal:\n%.2000s", out.String())
+		t.Errorf("abp: the output has neither a receipt nor a refusal:\n%.2000s", out.String())
 	}
 }

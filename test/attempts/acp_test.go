@@ -10,10 +10,17 @@ import (
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
-// acp is `copilot-bridge acp`. The client says no to all that it is asked.
-func acp(t *testing.T, y *yard, env []string) caller {
+// acp is `copilot-bridge acp`. The client denies every permission request.
+func acp(t *testing.T, y *testEnv, env []string) caller {
+	t.Helper()
+	return acpSession(t, y, env)
+}
+
+// acpSession opens a session with MCP servers of the client.
+func acpSession(t *testing.T, y *testEnv, env []string, servers ...acpwire.MCPServer) *session {
 	t.Helper()
 	cmd := y.program(env, "acp")
 	in, err := cmd.StdinPipe()
@@ -27,17 +34,17 @@ func acp(t *testing.T, y *yard, env []string) caller {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	conn := acpwire.NewConn(io.TeeReader(out, y.said), in, naysayer{}, acpwire.Options{})
+	conn := acpwire.NewConn(io.TeeReader(out, y.output), in, denyingClient{}, jsonrpc.Options{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = conn.Run(context.Background()) // it ends with the program's output
+		_ = conn.Run(context.Background()) // ends when the program closes its output
 	}()
 	t.Cleanup(func() {
-		_ = in.Close() // which ends the program
+		_ = in.Close() // makes the program exit
 		<-ended
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("acp: %v\n%s", err, y.said)
+			t.Errorf("acp: %v\n%s", err, y.output)
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -46,7 +53,7 @@ func acp(t *testing.T, y *yard, env []string) caller {
 	if err := conn.Call(ctx, acpwire.MethodInitialize, acpwire.InitializeRequest{ProtocolVersion: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Call(ctx, acpwire.MethodSessionNew, acpwire.NewSessionRequest{Cwd: y.Workspace}, &s); err != nil {
+	if err := conn.Call(ctx, acpwire.MethodSessionNew, acpwire.NewSessionRequest{Cwd: y.Workspace, MCPServers: servers}, &s); err != nil {
 		t.Fatal(err)
 	}
 	return &session{y: y, say: func(t *testing.T, prompt string) {
@@ -54,21 +61,21 @@ func acp(t *testing.T, y *yard, env []string) caller {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if err := conn.Call(ctx, acpwire.MethodSessionPrompt, acpwire.PromptRequest{SessionID: s.SessionID, Prompt: acpwire.List[acpwire.ContentBlock]{acpwire.Text(prompt)}}, nil); err != nil {
-			t.Errorf("acp: %v\n%s", err, y.said)
+			t.Errorf("acp: %v\n%s", err, y.output)
 		}
 	}}
 }
 
-// naysayer is a client whose person consents to nothing.
-type naysayer struct{}
+// denyingClient is a client that denies every permission request.
+type denyingClient struct{}
 
-func (naysayer) Notification(string, json.RawMessage) {}
+func (denyingClient) Notification(string, json.RawMessage) {}
 
-func (naysayer) Request(_ context.Context, method string, params json.RawMessage) func() (any, error) {
+func (denyingClient) Request(_ context.Context, method string, params json.RawMessage) func() (any, error) {
 	return func() (any, error) {
 		var r acpwire.PermissionRequest
 		if method != acpwire.MethodRequestPermission {
-			return nil, acpwire.Errorf(-32601, "%s is not known", method)
+			return nil, jsonrpc.Errorf(-32601, "%s is not known", method)
 		}
 		if err := json.Unmarshal(params, &r); err != nil {
 			return nil, err

@@ -15,30 +15,31 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
-// caller makes calls at a door and says what came of each. Calls that the door
-// has no way to make are left out of what it returns.
+// caller makes tool calls through a door and returns the outcome of each. It
+// leaves out calls that the door does not support.
 type caller interface {
 	do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome)
 }
 
-// door is one way into the program. env is the environment to start it with.
+// door is one interface of the program: a command, an HTTP API, a protocol.
+// open starts the program with the environment env.
 type door struct {
 	name string
-	open func(t *testing.T, y *yard, env []string) caller
-	// nth: only every nth case is run, because the same abilities are reached
-	// through a sister door that runs them all.
+	open func(t *testing.T, y *testEnv, env []string) caller
+	// nth: even a long run makes only every nth attempt here, because a similar
+	// door runs them all. The tests of internal/guard run all cases each time.
 	nth int
-	// least is how many attempts must have a counterpart at this door.
+	// least is how many attempts this door must support.
 	least     int
-	readOnly  bool // nobody may write
+	readOnly  bool // it denies writes
 	agent     bool // it opens sessions of Copilot's agent
 	bus       bool // it is the tool bus
-	worktrees bool // it has git make worktrees
-	plain     bool // it takes clean paths without links alone
-	// reasons are those that this door may give where the table has others.
+	worktrees bool // it works in git worktrees
+	plain     bool // it accepts only clean paths without symbolic links
+	// reasons are additional reasons for a denial at this door.
 	reasons []string
 }
 
@@ -61,16 +62,24 @@ var doors = []door{
 	{name: "orchestrate", open: orchestrated, least: 200, nth: 2, agent: true, worktrees: true},
 }
 
-// pick keeps every nth case, at least one of each tool, and all that write
-// where nobody may.
-func (d *door) pick(cases []guardtest.Case) []guardtest.Case {
-	if d.nth <= 1 {
-		return cases
+// samplingInterval is n if every nth case is run: the door's nth in a long run,
+// at least 4 otherwise.
+func (d *door) samplingInterval() int {
+	if os.Getenv("COPILOT_BRIDGE_TEST_LONG") != "" {
+		return max(d.nth, 1)
 	}
+	return max(d.nth, 4)
+}
+
+// selectCases selects a subset of the cases, a different one for each door. It
+// includes at least one case of each tool and, at a read-only door, all writes.
+func (d *door) selectCases(cases []guardtest.Case) []guardtest.Case {
+	nth := d.samplingInterval()
+	shift := slices.IndexFunc(doors, func(o door) bool { return o.name == d.name }) % nth
 	var out []guardtest.Case
 	seen := map[string]bool{}
 	for i, c := range cases {
-		if i%d.nth == 0 || !seen[c.Tool] || d.readOnly && writes(c.Tool) {
+		if i%nth == shift || !seen[c.Tool] || d.readOnly && writes(c.Tool) {
 			out = append(out, c)
 		}
 		seen[c.Tool] = true
@@ -78,69 +87,71 @@ func (d *door) pick(cases []guardtest.Case) []guardtest.Case {
 	return out
 }
 
-// Every attempt is refused at every door, with a reason, and has no effect;
-// everyday work is done at every door that allows work.
+// Every attempt is denied at every door, with a reason, and has no effect.
+// Ordinary work succeeds at every door that allows it.
 func TestDoors(t *testing.T) {
 	attempts, ordinary := guardtest.Cases(t, attemptsFile), guardtest.Cases(t, ordinaryFile)
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			places <- struct{}{}
-			defer func() { <-places }()
-			y := newYard(t)
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			y := newTestEnv(t)
 			y.worktrees = d.worktrees
 			if d.worktrees {
-				// Worktrees hold a file that may not be read only if it is tracked.
+				// Files that must not be read are part of a worktree only if
+				// they are tracked.
 				y.Git(t, "", "add", "-f", ".env", "secrets", "private")
 				y.Git(t, "", "commit", "-q", "-m", "third")
 			}
-			y.starts(t)
-			c := d.open(t, y, y.provided())
-			d.attempts(t, y, c, attempts)
+			y.recordState(t)
+			c := d.open(t, y, y.envWithModel())
+			d.checkAttempts(t, y, c, attempts)
 			if d.worktrees {
 				y.Git(t, "", "reset", "-q", "HEAD~")
 			}
-			d.ordinary(t, y, c, ordinary)
-			y.noCanary(t)
-			if report, err := audit.Verify(context.Background(), filepath.Join(y.Home, "audit"), ""); err != nil || !report.OK() {
-				t.Errorf("the record: %+v, %v", report, err)
+			d.checkOrdinary(t, y, c, ordinary)
+			y.checkNoCanary(t)
+			if report, err := audit.Verify(context.Background(), filepath.Join(y.Home, "audit"), "", ""); err != nil || !report.OK() {
+				t.Errorf("the audit log: %+v, %v", report, err)
 			}
 		})
 	}
 }
 
-func (d *door) attempts(t *testing.T, y *yard, c caller, cases []guardtest.Case) {
+func (d *door) checkAttempts(t *testing.T, y *testEnv, c caller, cases []guardtest.Case) {
 	t.Helper()
-	cases = d.pick(cases)
+	cases = d.selectCases(cases)
 	began := time.Now()
 	calls, outcomes := c.do(t, cases, 24)
 	denied, unrun, through := 0, 0, 0
 	for i, o := range outcomes {
 		switch {
-		case !held(t, calls[i], o):
+		case !checkNoEffect(t, calls[i], o):
 			through++
 		case o.Denied:
 			denied++
-			d.explained(t, calls[i], o)
+			d.checkReason(t, calls[i], o)
 		default:
-			unrun++ // the runtime or the door refused it before the guard was asked, or it found nothing
+			unrun++ // refused by the runtime or the door before the guard, or nothing was found
 		}
 	}
-	t.Logf("attempts at %s: %d in the table, %d made (%s), %d denied by the guard, %d came to nothing before, %d got through, %s",
+	t.Logf("attempts at %s: %d in the table, %d made (%s), %d denied by the guard, %d refused before that or without result, %d got through, %s",
 		d.name, len(cases), len(calls), tools(calls), denied, unrun, through, time.Since(began).Round(time.Millisecond))
-	if len(calls)*max(d.nth, 1) < d.least {
+	if len(calls)*d.samplingInterval() < d.least {
 		t.Errorf("only %d attempts were made", len(calls))
 	}
 	if denied*3 < len(calls)*2 {
 		t.Errorf("only %d attempts reached the guard", denied)
 	}
-	for _, c := range y.changed(t) {
+	for _, c := range y.changedFiles(t) {
 		t.Errorf("after all attempts: %s", c)
 	}
 }
 
-// held says whether an attempt came to nothing, and reports what it came to.
-func held(t *testing.T, c call, o outcome) bool {
+// checkNoEffect reports whether an attempt failed, as it must, and fails the
+// test if it had an effect.
+func checkNoEffect(t *testing.T, c call, o outcome) bool {
 	t.Helper()
 	ok := true
 	fail := func(format string, args ...any) {
@@ -160,46 +171,47 @@ func held(t *testing.T, c call, o outcome) bool {
 	return ok
 }
 
-// explained checks that a denial says why, on record and to whoever tried.
-func (d *door) explained(t *testing.T, c call, o outcome) {
+// checkReason checks that a denial has a reason, in the audit log and in the
+// answer to the caller.
+func (d *door) checkReason(t *testing.T, c call, o outcome) {
 	t.Helper()
-	for _, said := range []string{o.Reason, o.Text} {
-		if !slices.ContainsFunc(append([]string{c.Why}, d.reasons...), func(why string) bool { return strings.Contains(said, why) }) {
-			t.Errorf("%s: %s %.300s: the reason %.300q does not say %q", c.Name, c.Tool, c.args, said, c.Why)
+	for _, text := range []string{o.Reason, o.Text} {
+		if !slices.ContainsFunc(append([]string{c.Why}, d.reasons...), func(why string) bool { return strings.Contains(text, why) }) {
+			t.Errorf("%s: %s %.300s: the reason %.300q does not say %q", c.Name, c.Tool, c.args, text, c.Why)
 		}
 	}
 }
 
-func (d *door) ordinary(t *testing.T, y *yard, c caller, cases []guardtest.Case) {
+func (d *door) checkOrdinary(t *testing.T, y *testEnv, c caller, cases []guardtest.Case) {
 	t.Helper()
-	cases = d.pick(cases)
-	y.Write(t, "work/.github/workflows/other.yml", "on: push\n") // the runtime makes no directories
+	cases = d.selectCases(cases)
+	y.Write(t, "work/.github/workflows/other.yml", "on: push\n") // the runtime creates no directories
 	if d.plain {
 		cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return !y.plain(t, c) })
 	}
 	began := time.Now()
-	calls, outcomes := c.do(t, cases, 6) // which start processes
+	calls, outcomes := c.do(t, cases, 6) // fewer at once: the calls start processes
 	for i, o := range outcomes {
 		if d.readOnly {
 			if len(o.Changed) > 0 {
-				t.Errorf("%s %.300s was done where nobody may write: %.300s, %q", calls[i].Name, calls[i].args, o.Text, o.Changed)
+				t.Errorf("%s %.300s was done at a read-only door: %.300s, %q", calls[i].Name, calls[i].args, o.Text, o.Changed)
 			}
-			continue // what else is allowed there is the policy's matter
+			continue // what else a read-only door allows is up to the policy
 		}
-		worked(t, calls[i], o)
+		checkDone(t, calls[i], o)
 	}
 	t.Logf("ordinary work at %s: %d in the table, %d made, %s", d.name, len(cases), len(calls), time.Since(began).Round(time.Millisecond))
 }
 
-var ended = regexp.MustCompile(`(?i)exit ?code`)
+var exitCodePattern = regexp.MustCompile(`(?i)exit ?code`)
 
-// worked checks that a call was allowed and done.
-func worked(t *testing.T, c call, o outcome) {
+// checkDone checks that a call was allowed and executed.
+func checkDone(t *testing.T, c call, o outcome) {
 	t.Helper()
 	switch {
 	case o.Denied:
 		t.Errorf("%s %.300s was denied: %s", c.Name, c.args, o.Reason)
-	case !o.Ran, c.Tool == "bash" && !ended.MatchString(o.Text):
+	case !o.Ran, c.Tool == "bash" && !exitCodePattern.MatchString(o.Text):
 		t.Errorf("%s %.300s was not done: %.300s", c.Name, c.args, o.Text)
 	case writes(c.Tool):
 		text, ok := c.Args["file_text"].(string)
@@ -212,8 +224,8 @@ func worked(t *testing.T, c call, o outcome) {
 	}
 }
 
-// plain says whether the path of a case is clean and leads through no link.
-func (y *yard) plain(t *testing.T, c guardtest.Case) bool {
+// plain reports whether the path of a case is clean and has no symbolic link.
+func (y *testEnv) plain(t *testing.T, c guardtest.Case) bool {
 	t.Helper()
 	name, ok := y.Fill(t, c.Args)["path"].(string)
 	if !ok {
@@ -227,8 +239,8 @@ func (y *yard) plain(t *testing.T, c guardtest.Case) bool {
 	return filepath.Clean(name) == name && (err != nil || resolved == dir)
 }
 
-// finish runs a program to its end, and returns how it ended.
-func finish(t *testing.T, y *yard, cmd *exec.Cmd) int {
+// runToEnd runs a program to its end and returns its exit code.
+func runToEnd(t *testing.T, y *testEnv, cmd *exec.Cmd) int {
 	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -238,7 +250,7 @@ func finish(t *testing.T, y *yard, cmd *exec.Cmd) int {
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() < 0 {
-		t.Errorf("%s: %v\n%s", cmd.Args[1], err, y.said)
+		t.Errorf("%s: %v\n%s", cmd.Args[1], err, y.output)
 	}
 	return cmd.ProcessState.ExitCode()
 }

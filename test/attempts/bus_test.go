@@ -14,24 +14,24 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
-// bus is the tool bus of `serve`: the calls are made over JSON-RPC, without a
-// model.
-func bus(t *testing.T, y *yard, env []string) caller {
+// bus is the tool bus of `serve`. The test makes the calls over JSON-RPC,
+// without a model.
+func bus(t *testing.T, y *testEnv, env []string) caller {
 	t.Helper()
-	return onBus(t, y, served(t, y, env, "serve", "--json", "--port", "0", "--read-write"), nil)
+	return connectBus(t, y, startServer(t, y, env, "serve", "--json", "--port", "0", "--read-write"), nil)
 }
 
-func onBus(t *testing.T, y *yard, url string, header http.Header) caller {
+func connectBus(t *testing.T, y *testEnv, url string, header http.Header) caller {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ws, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(url, "http")+"/rpc", &websocket.DialOptions{HTTPHeader: header,
 		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	if resp != nil && resp.Body != nil {
-		_ = resp.Body.Close() // it was not looked at
+		_ = resp.Body.Close() // not needed
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func onBus(t *testing.T, y *yard, url string, header http.Header) caller {
 }
 
 // rpc makes one call and waits for its answer.
-func rpc(t *testing.T, y *yard, ws *websocket.Conn, id int, method string, params any) outcome {
+func rpc(t *testing.T, y *testEnv, ws *websocket.Conn, id int, method string, params any) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -60,14 +60,14 @@ func rpc(t *testing.T, y *yard, ws *websocket.Conn, id int, method string, param
 		t.Fatal(err)
 	}
 	if err := ws.Write(ctx, websocket.MessageText, data); err != nil {
-		t.Fatalf("%s: %v\n%s", method, err, y.said)
+		t.Fatalf("%s: %v\n%s", method, err, y.output)
 	}
 	for {
 		_, message, err := ws.Read(ctx)
 		if err != nil {
-			t.Fatalf("%s: %v\n%s", method, err, y.said)
+			t.Fatalf("%s: %v\n%s", method, err, y.output)
 		}
-		_, _ = y.said.Write(message) // never fails
+		_, _ = y.output.Write(message) // never fails
 		var answer struct {
 			ID     json.RawMessage
 			Result json.RawMessage
@@ -80,20 +80,20 @@ func rpc(t *testing.T, y *yard, ws *websocket.Conn, id int, method string, param
 			t.Fatal(err)
 		}
 		if string(answer.ID) != fmt.Sprint(id) {
-			continue // progress
+			continue // a progress notification
 		}
 		o := outcome{Text: string(answer.Result)}
 		if answer.Error != nil {
 			o.Text = fmt.Sprintf("[%d] %s", answer.Error.Code, answer.Error.Message)
 		}
-		o.answered(answer.Error != nil, "[-32010]")
-		o.Ran = o.Ran && !strings.HasPrefix(o.Text, `{"ok":false`) // a patch that did not fit
+		o.setFromText(answer.Error != nil, "[-32010]")
+		o.Ran = o.Ran && !strings.HasPrefix(o.Text, `{"ok":false`) // the patch had conflicts
 		return o
 	}
 }
 
-// busCall is a tool call of the model's as a call of the bus.
-func busCall(t *testing.T, y *yard, c guardtest.Case) (method string, params map[string]any, ok bool) {
+// busCall translates a tool call of the model into a call of the tool bus.
+func busCall(t *testing.T, y *testEnv, c guardtest.Case) (method string, params map[string]any, ok bool) {
 	t.Helper()
 	if strings.HasPrefix(c.Tool, "mcp.") {
 		return c.Tool, c.Args, true
@@ -103,53 +103,54 @@ func busCall(t *testing.T, y *yard, c guardtest.Case) (method string, params map
 	case "bash":
 		return "mcp.shell.run", map[string]any{"cmd": c.Args["command"]}, true
 	case "view":
-		if directory(name) {
-			return "mcp.fs.list", map[string]any{"glob": path.Join(y.inside(name), "**"), "hidden": true}, true
+		if isDirectory(name) {
+			return "mcp.fs.list", map[string]any{"glob": path.Join(y.relative(name), "**"), "hidden": true}, true
 		}
-		return "mcp.fs.read", map[string]any{"path": y.inside(name)}, true
+		return "mcp.fs.read", map[string]any{"path": y.relative(name)}, true
 	case "grep":
-		return "mcp.search.code", map[string]any{"query": c.Args["pattern"], "glob": y.within(c.Args["paths"]), "hidden": true}, true
+		return "mcp.search.code", map[string]any{"query": c.Args["pattern"], "glob": y.treePatterns(c.Args["paths"]), "hidden": true}, true
 	case "glob":
 		return "mcp.fs.list", map[string]any{"glob": y.globs(c), "hidden": true}, true
 	case "create", "edit":
 		if name == "" {
-			return "", nil, false // a diff names its files
+			return "", nil, false // a diff needs a file name
 		}
 		return "mcp.edit.applyPatch", map[string]any{"unifiedDiff": y.diff(c)}, true
 	}
 	return "", nil, false
 }
 
-// inside makes a path of the workspace relative, as the bus wants it, and
-// leaves all others as they are.
-func (y *yard) inside(name string) string {
+// relative makes a path below the workspace relative, as the tool bus requires.
+// Other paths stay unchanged.
+func (y *testEnv) relative(name string) string {
 	if name == y.Workspace {
 		return "."
 	}
 	return strings.TrimPrefix(name, y.Workspace+"/")
 }
 
-// within are the patterns of all that is in some directories, or their names.
-func (y *yard) within(paths any) []string {
+// treePatterns returns glob patterns for the given paths and everything below
+// them.
+func (y *testEnv) treePatterns(paths any) []string {
 	var out []string
 	switch paths := paths.(type) {
 	case string:
-		out = []string{y.inside(paths), path.Join(y.inside(paths), "**")}
+		out = []string{y.relative(paths), path.Join(y.relative(paths), "**")}
 	case []any:
 		for _, p := range paths {
-			out = append(out, y.within(p)...)
+			out = append(out, y.treePatterns(p)...)
 		}
 	}
 	return out
 }
 
-func (y *yard) globs(c guardtest.Case) []string {
+func (y *testEnv) globs(c guardtest.Case) []string {
 	pattern, _ := c.Args["pattern"].(string)
 	if c.Args["paths"] == nil {
 		return []string{pattern}
 	}
 	var out []string
-	for _, p := range y.within(c.Args["paths"]) {
+	for _, p := range y.treePatterns(c.Args["paths"]) {
 		if dir, ok := strings.CutSuffix(p, "**"); ok {
 			out = append(out, dir+pattern)
 		}
@@ -157,8 +158,8 @@ func (y *yard) globs(c guardtest.Case) []string {
 	return out
 }
 
-// diff is what create or edit would do to a file, as a diff that fits.
-func (y *yard) diff(c guardtest.Case) string {
+// diff returns the change of a create or edit call as a diff.
+func (y *testEnv) diff(c guardtest.Case) string {
 	name, _ := c.Args["path"].(string)
 	old, err := os.ReadFile(name)
 	if err != nil {
@@ -172,14 +173,14 @@ func (y *yard) diff(c guardtest.Case) string {
 	}
 	was, before := hunk("-", string(old))
 	is, after := hunk("+", text)
-	from, to := "/dev/null", quoted("b/"+y.inside(name))
+	from, to := "/dev/null", quoted("b/"+y.relative(name))
 	if err == nil {
-		from = quoted("a/" + y.inside(name))
+		from = quoted("a/" + y.relative(name))
 	}
 	return fmt.Sprintf("--- %s\n+++ %s\n@@ -%s +%s @@\n%s%s", from, to, before, after, was, is)
 }
 
-// quoted is a name as git writes it in a diff.
+// quoted is a file name as git writes it in a diff.
 func quoted(name string) string {
 	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
 		return name
@@ -195,7 +196,7 @@ func quoted(name string) string {
 	return `"` + b.String() + `"`
 }
 
-// hunk is a text as lines of a diff, and where they stand.
+// hunk returns a text as diff lines, and their line range.
 func hunk(sign, text string) (lines, at string) {
 	if text == "" {
 		return "", "0,0"

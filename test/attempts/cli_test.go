@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// cli is `copilot-bridge run`, one process a turn, with nobody at a terminal.
-func cli(t *testing.T, y *yard, env []string) caller {
+// cli is `copilot-bridge run`: one process per turn, without a terminal.
+func cli(t *testing.T, y *testEnv, env []string) caller {
 	t.Helper()
 	return &session{y: y, say: func(t *testing.T, prompt string) {
 		t.Helper()
 		cmd := y.program(env, "run", "--json", prompt)
-		cmd.Stdout = y.said
-		finish(t, y, cmd)
+		cmd.Stdout = y.output
+		runToEnd(t, y, cmd)
 	}}
 }

@@ -7,28 +7,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
-// direct is a door at which the client makes the calls itself.
+// direct is a door where the test makes the tool calls itself.
 type direct struct {
-	y *yard
-	// send makes a call; false where the door has nothing like it.
+	y *testEnv
+	// send makes a call. It returns false if the door has no such call.
 	send func(t *testing.T, c call) (outcome, bool)
 }
 
 func (d *direct) do(t *testing.T, cases []guardtest.Case, _ int) (calls []call, outcomes []outcome) {
 	t.Helper()
-	before, err := d.y.look()
+	before, err := d.y.snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range d.y.filled(t, cases, d.y.Workspace) {
+	for _, c := range d.y.fillCases(t, cases, d.y.Workspace) {
 		o, ok := d.send(t, c)
 		if !ok {
 			continue
 		}
-		now, err := d.y.look()
+		now, err := d.y.snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +38,9 @@ func (d *direct) do(t *testing.T, cases []guardtest.Case, _ int) (calls []call, 
 	return calls, outcomes
 }
 
-// answered grades an answer by its text. An error that is no denial is one of
-// the door's own, such as a path that is none.
-func (o *outcome) answered(failed bool, denied string) {
+// setFromText sets the outcome by the text of an answer. An error that is no
+// denial comes from the door itself, for example for an invalid path.
+func (o *outcome) setFromText(failed bool, denied string) {
 	o.Ran, o.Denied = !failed, failed && strings.Contains(o.Text, denied)
 	o.Empty = strings.HasPrefix(o.Text, `{"hits":[]`) || strings.HasPrefix(o.Text, `{"files":[]`)
 	if o.Denied {
@@ -48,7 +48,7 @@ func (o *outcome) answered(failed bool, denied string) {
 	}
 }
 
-func directory(name string) bool {
+func isDirectory(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
 }

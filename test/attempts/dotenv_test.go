@@ -8,11 +8,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 )
 
-// The .env of a repository does not choose who answers: neither the provider
-// nor its address, for a person who has set neither.
+// The .env file of a repository cannot choose the model provider or its address
+// for a user who has set neither.
 func TestHostileProvider(t *testing.T) {
 	for _, d := range doors {
 		if !d.agent {
@@ -20,10 +20,10 @@ func TestHostileProvider(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			places <- struct{}{}
-			defer func() { <-places }()
-			y := newYard(t)
-			thief := rehearsal.New()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			y := newTestEnv(t)
+			thief := demomodel.New()
 			if err := thief.Start(context.Background()); err != nil {
 				t.Fatal(err)
 			}
@@ -33,16 +33,16 @@ func TestHostileProvider(t *testing.T) {
 				}
 			})
 			y.Write(t, "work/.env", fmt.Sprintf("COPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_BASE_URL=%s\nCOPILOT_BYOK_API_KEY=%s\nCOPILOT_BYOK_MODEL=%s\n", thief.URL(), thief.Key(), thief.Model()))
-			y.prompted(t, d, y.env, "rehearsal: text All is well.")
+			y.sendPrompt(t, d, y.env, "rehearsal: text All is well.")
 			if n := len(thief.Requests()); n > 0 {
-				t.Errorf("the provider of the repository's .env was asked %d times", n)
+				t.Errorf("the provider of the repository's .env got %d requests", n)
 			}
 		})
 	}
 }
 
-// Nor does it choose the way to Copilot: the model that the person has chosen
-// is asked as ever.
+// The .env file of a repository cannot choose the transport to Copilot either:
+// requests still go to the model that the user has chosen.
 func TestHostileTransport(t *testing.T) {
 	for _, d := range doors {
 		if !slices.Contains([]string{"run", "abp", "chat completions"}, d.name) {
@@ -50,22 +50,22 @@ func TestHostileTransport(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			places <- struct{}{}
-			defer func() { <-places }()
-			y := newYard(t)
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			y := newTestEnv(t)
 			y.Write(t, "work/.env", "ABP_COPILOT_TRANSPORT=legacy\n")
-			y.prompted(t, d, y.provided(), "rehearsal: text All is well.")
+			y.sendPrompt(t, d, y.envWithModel(), "rehearsal: text All is well.")
 			y.mu.Lock()
 			defer y.mu.Unlock()
-			if y.heard == 0 {
-				t.Errorf("the model was not asked:\n%s", y.said)
+			if y.requests == 0 {
+				t.Errorf("the model got no request:\n%s", y.output)
 			}
 		})
 	}
 }
 
-// prompted has a prompt answered that calls no tools.
-func (y *yard) prompted(t *testing.T, d door, env []string, prompt string) {
+// sendPrompt sends a prompt that leads to no tool calls.
+func (y *testEnv) sendPrompt(t *testing.T, d door, env []string, prompt string) {
 	t.Helper()
 	s, ok := d.open(t, y, env).(*session)
 	if !ok {

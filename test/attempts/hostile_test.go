@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
 // staged is an entry of testdata/hostile.yaml.
@@ -29,9 +29,9 @@ type staged struct {
 	}
 }
 
-// A repository that brings hooks, instructions, servers, policies and git
-// configuration of its own starts nothing, reads nothing that is denied, and
-// changes nothing, whatever door a session is opened through.
+// A hostile repository with hooks, instructions, servers, policies and git
+// configuration starts no program, reads nothing that is denied and changes
+// nothing, at any door that opens sessions.
 func TestHostileRepository(t *testing.T) {
 	for _, d := range doors {
 		if !d.agent && !d.bus {
@@ -39,32 +39,32 @@ func TestHostileRepository(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			places <- struct{}{}
-			defer func() { <-places }()
-			y := newYard(t)
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			y := newTestEnv(t)
 			y.worktrees = d.worktrees
-			cases, deny := y.stage(t)
-			y.starts(t)
-			c := d.open(t, y, y.provided())
+			cases, deny := y.stageHostile(t)
+			y.recordState(t)
+			c := d.open(t, y, y.envWithModel())
 			calls, outcomes := c.do(t, cases, 6)
 			for i, o := range outcomes {
 				if deny[calls[i].Name] && o.Ran {
 					t.Errorf("%s %.200s was done: %.200s", calls[i].Name, calls[i].args, o.Text)
 				}
 			}
-			for _, change := range y.changed(t) {
-				if change != "changed work/README.md" { // which is work, for git to see
+			for _, change := range y.changedFiles(t) {
+				if change != "changed work/README.md" { // an ordinary edit, so that git has a change
 					t.Errorf("the repository had %s", change)
 				}
 			}
-			y.noCanary(t)
+			y.checkNoCanary(t)
 		})
 	}
 }
 
-// stage lays out testdata/hostile.yaml and returns the calls, and which of
-// them must be refused.
-func (y *yard) stage(t *testing.T) (cases []guardtest.Case, deny map[string]bool) {
+// stageHostile creates the files of testdata/hostile.yaml. It returns the
+// calls, and which of them must be denied.
+func (y *testEnv) stageHostile(t *testing.T) (cases []guardtest.Case, deny map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/hostile.yaml")
 	if err != nil {

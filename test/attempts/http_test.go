@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// served starts `serve`, or another command that tells its address in a line
-// of JSON, and ends it with the test.
-func served(t *testing.T, y *yard, env []string, args ...string) (url string) {
+// startServer starts `serve`, or another command that prints its address as a
+// line of JSON. The process ends with the test.
+func startServer(t *testing.T, y *testEnv, env []string, args ...string) (url string) {
 	t.Helper()
 	cmd := y.program(env, args...)
 	out, err := cmd.StdoutPipe()
@@ -28,33 +28,33 @@ func served(t *testing.T, y *yard, env []string, args ...string) (url string) {
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
-			t.Errorf("%v: %v\n%s", args, err, y.said)
+			t.Errorf("%v: %v\n%s", args, err, y.output)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var told struct{ URL string }
-	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil || told.URL == "" {
-		t.Fatalf("%v: %v\n%s%s", args, err, line, y.said)
+	var address struct{ URL string }
+	if err := errors.Join(err, json.Unmarshal(line, &address)); err != nil || address.URL == "" {
+		t.Fatalf("%v: %v\n%s%s", args, err, line, y.output)
 	}
-	return told.URL
+	return address.URL
 }
 
 // serve is `copilot-bridge serve`: an agent behind one of the HTTP APIs.
-func serve(path string, body func(prompt string) map[string]any, flags ...string) func(*testing.T, *yard, []string) caller {
-	return func(t *testing.T, y *yard, env []string) caller {
+func serve(path string, body func(prompt string) map[string]any, flags ...string) func(*testing.T, *testEnv, []string) caller {
+	return func(t *testing.T, y *testEnv, env []string) caller {
 		t.Helper()
-		url := served(t, y, env, append([]string{"serve", "--json", "--port", "0"}, flags...)...)
+		url := startServer(t, y, env, append([]string{"serve", "--json", "--port", "0"}, flags...)...)
 		return &session{y: y, say: func(t *testing.T, prompt string) {
 			t.Helper()
 			if status := post(t, y, url+path, body(prompt)); status != http.StatusOK {
-				t.Errorf("%s answered with status %d\n%s", path, status, y.said)
+				t.Errorf("%s answered with status %d\n%s", path, status, y.output)
 			}
 		}}
 	}
 }
 
-// post sends JSON and puts the answer into what was said.
-func post(t *testing.T, y *yard, url string, body any) int {
+// post sends JSON and appends the answer to y.output.
+func post(t *testing.T, y *testEnv, url string, body any) int {
 	t.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -73,7 +73,7 @@ func post(t *testing.T, y *yard, url string, body any) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.Copy(y.said, resp.Body)
+	_, err = io.Copy(y.output, resp.Body)
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,18 @@ import (
 // binary is the program under test; TestMain sets it.
 var binary string
 
-// patience is long because machines that run tests are busy.
+// patience is long because test machines are busy.
 const patience = 3 * time.Minute
 
-// places bounds how many doors are tried at a time.
-var places = make(chan struct{}, 2)
+// slots limits how many doors are tested at once.
+var slots = make(chan struct{}, 2)
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == relayVerb {
 		os.Exit(relayMain(os.Args[2]))
+	}
+	if len(os.Args) == 2 && os.Args[1] == agentVerb {
+		os.Exit(agentMain())
 	}
 	os.Exit(testMain(m))
 }
@@ -33,7 +36,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
 	binary = filepath.Join(dir, "copilot-bridge")
 	build := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge")
 	build.Stderr = os.Stderr

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
-// below finds the cases that are about repositories below the workspace, which
-// its worktrees do not hold.
-func (y *yard) below(t *testing.T) func(guardtest.Case) bool {
+// below returns a test for cases about repositories below the workspace, which
+// its worktrees do not contain.
+func (y *testEnv) below(t *testing.T) func(guardtest.Case) bool {
 	t.Helper()
 	var repositories []string
 	for _, depth := range []string{"*", "*/*"} {
@@ -31,9 +31,9 @@ func (y *yard) below(t *testing.T) func(guardtest.Case) bool {
 	}
 }
 
-// orchestrated is `copilot-bridge orchestrate` with a plan of one task, which
-// works in a worktree of its own. What it did is delivered into the workspace.
-func orchestrated(t *testing.T, y *yard, env []string) caller {
+// orchestrated is `copilot-bridge orchestrate` with a plan of one task. The
+// task works in its own worktree; its changes are merged into the workspace.
+func orchestrated(t *testing.T, y *testEnv, env []string) caller {
 	t.Helper()
 	return &session{y: y, elsewhere: true, say: func(t *testing.T, prompt string) {
 		t.Helper()
@@ -42,9 +42,9 @@ func orchestrated(t *testing.T, y *yard, env []string) caller {
 			t.Fatal(err)
 		}
 		cmd := y.program(env, "orchestrate", "--json", "--plan", "-")
-		cmd.Stdin, cmd.Stdout = strings.NewReader(string(plan)), y.said
-		if code := finish(t, y, cmd); code != 0 {
-			t.Errorf("orchestrate ended with %d\n%s", code, y.said)
+		cmd.Stdin, cmd.Stdout = strings.NewReader(string(plan)), y.output
+		if code := runToEnd(t, y, cmd); code != 0 {
+			t.Errorf("orchestrate ended with %d\n%s", code, y.output)
 		}
 	}}
 }

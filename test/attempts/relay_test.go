@@ -15,14 +15,14 @@ import (
 	"testing"
 )
 
-// relayVerb makes this test's own program a relay.
+// relayVerb makes the test binary run as a relay.
 const relayVerb = "relay"
 
-// relay starts a process that stands between a runtime and the model, and
-// returns the model's address there. The program takes whoever is connected to
-// a server above it for its caller; without a relay that would be the
-// runtimes of other doors, since the model is in the process that starts the
-// program, and it would see a loop.
+// relay starts a proxy process between the runtimes and the model, and returns
+// its URL. The bridge treats the processes connected to a server above it as
+// its callers. The model runs in the test process, which starts the bridge, so
+// without a proxy the runtimes of other doors would look like callers, and the
+// bridge would detect a loop.
 func relay(t *testing.T, url string) string {
 	t.Helper()
 	addr, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
@@ -51,7 +51,7 @@ func relay(t *testing.T, url string) string {
 	return "http://" + strings.TrimSpace(line) + "/" + path
 }
 
-// relayMain hands connections on to an address until its input ends.
+// relayMain forwards connections to an address until standard input is closed.
 func relayMain(to string) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,15 +65,15 @@ func relayMain(to string) int {
 			if err != nil {
 				return
 			}
-			go handOn(c, to)
+			go forward(c, to)
 		}
 	}()
-	_, _ = io.Copy(io.Discard, os.Stdin) // it ends in any case
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends with any error
 	return 0
 }
 
-// handOn copies both ways until both sides have said all.
-func handOn(from net.Conn, addr string) {
+// forward copies in both directions until both sides are done.
+func forward(from net.Conn, addr string) {
 	defer func() { _ = from.Close() }()
 	to, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -83,7 +83,7 @@ func handOn(from net.Conn, addr string) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[1], way[0]) // the other side is told by the end
+			_, _ = io.Copy(way[1], way[0]) // errors show up as the end of the stream
 			if c, ok := way[1].(*net.TCPConn); ok {
 				_ = c.CloseWrite()
 			}

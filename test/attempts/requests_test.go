@@ -11,27 +11,27 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
-// Attempts of a client's own, which only some doors have room for. What the
-// program answers is its own matter; it counts what comes of it.
+// The attempts below use parameters that only some doors have. The answer of
+// the program does not matter, only the effects do.
 
-// tried runs an attempt in a yard of its own. Nothing may change but what the
-// attempt is told it may.
-func tried(t *testing.T, name string, may map[string]bool, attempt func(t *testing.T, y *yard)) {
+// runAttempt runs an attempt in a new test environment. Only the changes listed in may are
+// allowed.
+func runAttempt(t *testing.T, name string, may map[string]bool, attempt func(t *testing.T, y *testEnv)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
-		places <- struct{}{}
-		defer func() { <-places }()
-		y := newYard(t)
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		y := newTestEnv(t)
 		attempt(t, y)
-		y.noCanary(t)
+		y.checkNoCanary(t)
 		if _, err := os.Lstat(y.Pwned); err == nil {
-			t.Error("the file outside was made")
+			t.Error("the file outside was created")
 		}
-		for _, change := range y.changed(t) {
+		for _, change := range y.changedFiles(t) {
 			if !may[change] {
 				t.Errorf("it %s", change)
 			}
@@ -39,7 +39,7 @@ func tried(t *testing.T, name string, may map[string]bool, attempt func(t *testi
 	})
 }
 
-// A task's directory is where it works, not what it may touch.
+// The working directory of a task does not extend what the task may access.
 func TestWorkingDirectory(t *testing.T) {
 	cases := []guardtest.Case{
 		{Name: "config", Tool: "edit", Args: map[string]any{"path": "{{ws}}/.git/config", "old_str": "[core]", "new_str": "[core]\n\tfsmonitor = touch {{pwn}}"}},
@@ -54,32 +54,32 @@ func TestWorkingDirectory(t *testing.T) {
 	}
 	for _, d := range []struct {
 		name, tool, param string
-		connect           func(*testing.T, *yard, []string) *mcp.ClientSession
+		connect           func(*testing.T, *testEnv, []string) *mcp.ClientSession
 	}{
 		{"mcp", "copilot_code_task", "prompt", mcpStdio("copilot")},
 		{"mcp over HTTP, read-only", "copilot_code_task", "prompt", mcpHTTP()},
-		{"plugin", "copilot_code", "task", func(t *testing.T, y *yard, env []string) *mcp.ClientSession {
+		{"plugin", "copilot_code", "task", func(t *testing.T, y *testEnv, env []string) *mcp.ClientSession {
 			t.Helper()
 			return mcpStdio("plugin", "--workspace", y.Workspace)(t, y, env)
 		}},
 	} {
-		tried(t, d.name, map[string]bool{"made work/.git/new.txt": true}, func(t *testing.T, y *yard) {
-			c := d.connect(t, y, y.provided())
+		runAttempt(t, d.name, map[string]bool{"made work/.git/new.txt": true}, func(t *testing.T, y *testEnv) {
+			c := d.connect(t, y, y.envWithModel())
 			for _, dir := range []string{".git", "secrets", "link", "src/../secrets", ".git/hooks"} {
-				ask(t, y, c, d.tool, map[string]any{d.param: y.write(t, y.filled(t, cases, y.Workspace), 6, false).prompt(), "workingDir": dir})
+				ask(t, y, c, d.tool, map[string]any{d.param: y.newScript(t, y.fillCases(t, cases, y.Workspace), 6, false).prompt(), "workingDir": dir})
 			}
 		})
 	}
 }
 
-// What a task leaves behind in its worktree is not delivered through a link of
-// the workspace that git ignores.
+// What a task leaves in its worktree is not delivered through a symbolic link
+// of the workspace that git ignores.
 func TestDelivery(t *testing.T) {
 	may := map[string]bool{}
 	for _, name := range []string{"cache", "cache/x.txt", "sub", "sub/y.txt"} {
-		may["made work/"+name] = true // inside, where it is no link
+		may["made work/"+name] = true // allowed inside, where there is no link
 	}
-	tried(t, "orchestrate", may, func(t *testing.T, y *yard) {
+	runAttempt(t, "orchestrate", may, func(t *testing.T, y *testEnv) {
 		y.worktrees = true
 		y.Write(t, "work/.gitignore", "cache\nsub\n")
 		for link, to := range map[string]string{"cache": y.Outside, "sub": "link"} {
@@ -89,12 +89,12 @@ func TestDelivery(t *testing.T) {
 		}
 		y.Git(t, "", "add", ".gitignore")
 		y.Git(t, "", "commit", "-q", "-m", "ignore")
-		y.starts(t)
-		s := y.write(t, y.filled(t, []guardtest.Case{
+		y.recordState(t)
+		s := y.newScript(t, y.fillCases(t, []guardtest.Case{
 			{Name: "directories", Tool: "bash", Args: map[string]any{"command": "mkdir cache sub", "description": "x"}},
 			{Name: "files", Tool: "bash", Args: map[string]any{"command": "echo x > cache/x.txt && echo x > sub/y.txt && git add -f cache/x.txt sub/y.txt", "description": "x"}},
 		}, worktree), 1, true)
-		y.prompted(t, door{name: "orchestrate", open: orchestrated}, y.provided(), s.prompt())
+		y.sendPrompt(t, door{name: "orchestrate", open: orchestrated}, y.envWithModel(), s.prompt())
 		for i, o := range s.outcomes(t) {
 			if !o.Ran {
 				t.Errorf("%s was not done: %s", s.calls[i].Name, o.Text)
@@ -103,31 +103,31 @@ func TestDelivery(t *testing.T) {
 	})
 }
 
-// An order's environment and servers do not loosen the user's policy.
+// The environment and servers of a work order do not loosen the user's policy.
 func TestOrder(t *testing.T) {
 	ls := []guardtest.Case{{Name: "ls", Tool: "bash", Args: map[string]any{"command": "ls", "description": "x"}}}
-	for name, config := range map[string]func(y *yard) map[string]any{
-		"path": func(y *yard) map[string]any {
+	for name, config := range map[string]func(y *testEnv) map[string]any{
+		"path": func(y *testEnv) map[string]any {
 			return map[string]any{"env": map[string]any{"PATH": filepath.Join(y.Workspace, "bin") + ":" + os.Getenv("PATH")}}
 		},
-		"function": func(y *yard) map[string]any {
+		"function": func(y *testEnv) map[string]any {
 			return map[string]any{"env": map[string]any{"BASH_FUNC_ls%%": fmt.Sprintf("() { : > %s; }", y.Pwned)}}
 		},
-		"start-up file": func(y *yard) map[string]any {
+		"start-up file": func(y *testEnv) map[string]any {
 			return map[string]any{"env": map[string]any{"BASH_ENV": filepath.Join(y.Workspace, "evil.sh"), "ENV": filepath.Join(y.Workspace, "evil.sh")}}
 		},
-		"server": func(y *yard) map[string]any {
+		"server": func(y *testEnv) map[string]any {
 			return map[string]any{"vendor": map[string]any{"copilot": map[string]any{"mcpServers": map[string]any{
 				"evil": map[string]any{"command": "sh", "args": []string{"-c", ": > " + y.Pwned}}}}}}
 		},
 	} {
-		tried(t, strings.ReplaceAll(name, " ", "-"), nil, func(t *testing.T, y *yard) {
+		runAttempt(t, strings.ReplaceAll(name, " ", "-"), nil, func(t *testing.T, y *testEnv) {
 			y.Write(t, "work/bin/ls", "#!/bin/sh\n: > "+y.Pwned+"\n")
 			if err := os.Chmod(filepath.Join(y.Workspace, "bin", "ls"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			y.starts(t)
-			order(t, y, y.provided(), map[string]any{"id": "11111111-2222-4333-8444-555555555555", "task": y.write(t, y.filled(t, ls, y.Workspace), 6, false).prompt(),
+			y.recordState(t)
+			order(t, y, y.envWithModel(), map[string]any{"id": "11111111-2222-4333-8444-555555555555", "task": y.newScript(t, y.fillCases(t, ls, y.Workspace), 6, false).prompt(),
 				"lane": "workspace_first", "workspace": map[string]any{"root": y.Workspace, "mode": "pass_through"}, "config": config(y)})
 		})
 	}

@@ -16,41 +16,41 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
-// outcome is what came of one call.
+// outcome is the result of one call.
 type outcome struct {
-	Ran     bool     // it was done, or at least begun
-	Empty   bool     // it was done and found nothing
-	Denied  bool     // by the guard, with a reason
-	Reason  string   // as it is on record, or as the door gave it
-	Text    string   // what the model, or a client without one, got to see
-	File    string   // what the file at its path holds then, if it writes one
-	Changed []string // on disk, by this call or one beside it
+	Ran     bool     // it was executed, at least in part
+	Empty   bool     // it was executed and found nothing
+	Denied  bool     // denied by the guard, with a reason
+	Reason  string   // from the audit log or the answer
+	Text    string   // what the model or the client saw
+	File    string   // content of the written file afterwards
+	Changed []string // on disk, by this call or another of its round
 }
 
-// script is what the model does in one turn: it makes calls, some at a time,
-// and looks after each round what has changed on disk.
+// script is what the model does in one turn. It makes the calls in rounds and
+// records the changes on disk after each round.
 type script struct {
 	id     string
-	y      *yard
+	y      *testEnv
 	calls  []call
 	rounds [][]int // indexes of calls
-	// elsewhere: the turn does not work in the workspace but in a copy, and
-	// the first thing the model does is to find out where.
+	// elsewhere: the turn works in a copy of the workspace. The model's first
+	// call finds out where.
 	elsewhere bool
 
-	mu       sync.Mutex
-	results  map[string]string // by call id
-	before   state
-	recorded int // entries that were on record before
-	looked   int // rounds whose effects were looked at
-	changed  map[int][]string
-	files    map[int]string // by call
-	problem  error
+	mu             sync.Mutex
+	results        map[string]string // by call ID
+	before         state
+	recorded       int // entries in the audit log before the turn
+	roundsRecorded int // rounds whose changes were recorded
+	changed        map[int][]string
+	files          map[int]string // content by call
+	problem        error
 }
 
 // call is a case with its arguments as JSON.
@@ -59,10 +59,10 @@ type call struct {
 	args string
 }
 
-// writes says whether a tool writes a file.
+// writes reports whether a tool writes a file.
 func writes(tool string) bool { return tool == "create" || tool == "edit" }
 
-// file is what the file holds that it writes; dir is where the worktree is.
+// file is the content of the file that the call writes; dir is the worktree.
 func (c *call) file(dir string) string {
 	name, _ := c.Args["path"].(string)
 	if !writes(c.Tool) {
@@ -75,12 +75,13 @@ func (c *call) file(dir string) string {
 	return string(data)
 }
 
-// worktree stands for a directory that is not known until the turn runs.
+// worktree is a placeholder for a directory that is known only when the turn
+// runs.
 const worktree = "@worktree@"
 
-// filled puts the yard's paths into cases. Each gets a file of its own that it
-// may not make, so that it is known whose doing it was.
-func (y *yard) filled(t *testing.T, cases []guardtest.Case, workspace string) []call {
+// fillCases puts the paths of the environment into the cases. Each case gets its own file
+// that it must not create, so that a created file identifies its case.
+func (y *testEnv) fillCases(t *testing.T, cases []guardtest.Case, workspace string) []call {
 	t.Helper()
 	out := make([]call, len(cases))
 	for i, c := range cases {
@@ -96,10 +97,10 @@ func (y *yard) filled(t *testing.T, cases []guardtest.Case, workspace string) []
 	return out
 }
 
-// write makes a script; together is how many calls the model makes at a time.
-func (y *yard) write(t *testing.T, calls []call, together int, elsewhere bool) *script {
+// newScript creates a script; together is the number of calls per round.
+func (y *testEnv) newScript(t *testing.T, calls []call, together int, elsewhere bool) *script {
 	t.Helper()
-	before, err := y.look()
+	before, err := y.snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +133,10 @@ func (s *script) done(round []int) bool {
 
 var scriptName = regexp.MustCompile(`script-\d+-`)
 
-// answer is the model: it looks at every request, and follows the script that
-// the prompt names.
-func (y *yard) answer(r rehearsal.Request) (rehearsal.Reply, bool) {
-	y.hears(&r)
+// answer is the model: it checks every request and follows the script that the
+// prompt names.
+func (y *testEnv) answer(r demomodel.Request) (demomodel.Reply, bool) {
+	y.checkForCanaries(&r)
 	y.mu.Lock()
 	s := y.scripts[scriptName.FindString(r.LastUser())]
 	y.mu.Unlock()
@@ -145,9 +146,9 @@ func (y *yard) answer(r rehearsal.Request) (rehearsal.Reply, bool) {
 	return s.next(&r), true
 }
 
-// next depends on nothing but the results that the request brings, so that a
-// request which is sent twice gets the same answer.
-func (s *script) next(r *rehearsal.Request) rehearsal.Reply {
+// next depends only on the results in the request, so that a retried request
+// gets the same answer.
+func (s *script) next(r *demomodel.Request) demomodel.Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range r.Messages {
@@ -156,39 +157,39 @@ func (s *script) next(r *rehearsal.Request) rehearsal.Reply {
 		}
 	}
 	if _, known := s.results[s.whereID()]; s.elsewhere && !known {
-		return rehearsal.Reply{rehearsal.ToolCallID(s.whereID(), "bash", `{"command":"pwd","description":"x"}`)}
+		return demomodel.Reply{demomodel.ToolCallID(s.whereID(), "bash", `{"command":"pwd","description":"x"}`)}
 	}
 	for n, round := range s.rounds {
 		if s.done(round) {
-			s.compare(n)
+			s.recordChanges(n)
 			continue
 		}
-		var reply rehearsal.Reply
+		var reply demomodel.Reply
 		for _, i := range round {
-			reply = append(reply, rehearsal.ToolCallID(s.callID(i), s.calls[i].Tool, s.args(i)))
+			reply = append(reply, demomodel.ToolCallID(s.callID(i), s.calls[i].Tool, s.args(i)))
 		}
 		return reply
 	}
-	return rehearsal.Reply{rehearsal.Text("That was all.")}
+	return demomodel.Reply{demomodel.Text("That was all.")}
 }
 
-// compare notes what a round has changed. It is called with the lock held.
-func (s *script) compare(round int) {
-	if round < s.looked {
+// recordChanges records what a round has changed. The caller holds the lock.
+func (s *script) recordChanges(round int) {
+	if round < s.roundsRecorded {
 		return
 	}
-	now, err := s.y.look()
+	now, err := s.y.snapshot()
 	if err != nil {
 		s.problem = err
 		return
 	}
-	s.looked, s.changed[round], s.before = round+1, s.before.changes(now), now
+	s.roundsRecorded, s.changed[round], s.before = round+1, s.before.changes(now), now
 	for _, i := range s.rounds[round] {
 		s.files[i] = s.calls[i].file(s.workingDir())
 	}
 }
 
-// outcomes reads the record of the turn.
+// outcomes reads the audit log of the turn.
 func (s *script) outcomes(t *testing.T) []outcome {
 	t.Helper()
 	entries := s.y.record(t)[s.recorded:]
@@ -198,19 +199,19 @@ func (s *script) outcomes(t *testing.T) []outcome {
 		t.Error(s.problem)
 	}
 	if len(s.results) == 0 {
-		t.Fatalf("the model was not asked, or its calls were not made:\n%s", s.y.said)
+		t.Fatalf("the model got no request, or its calls were not made:\n%s", s.y.output)
 	}
 	out := make([]outcome, len(s.calls))
 	for n, round := range s.rounds {
 		for _, i := range round {
 			if !s.answered(i) {
-				t.Errorf("%s: the model never heard what came of it", s.calls[i].Name)
+				t.Errorf("%s: the model got no result", s.calls[i].Name)
 			}
-			out[i] = judged(entries, &s.calls[i], s.callID(i), s.args(i))
+			out[i] = auditOutcome(entries, &s.calls[i], s.callID(i), s.args(i))
 			out[i].Text, out[i].File = s.results[s.callID(i)], s.files[i]
 		}
-		// What has changed is the doing of a call that was not denied, if there
-		// is one.
+		// A change is attributed to the calls of its round that were not
+		// denied, or to all if every call was denied.
 		all := !slices.ContainsFunc(round, func(i int) bool { return !out[i].Denied })
 		for _, i := range round {
 			if all || !out[i].Denied {
@@ -221,8 +222,8 @@ func (s *script) outcomes(t *testing.T) []outcome {
 	return out
 }
 
-// record is all that the program has recorded in the yard.
-func (y *yard) record(t *testing.T) []audit.Entry {
+// record returns the audit log.
+func (y *testEnv) record(t *testing.T) []audit.Entry {
 	t.Helper()
 	entries, err := audit.Tail(context.Background(), filepath.Join(y.Home, "audit"), 1<<20)
 	if err != nil {
@@ -231,9 +232,10 @@ func (y *yard) record(t *testing.T) []audit.Entry {
 	return entries
 }
 
-// judged is what the record says about a call. The runtime does not tell the
-// call's id before it runs, so that it is known by its arguments.
-func judged(entries []audit.Entry, c *call, id, args string) outcome {
+// auditOutcome returns what the audit log says about a call. The runtime
+// reports no call ID before it runs a call, so the call is found by its
+// arguments.
+func auditOutcome(entries []audit.Entry, c *call, id, args string) outcome {
 	var o outcome
 	for _, e := range entries {
 		input, err := json.Marshal(e.Input)
@@ -251,24 +253,24 @@ func judged(entries []audit.Entry, c *call, id, args string) outcome {
 	return o
 }
 
-// session is a door behind which Copilot's agent works: the model makes the
-// calls, and a prompt has it do so.
+// session is a door with Copilot's agent behind it. A prompt starts the turn,
+// and the model makes the calls.
 type session struct {
-	y *yard
-	// say has the prompt answered, and puts what comes back into y.said.
+	y *testEnv
+	// say sends the prompt and appends the output to y.output.
 	say       func(t *testing.T, prompt string)
 	elsewhere bool
 }
 
 func (s *session) do(t *testing.T, cases []guardtest.Case, together int) ([]call, []outcome) {
 	t.Helper()
-	cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return strings.HasPrefix(c.Tool, "mcp.") }) // of the tool bus
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c guardtest.Case) bool { return strings.HasPrefix(c.Tool, "mcp.") }) // tools of the tool bus
 	where := s.y.Workspace
 	if s.elsewhere {
 		where = worktree
 		cases = slices.DeleteFunc(cases, s.y.below(t))
 	}
-	sc := s.y.write(t, s.y.filled(t, cases, where), together, s.elsewhere)
+	sc := s.y.newScript(t, s.y.fillCases(t, cases, where), together, s.elsewhere)
 	s.say(t, sc.prompt())
 	return sc.calls, sc.outcomes(t)
 }

@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
-	"github.com/copilot-bridge/copilot-bridge/internal/editor/editortest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/editortest"
 )
 
-// window is the tool bus of `serve --host vscode`, with an extension whose
-// person consents to nothing.
-func window(t *testing.T, y *yard, env []string) caller {
+// window is the tool bus of `serve --host vscode`. The fake extension denies
+// every permission request.
+func window(t *testing.T, y *testEnv, env []string) caller {
 	t.Helper()
 	const token = "0123456789-attempts"
 	x := &editortest.Extension{Models: []editor.Model{{ID: "m", MaxInputTokens: 100}}, Folders: []editor.Folder{{Name: "w", Path: y.Workspace}},
@@ -34,9 +34,9 @@ func window(t *testing.T, y *yard, env []string) caller {
 	heard := make(chan struct{})
 	go func() { defer close(heard); x.Serve(context.Background(), out, in) }()
 	t.Cleanup(func() {
-		_ = in.Close() // which ends the program
+		_ = in.Close() // makes the program exit
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("serve --host vscode: %v\n%s", err, y.said)
+			t.Errorf("serve --host vscode: %v\n%s", err, y.output)
 		}
 		_ = ours.Close()
 		<-heard
@@ -45,5 +45,5 @@ func window(t *testing.T, y *yard, env []string) caller {
 	if err := json.Unmarshal(x.Await(t, "bridge.ready", nil), &ready); err != nil {
 		t.Fatal(err)
 	}
-	return onBus(t, y, ready.URL, http.Header{"Authorization": {"Bearer " + token}})
+	return connectBus(t, y, ready.URL, http.Header{"Authorization": {"Bearer " + token}})
 }

@@ -15,19 +15,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/door/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// BenchmarkReceiptHash: at least 10,000 receipts a second are hashed, on one
-// core: one as a short run leaves it, with 16 events. To read it first, as
-// `abp verify` does, is measured too.
+// BenchmarkReceiptHash measures how many receipts of a short run, with 16
+// events each, are hashed per second on one core. The target is at least
+// 10,000. Reading them first, as `abp verify` does, is measured as well.
 func BenchmarkReceiptHash(b *testing.B) {
 	const event = `{"ts":"2030-01-01T00:00:00.%03dZ","type":"tool_result","tool_name":"bash","tool_use_id":"call_%d","output":{"text":"some output \u2028 of a tool","bytes":1234,"share":0.25},"is_error":false}`
 	var trace []string
@@ -40,7 +40,7 @@ func BenchmarkReceiptHash(b *testing.B) {
 		"usage":{"input_tokens":12,"output_tokens":34,"estimated_cost_usd":0.015},"trace":[` + strings.Join(trace, ",") + `],"artifacts":[{"kind":"tool_output","path":"x"}],
 		"verification":{"git_diff":"-a\n+b\n","git_status":" M a\n","harness_ok":true},"outcome":"complete","receipt_sha256":null}`)
 	for b.Loop() {
-		// In small lots: what else runs on the machine takes its share of some.
+		// Small batches limit the influence of other work on the machine.
 		const lots, lot = 200, 100
 		for _, what := range []string{"hashed", "read and hashed"} {
 			r, err := contract.ParseReceipt(data)
@@ -67,22 +67,22 @@ func BenchmarkReceiptHash(b *testing.B) {
 	}
 }
 
-// BenchmarkSidecar: from `run` on standard input to `final` on standard output
-// a turn takes at most 5 ms longer, at the median, than the same turn with the
-// same guard through the engine. Both open a session of their own on the same
-// warm runtime, and take turns. The sidecar also judges the order, keeps the
-// session on the list, asks git, and seals the receipt.
+// BenchmarkSidecar compares a turn through the sidecar, from `run` on standard
+// input to `final` on standard output, with the same turn through the engine
+// with the same guard. The median may be at most 5 ms longer. Both open a new
+// session on the same warm runtime, and they alternate. The sidecar also judges
+// the order, adds the session to the list, runs git and seals the receipt.
 func BenchmarkSidecar(b *testing.B) {
 	for b.Loop() {
 		for _, repository := range []bool{false, true} {
-			sidecar(b, repository)
+			benchmarkSidecar(b, repository)
 		}
 	}
 }
 
-func sidecar(b *testing.B, repository bool) {
+func benchmarkSidecar(b *testing.B, repository bool) {
 	b.Helper()
-	car, dir := startCar(b, repository)
+	car, dir := startSidecar(b, repository)
 	ways := []func() (time.Duration, error){
 		func() (time.Duration, error) { return engineTurn(car.Bridge(), dir) },
 		func() (time.Duration, error) { return sidecarTurn(car, dir) },
@@ -94,7 +94,7 @@ func sidecar(b *testing.B, repository bool) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if i >= 20 { // the rest is warm-up
+			if i >= 20 { // skip the warm-up
 				took[k] = append(took[k], d)
 			}
 		}
@@ -108,7 +108,7 @@ func sidecar(b *testing.B, repository bool) {
 	b.ReportMetric(float64(y-x)/float64(time.Millisecond), "ms-above-engine-in-"+strings.ReplaceAll(where, " ", "-"))
 }
 
-func startCar(b *testing.B, repository bool) (*app.Sidecar, string) {
+func startSidecar(b *testing.B, repository bool) (*app.Sidecar, string) {
 	b.Helper()
 	m, home := startModel(b), b.TempDir()
 	dir, err := filepath.EvalSymlinks(b.TempDir())
@@ -145,7 +145,7 @@ func startCar(b *testing.B, repository bool) (*app.Sidecar, string) {
 	return car, dir
 }
 
-// engineTurn is a session and a turn of the engine, to the turn's end.
+// engineTurn opens a session of the engine and runs one turn.
 func engineTurn(br *app.Bridge, dir string) (took time.Duration, err error) {
 	ctx := context.Background()
 	gate, err := br.Gate(app.Guarding{Workspace: dir, Door: "bench", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP()})
@@ -170,7 +170,7 @@ func engineTurn(br *app.Bridge, dir string) (took time.Duration, err error) {
 	return took, s.Close(ctx)
 }
 
-// sidecarTurn is the same as a host sees it.
+// sidecarTurn runs the same turn through the sidecar, as a host does.
 func sidecarTurn(car *app.Sidecar, dir string) (took time.Duration, err error) {
 	in, toCar, err := os.Pipe()
 	if err != nil {
@@ -187,7 +187,7 @@ func sidecarTurn(car *app.Sidecar, dir string) (took time.Duration, err error) {
 	}()
 	defer func() { err = errors.Join(err, toCar.Close(), fromCar.Close()) }()
 	lines := bufio.NewReader(fromCar)
-	if _, err := lines.ReadString('\n'); err != nil { // hello
+	if _, err := lines.ReadString('\n'); err != nil { // the hello message
 		return 0, err
 	}
 	line, err := json.Marshal(map[string]any{"t": "run", "id": fmt.Sprint(rand.Uint64()), "work_order": map[string]any{

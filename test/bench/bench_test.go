@@ -1,7 +1,7 @@
-// Package bench measures the bridge against the bare SDK in one run, so that
-// a noisy machine disturbs both alike, and prints the ratios. The bare SDK is
-// used as well as it can be: native runtime, no look-up of a login, warm,
-// sessions kept and reset by truncating their history.
+// Package bench compares the bridge with the bare SDK and prints the ratios.
+// Both are measured in the same run, so that a noisy machine affects both
+// alike. The bare SDK is used in its fastest way: native runtime, no login
+// look-up, warm, sessions reused by truncating their history.
 package bench
 
 import (
@@ -17,12 +17,12 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -30,28 +30,28 @@ func TestMain(m *testing.M) {
 		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
 	}
 	code := m.Run()
-	if err := os.RemoveAll(built); err != nil {
+	if err := os.RemoveAll(binaryDir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(code)
 }
 
-// built is the directory of the binary under test, if there is one.
-var built string
+// binaryDir is the directory of the binary under test, if it was built.
+var binaryDir string
 
 // prompt makes the model answer in 20 chunks without delay.
 const prompt = "rehearsal: chunks a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p|q|r|s|t"
 
-// a turner is one warm session: it runs a turn, resets itself, and tells when
-// the first word came.
+// turner is a warm session. turn runs a turn and returns the time to the first
+// token; reset resets the session.
 type turner interface {
 	turn(ctx context.Context) (first time.Duration, err error)
 	reset(ctx context.Context) error
 }
 
-func startModel(b *testing.B) *rehearsal.Server {
+func startModel(b *testing.B) *demomodel.Server {
 	b.Helper()
-	m := rehearsal.New(rehearsal.WithJournal(0))
+	m := demomodel.New(demomodel.WithJournal(0))
 	if err := m.Start(context.Background()); err != nil {
 		b.Fatal(err)
 	}
@@ -59,18 +59,19 @@ func startModel(b *testing.B) *rehearsal.Server {
 	return m
 }
 
-// bareSession drives the SDK directly.
+// bareSession uses the SDK directly.
 type bareSession struct {
-	s     *copilot.Session
-	first chan struct{}
-	idle  chan string // id of the user message's event
+	s      *copilot.Session
+	prompt string
+	first  chan struct{}
+	idle   chan string // event ID of the user message
 }
 
-func bareClient(b *testing.B, m *rehearsal.Server, env ...string) *copilot.Client {
+func bareClient(b *testing.B, m *demomodel.Server, env ...string) *copilot.Client {
 	b.Helper()
 	c := copilot.NewClient(&copilot.ClientOptions{
 		Connection: copilot.StdioConnection{Path: runtimetest.Path(b)}, BaseDirectory: b.TempDir(), Mode: copilot.ModeEmpty,
-		WorkingDirectory: b.TempDir(), // as the bridge does: in a repository the runtime starts git with every turn
+		WorkingDirectory: b.TempDir(), // as in the bridge: in a repository the runtime would start git in every turn
 		UseLoggedInUser:  copilot.Bool(false), LogLevel: "error",
 		Env: append(append(os.Environ(), "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_BASE_URL="+m.URL(),
 			"COPILOT_PROVIDER_API_KEY=unused", "COPILOT_MODEL="+m.Model()), env...),
@@ -78,8 +79,8 @@ func bareClient(b *testing.B, m *rehearsal.Server, env ...string) *copilot.Clien
 	return c
 }
 
-func newBare(ctx context.Context, c *copilot.Client, m *rehearsal.Server) (*bareSession, error) {
-	t := &bareSession{first: make(chan struct{}, 1), idle: make(chan string, 1)}
+func newBare(ctx context.Context, c *copilot.Client, m *demomodel.Server) (*bareSession, error) {
+	t := &bareSession{prompt: prompt, first: make(chan struct{}, 1), idle: make(chan string, 1)}
 	user, waiting := "", true
 	s, err := c.CreateSession(ctx, &copilot.SessionConfig{
 		Model: m.Model(), Streaming: copilot.Bool(true), AvailableTools: []string{},
@@ -105,7 +106,7 @@ func newBare(ctx context.Context, c *copilot.Client, m *rehearsal.Server) (*bare
 
 func (t *bareSession) turn(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	if _, err := t.s.Send(ctx, copilot.MessageOptions{Prompt: prompt}); err != nil {
+	if _, err := t.s.Send(ctx, copilot.MessageOptions{Prompt: t.prompt}); err != nil {
 		return 0, err
 	}
 	<-t.first
@@ -118,10 +119,10 @@ func (t *bareSession) reset(ctx context.Context) error {
 	return err
 }
 
-// engineSession is the same through the engine.
+// engineSession does the same through the engine.
 type engineSession struct{ s *engine.Session }
 
-func newEngine(b *testing.B, m *rehearsal.Server, concurrent int) *engine.Engine {
+func newEngine(b *testing.B, m *demomodel.Server, concurrent int) *engine.Engine {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -155,8 +156,8 @@ func (t *engineSession) turn(ctx context.Context) (first time.Duration, err erro
 
 func (t *engineSession) reset(ctx context.Context) error { return t.s.Reset(ctx) }
 
-// sides returns n warm sessions of each kind.
-func sides(b *testing.B, n int) (bare, eng []turner) {
+// newSessions returns n warm sessions of each kind.
+func newSessions(b *testing.B, n int) (bare, eng []turner) {
 	b.Helper()
 	ctx, m := context.Background(), startModel(b)
 	c := bareClient(b, m)
@@ -177,7 +178,7 @@ func sides(b *testing.B, n int) (bare, eng []turner) {
 		}
 		bare, eng = append(bare, x), append(eng, y)
 	}
-	for _, t := range slices.Concat(bare, eng) { // warm up
+	for _, t := range slices.Concat(bare, eng) { // warm-up
 		if _, err := measure(ctx, t, 3); err != nil {
 			b.Fatal(err)
 		}
@@ -207,7 +208,7 @@ func percentile(d []time.Duration, p float64) time.Duration {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond)) }
 
-// report prints one line of the comparison. ok says whether the target is met.
+// report prints a line of the comparison; ok reports whether the target is met.
 func report(what, bare, ours, difference, target string, ok bool) {
 	verdict := "met"
 	if !ok {
@@ -216,19 +217,19 @@ func report(what, bare, ours, difference, target string, ok bool) {
 	fmt.Printf("\n%-34s bare %-12s bridge %-12s %-12s target %-12s %s\n", what, bare, ours, difference, target, verdict)
 }
 
-// remark prints a line that has no target.
-func remark(what, bare, ours, difference string) {
+// reportWithoutTarget prints a line without a target.
+func reportWithoutTarget(what, bare, ours, difference string) {
 	fmt.Printf("\n%-34s bare %-12s bridge %-12s %s\n", what, bare, ours, difference)
 }
 
-// BenchmarkWarmTurn: the engine's time to first token is at most 1 ms above
-// the bare SDK's.
+// BenchmarkWarmTurn compares the time to the first token. The engine may take
+// at most 1 ms longer than the bare SDK.
 func BenchmarkWarmTurn(b *testing.B) {
-	bare, eng := sides(b, 1)
+	bare, eng := newSessions(b, 1)
 	ctx := context.Background()
 	for b.Loop() {
 		var x, y []time.Duration
-		for range 20 { // alternate, so that drift hits both
+		for range 20 { // alternate, so that drift affects both
 			d, err := measure(ctx, bare[0], 25)
 			if err != nil {
 				b.Fatal(err)
@@ -245,11 +246,11 @@ func BenchmarkWarmTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkThroughput16: at 16 sessions the engine does at least 95 % of the
-// bare SDK's turns.
+// BenchmarkThroughput16 compares the throughput of 16 sessions. The engine must
+// reach at least 95 % of the bare SDK's.
 func BenchmarkThroughput16(b *testing.B) {
 	const n, turns, rounds = 16, 12, 5
-	bare, eng := sides(b, n)
+	bare, eng := newSessions(b, n)
 	run := func(side []turner) float64 {
 		began := time.Now()
 		var wg sync.WaitGroup

@@ -14,12 +14,12 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// BenchmarkCold: `run` in a fresh process has its first token at most 150 ms
-// after the bare runtime would have had it, and needs at most 40 MB.
+// BenchmarkCold measures `run` in a new process. Its first token may come at
+// most 150 ms after that of the bare runtime, and it may need at most 40 MB.
 func BenchmarkCold(b *testing.B) {
 	m := startModel(b)
 	path := binary(b)
@@ -50,8 +50,8 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// coldBare starts the runtime by the SDK alone, as an agent with its tools.
-func coldBare(b *testing.B, m *rehearsal.Server) (time.Duration, error) {
+// coldBare starts the runtime with the SDK alone, as an agent with its tools.
+func coldBare(b *testing.B, m *demomodel.Server) (time.Duration, error) {
 	b.Helper()
 	ctx := context.Background()
 	began := time.Now()
@@ -86,9 +86,9 @@ func coldBare(b *testing.B, m *rehearsal.Server) (time.Duration, error) {
 	return <-first, nil
 }
 
-// coldRun runs the command and returns the time to its first token and its
-// peak memory in KB.
-func coldRun(b *testing.B, path string, m *rehearsal.Server) (time.Duration, int, error) {
+// coldRun runs the command and returns the time to its first token and its peak
+// memory in KB.
+func coldRun(b *testing.B, path string, m *demomodel.Server) (time.Duration, int, error) {
 	b.Helper()
 	home := b.TempDir()
 	// The pause at the end leaves time to read the memory.

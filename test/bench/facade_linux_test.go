@@ -23,16 +23,16 @@ import (
 
 	copilot "github.com/github/copilot-sdk/go"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // server is a running `serve`.
 type server struct {
 	url   string
-	rpc   string // of the tool bus
+	rpc   string // URL of the tool bus
 	pid   int
-	ready time.Duration // from the start of the process
+	ready time.Duration // since the start of the process
 	http  *http.Client
 }
 
@@ -41,7 +41,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	built = dir
+	binaryDir = dir
 	path := filepath.Join(dir, "copilot-bridge")
 	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/copilot-bridge").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
@@ -58,13 +58,13 @@ func binary(b *testing.B) string {
 	return path
 }
 
-func startServe(b *testing.B, m *rehearsal.Server, env ...string) *server {
+func startServe(b *testing.B, m *demomodel.Server, env ...string) *server {
 	b.Helper()
 	return startServeIn(b, m, b.TempDir(), nil, env...)
 }
 
-// startServeIn serves a workspace, with further flags.
-func startServeIn(b *testing.B, m *rehearsal.Server, workspace string, flags []string, env ...string) *server {
+// startServeIn serves a workspace, with additional flags.
+func startServeIn(b *testing.B, m *demomodel.Server, workspace string, flags []string, env ...string) *server {
 	b.Helper()
 	home := b.TempDir()
 	cmd := exec.Command(binary(b), append([]string{"serve", "--json", "--port", "0"}, flags...)...)
@@ -89,25 +89,25 @@ func startServeIn(b *testing.B, m *rehearsal.Server, workspace string, flags []s
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	s := &server{pid: cmd.Process.Pid, ready: time.Since(began), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	b.Cleanup(s.http.CloseIdleConnections)
-	var told struct {
+	var address struct {
 		URL string `json:"url"`
 		RPC string `json:"rpc"`
 	}
-	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil {
+	if err := errors.Join(err, json.Unmarshal(line, &address)); err != nil {
 		b.Fatalf("%v\n%s", err, stderr.Bytes())
 	}
-	s.url, s.rpc = told.URL, told.RPC
+	s.url, s.rpc = address.URL, address.RPC
 	return s
 }
 
-// message is one of a chat's.
+// message is a chat message.
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// ask runs one streamed request to its end and returns when the first word
-// came, and all of them.
+// ask runs one streamed request and returns the time to the first token and the
+// whole text.
 func (s *server) ask(ctx context.Context, model string, messages ...message) (first time.Duration, text string, err error) {
 	body, err := json.Marshal(map[string]any{"model": model, "stream": true, "messages": messages})
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *server) ask(ctx context.Context, model string, messages ...message) (fi
 	return first, all.String(), nil
 }
 
-// httpTurner is a client that says the same each time and remembers nothing.
+// httpTurner is a client that always sends the same request, without history.
 type httpTurner struct {
 	s     *server
 	model string
@@ -177,16 +177,15 @@ func (t httpTurner) turn(ctx context.Context) (time.Duration, error) {
 
 func (httpTurner) reset(context.Context) error { return nil }
 
-// BenchmarkFacade compares OpenAI's API over HTTP with the bare SDK. Part of
-// what the bridge makes up for is the setting of the allocator that it starts
-// runtimes with; so that nobody takes that for the whole, a third side is the
-// bare SDK with the very same setting.
+// BenchmarkFacade compares OpenAI's API over HTTP with the bare SDK. The bridge
+// starts runtimes with an allocator setting that makes them faster. To show how
+// much that contributes, a third side is the bare SDK with the same setting.
 //
 // Throughput is measured over many rounds, because sessions change with age:
-// the runtime keeps up to 2,000 passing events of each, about 35 turns of
-// these, then lets go of them, and works on in a heap full of holes. The first
-// six rounds at 32, in which most of the bare sessions are younger than that,
-// must reach the target by themselves as well.
+// the runtime keeps up to 2,000 transient events per session, about 35 of these
+// turns, then frees them and continues with a fragmented heap. The first six
+// rounds at 32 must reach the target on their own as well: most bare sessions
+// are still younger then.
 func BenchmarkFacade(b *testing.B) {
 	ctx, m := context.Background(), startModel(b)
 	const most = 32
@@ -208,7 +207,7 @@ func BenchmarkFacade(b *testing.B) {
 		return float64(len(side)*turns) / time.Since(began).Seconds()
 	}
 	sides := [][]turner{bare, facade, tuned}
-	for _, side := range sides { // warm up; the facade's conversations fill up too
+	for _, side := range sides { // warm-up; the facade's conversation pool fills up, too
 		run(side, 4)
 	}
 	for b.Loop() {
@@ -224,7 +223,7 @@ func BenchmarkFacade(b *testing.B) {
 		}
 		p, q, t := percentile(first[0], 0.5), percentile(first[1], 0.5), percentile(first[2], 0.5)
 		report("facade, TTFT p50, one at a time", ms(p), ms(q), "+"+ms(q-p), "≤ +1 ms", q-p <= time.Millisecond)
-		remark("  with the bridge's allocator", ms(t), ms(q), "+"+ms(q-t))
+		reportWithoutTarget("  with the bridge's allocator", ms(t), ms(q), "+"+ms(q-t))
 		b.ReportMetric(float64(q-p)/float64(time.Millisecond), "ms-above-bare")
 		for _, n := range []int{8, most} {
 			const rounds, young = 24, 6
@@ -246,7 +245,7 @@ func BenchmarkFacade(b *testing.B) {
 			rate := func(k int) string { return fmt.Sprintf("%.0f/s", mid(rates[k])) }
 			r := mid(ratios)
 			report(fmt.Sprintf("facade, turns per second at %d", n), rate(0), rate(1), fmt.Sprintf("%.1f %%", 100*r), "≥ 95 %", r >= 0.95)
-			remark("  with the bridge's allocator", rate(2), rate(1), fmt.Sprintf("%.1f %%", 100*mid(alike)))
+			reportWithoutTarget("  with the bridge's allocator", rate(2), rate(1), fmt.Sprintf("%.1f %%", 100*mid(alike)))
 			if n == most {
 				y := mid(ratios[:young])
 				report("  its first six rounds alone", "", "", fmt.Sprintf("%.1f %%", 100*y), "≥ 95 %", y >= 0.95)
@@ -256,8 +255,8 @@ func BenchmarkFacade(b *testing.B) {
 	}
 }
 
-// bareSessions starts a bare runtime and n sessions in it.
-func bareSessions(ctx context.Context, b *testing.B, m *rehearsal.Server, n int, env ...string) (all []turner) {
+// bareSessions starts a bare runtime with n sessions.
+func bareSessions(ctx context.Context, b *testing.B, m *demomodel.Server, n int, env ...string) (all []turner) {
 	b.Helper()
 	c := bareClient(b, m, env...)
 	if err := c.Start(ctx); err != nil {
@@ -274,8 +273,8 @@ func bareSessions(ctx context.Context, b *testing.B, m *rehearsal.Server, n int,
 	return all
 }
 
-// runtimeSetting is a variable in the environment of the bridge's runtime,
-// with its name.
+// runtimeSetting returns an environment variable of the bridge's runtime as
+// NAME=VALUE.
 func runtimeSetting(b *testing.B, pid int, name string) string {
 	b.Helper()
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", runtimePID(b, pid)))
@@ -291,8 +290,8 @@ func runtimeSetting(b *testing.B, pid int, name string) string {
 	return ""
 }
 
-// BenchmarkFacadeMemory: 2,000 callers that never come back leave the
-// runtime's memory where it was.
+// BenchmarkFacadeMemory checks that the memory of the runtime does not grow
+// with 2,000 callers that never return.
 func BenchmarkFacadeMemory(b *testing.B) {
 	ctx, m := context.Background(), startModel(b)
 	s := startServe(b, m)
@@ -317,11 +316,11 @@ func BenchmarkFacadeMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkFollowUp: the 20th turn of a conversation sends the session at
-// most a third of what telling it the history again would.
+// BenchmarkFollowUp measures the prompt of the 20th turn of a conversation. It
+// may be at most a third of the prompt with the whole history.
 func BenchmarkFollowUp(b *testing.B) {
 	ctx := context.Background()
-	m := rehearsal.New()
+	m := demomodel.New()
 	if err := m.Start(ctx); err != nil {
 		b.Fatal(err)
 	}
@@ -342,7 +341,7 @@ func BenchmarkFollowUp(b *testing.B) {
 			b.Fatal(err)
 		}
 		follow := lastPrompt(b, m)
-		ask[0].Content = "edited, " + ask[0].Content // so it is told anew
+		ask[0].Content = "edited, " + ask[0].Content // so the whole history is sent again
 		if _, _, err := s.ask(ctx, m.Model(), ask...); err != nil {
 			b.Fatal(err)
 		}
@@ -353,8 +352,9 @@ func BenchmarkFollowUp(b *testing.B) {
 	}
 }
 
-// lastPrompt is the length of the newest user message that the model saw.
-func lastPrompt(b *testing.B, m *rehearsal.Server) int {
+// lastPrompt is the length of the last user message in the model's last
+// request.
+func lastPrompt(b *testing.B, m *demomodel.Server) int {
 	b.Helper()
 	all := m.Requests()
 	var body struct {
@@ -375,8 +375,8 @@ func lastPrompt(b *testing.B, m *rehearsal.Server) int {
 	return 0
 }
 
-// BenchmarkServeReady: serve answers at most 300 ms later than the bare
-// runtime does.
+// BenchmarkServeReady measures the start of serve. It may take at most 300 ms
+// longer than the bare runtime.
 func BenchmarkServeReady(b *testing.B) {
 	m := startModel(b)
 	binary(b)
@@ -395,8 +395,8 @@ func BenchmarkServeReady(b *testing.B) {
 	}
 }
 
-// bareStart starts the runtime by the SDK and opens a session.
-func bareStart(b *testing.B, m *rehearsal.Server) (time.Duration, error) {
+// bareStart starts the runtime with the SDK and opens a session.
+func bareStart(b *testing.B, m *demomodel.Server) (time.Duration, error) {
 	b.Helper()
 	ctx := context.Background()
 	began := time.Now()
@@ -410,8 +410,8 @@ func bareStart(b *testing.B, m *rehearsal.Server) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// BenchmarkConversations: with 100 conversations held the bridge needs at
-// most 60 MB.
+// BenchmarkConversations measures the memory of the bridge with 100 open
+// conversations: at most 60 MB.
 func BenchmarkConversations(b *testing.B) {
 	ctx, m := context.Background(), startModel(b)
 	s := startServe(b, m, "COPILOT_BRIDGE_CONVERSATIONS=128")
@@ -432,7 +432,7 @@ func BenchmarkConversations(b *testing.B) {
 	}
 }
 
-// statusKB reads a line of /proc/PID/status.
+// statusKB reads a value from /proc/PID/status.
 func statusKB(pid int, name string) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

@@ -13,29 +13,27 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// callsInTurn is how many tool calls the longer of the two turns makes.
+// callsInTurn is the number of tool calls in the longer of the two turns.
 const callsInTurn = 10
 
-// BenchmarkGuardedTool: a tool call that is judged, redacted and put on record
-// takes less than 1 ms longer than one that nobody judges. What a call costs is
-// the difference between a turn with ten of them and a turn with none, over
-// ten, so that what the runtime asks once a turn (four hooks) is not laid at a
-// call's door; the turns themselves are printed too. Four ways take turns, so
-// that the cost can be told apart: the bare SDK, the bare SDK with hooks that
-// do nothing (what the runtime itself takes for asking: hooks are one switch,
-// and it then asks at all of its points), the bridge with a gate that allows
-// everything, and the bridge with the guard.
+// BenchmarkGuardedTool measures the cost of judging, redacting and recording a
+// tool call: less than 1 ms. A call's cost is a tenth of the difference between
+// a turn with ten calls and a turn with none, so that the fixed cost of a turn
+// (four hooks) is not counted. The turns themselves are printed as well. Four
+// sides alternate: the bare SDK, the bare SDK with hooks that do nothing (hooks
+// are one switch, so the runtime then calls all of them), the bridge with a
+// gate that allows everything, and the bridge with the guard.
 func BenchmarkGuardedTool(b *testing.B) {
 	m, dir := startModel(b), b.TempDir()
 	file := filepath.Join(dir, "a.txt")
@@ -52,7 +50,7 @@ func BenchmarkGuardedTool(b *testing.B) {
 			return nil, nil
 		},
 	}
-	clock := &clocked{Gate: benchGuard(b, dir)}
+	clock := &timedGuard{Gate: benchGuard(b, dir)}
 	ways := []func(string) error{
 		bareCaller(b, m, dir, nil),
 		bareCaller(b, m, dir, nothing),
@@ -69,7 +67,7 @@ func BenchmarkGuardedTool(b *testing.B) {
 					if err := ways[w](ask); err != nil {
 						b.Fatal(err)
 					}
-					if i >= 10 { // the rest is warm-up
+					if i >= 10 { // skip the warm-up
 						took[w][k] = append(took[w][k], time.Since(began))
 					}
 				}
@@ -93,33 +91,33 @@ func BenchmarkGuardedTool(b *testing.B) {
 	}
 }
 
-// clocked takes the time that a guard spends on each tool call. One call runs
-// at a time.
-type clocked struct {
+// timedGuard measures the time that a guard spends on each tool call. Only one
+// call runs at a time.
+type timedGuard struct {
 	bridge.Gate
 	now   time.Duration
 	calls []time.Duration
 }
 
-func (c *clocked) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
+func (c *timedGuard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
 	began := time.Now()
 	defer func() { c.now = time.Since(began) }()
 	return c.Gate.Before(ctx, call)
 }
 
-func (c *clocked) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
+func (c *timedGuard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
 	began := time.Now()
 	defer func() { c.now += time.Since(began) }()
 	return c.Gate.Permit(ctx, r)
 }
 
-func (c *clocked) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
+func (c *timedGuard) After(ctx context.Context, call bridge.ToolCall, result any) (any, error) {
 	began := time.Now()
 	defer func() { c.calls = append(c.calls, c.now+time.Since(began)) }()
 	return c.Gate.After(ctx, call, result)
 }
 
-// benchGuard is a guard with 200 rules and a record.
+// benchGuard is a guard with 200 rules and an audit log.
 func benchGuard(b *testing.B, dir string) *guard.Guard {
 	b.Helper()
 	ws, err := paths.New(dir)
@@ -127,11 +125,11 @@ func benchGuard(b *testing.B, dir string) *guard.Guard {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = ws.Close() })
-	var lists policy.Lists
+	text := "tools:\n  deny:\n"
 	for i := range 200 {
-		lists.BlockedTools = append(lists.BlockedTools, "blocked_"+string(rune('a'+i%26))+string(rune('a'+i/26))+"_*")
+		text += fmt.Sprintf("    - blocked_%c%c_*\n", 'a'+i%26, 'a'+i/26)
 	}
-	rules, err := policy.FromLists("bench", lists)
+	rules, err := policy.ParseYAML("bench", []byte(text))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -162,9 +160,9 @@ func (allowAll) After(_ context.Context, _ bridge.ToolCall, result any) (any, er
 func (allowAll) Failed(context.Context, bridge.ToolCall, string)       {}
 func (allowAll) Recover(context.Context, string, bool) bridge.Recovery { return bridge.RecoverDefault }
 
-// bareCaller opens a session of the bare SDK and returns how a turn is taken on
-// it.
-func bareCaller(b *testing.B, m *rehearsal.Server, dir string, hooks *copilot.SessionHooks) func(string) error {
+// bareCaller opens a session of the bare SDK and returns a function that runs a
+// turn in it.
+func bareCaller(b *testing.B, m *demomodel.Server, dir string, hooks *copilot.SessionHooks) func(string) error {
 	b.Helper()
 	ctx := context.Background()
 	c := copilot.NewClient(&copilot.ClientOptions{Connection: copilot.StdioConnection{Path: runtimetest.Path(b)}, BaseDirectory: b.TempDir(),
@@ -191,7 +189,7 @@ func bareCaller(b *testing.B, m *rehearsal.Server, dir string, hooks *copilot.Se
 	}
 	last := ""
 	return func(ask string) error {
-		if last != "" { // the reset of the turn before is part of a turn on every side
+		if last != "" { // on every side a turn includes the reset of the previous one
 			if _, err := s.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: last}); err != nil {
 				return err
 			}
@@ -204,8 +202,8 @@ func bareCaller(b *testing.B, m *rehearsal.Server, dir string, hooks *copilot.Se
 	}
 }
 
-// bridgeCaller is the same through the engine, under a gate.
-func bridgeCaller(b *testing.B, m *rehearsal.Server, dir string, gate bridge.Gate) func(string) error {
+// bridgeCaller does the same through the engine, with a gate.
+func bridgeCaller(b *testing.B, m *demomodel.Server, dir string, gate bridge.Gate) func(string) error {
 	b.Helper()
 	ctx := context.Background()
 	e := newEngine(b, m, 1)

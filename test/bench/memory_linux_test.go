@@ -15,7 +15,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/memory"
 )
 
-// diary is 5,000 notes of 4 KB, with words as frequent as those of a language.
+// diary writes 5,000 notes of 4 KB, with the word frequencies of a natural
+// language.
 func diary(b *testing.B) string {
 	b.Helper()
 	dir := b.TempDir()
@@ -43,7 +44,8 @@ func diary(b *testing.B) string {
 	return dir
 }
 
-// readAll is the least that a search without an index has to do.
+// readAll reads all files, the minimum that a search without an index has to
+// do.
 func readAll(b *testing.B, dir string) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -59,9 +61,9 @@ func readAll(b *testing.B, dir string) time.Duration {
 	return time.Since(began)
 }
 
-// busy is the processor time that this process has used. On a machine with
-// other work it tells more than the clock.
-func busy(b *testing.B) time.Duration {
+// cpuTime is the CPU time that this process has used. On a busy machine it is
+// more accurate than wall-clock time.
+func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -70,17 +72,16 @@ func busy(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkMemory: in 5,000 notes of 4 KB the first question is answered
-// within a second and later ones within 20 ms, also when a note has changed in
-// between.
+// BenchmarkMemory measures searches in 5,000 notes of 4 KB. The first one may
+// take a second, later ones 20 ms, even if a note has changed in between.
 func BenchmarkMemory(b *testing.B) {
 	dir := diary(b)
 	folder := memory.Folder{Dir: dir, Trees: []string{"memory"}}
 	ask := func(x *memory.Index, query string) (clock, cpu time.Duration) {
-		runtime.GC() // of what was done before
-		began, used := time.Now(), busy(b)
+		runtime.GC() // free the memory of the preparation
+		began, used := time.Now(), cpuTime(b)
 		found, err := x.Search(context.Background(), query, 5)
-		clock, cpu = time.Since(began), busy(b)-used
+		clock, cpu = time.Since(began), cpuTime(b)-used
 		if err != nil || len(found.Hits) != 5 {
 			b.Fatalf("%d hits for %q, %v", len(found.Hits), query, err)
 		}

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// layered is a plan of n tasks in layers of ten, each task after up to three
-// of the layer before.
-func layered(n int) orchestrate.TaskPlan {
+// layeredPlan is a plan of n tasks in layers of ten. Each task depends on up to
+// three tasks of the previous layer.
+func layeredPlan(n int) orchestrate.TaskPlan {
 	rng := rand.New(rand.NewPCG(7, uint64(n)))
 	p := orchestrate.TaskPlan{Dependencies: map[string][]string{}}
 	for i := range n {
@@ -31,42 +31,42 @@ func layered(n int) orchestrate.TaskPlan {
 	return p
 }
 
-// instant does nothing, at once.
-type instant struct{}
+// noopExecutor is an executor that does nothing.
+type noopExecutor struct{}
 
-func (instant) Execute(context.Context, orchestrate.Assignment, func(orchestrate.Progress)) (orchestrate.Outcome, error) {
+func (noopExecutor) Execute(context.Context, orchestrate.Assignment, func(orchestrate.Progress)) (orchestrate.Outcome, error) {
 	return orchestrate.Outcome{}, nil
 }
 
-// silent is a session that has nothing to say.
-type silent struct{}
+// emptySession is a session that produces no events.
+type emptySession struct{}
 
-func (silent) ID() string                  { return "silent" }
-func (silent) Close(context.Context) error { return nil }
-func (silent) Reset(context.Context) error { return nil }
-func (silent) Send(context.Context, bridge.Prompt) iter.Seq2[bridge.Event, error] {
+func (emptySession) ID() string                  { return "silent" }
+func (emptySession) Close(context.Context) error { return nil }
+func (emptySession) Reset(context.Context) error { return nil }
+func (emptySession) Send(context.Context, bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) { yield(bridge.TurnEnded{Reason: bridge.EndDone}, nil) }
 }
 
-// BenchmarkOrchestrateSchedule: scheduling takes less than 1 ms a task at
-// 1,000 tasks; bare is calling the executor in a loop. The last line has
-// sessions and a journal that survives a crash as well, so that it depends on
-// the disk; bare is then flushing one line a task.
+// BenchmarkOrchestrateSchedule measures the scheduling of 1,000 tasks: less
+// than 1 ms per task. The bare side calls the executor in a loop. The last line
+// includes sessions and a crash-safe journal, so it depends on the disk; its
+// bare side flushes one line per task.
 func BenchmarkOrchestrateSchedule(b *testing.B) {
 	const n = 1000
-	p := layered(n)
+	p := layeredPlan(n)
 	ctx := context.Background()
 	for b.Loop() {
 		began := time.Now()
 		for _, t := range p.Tasks {
-			if _, err := (instant{}).Execute(ctx, orchestrate.Assignment{Task: t}, nil); err != nil {
+			if _, err := (noopExecutor{}).Execute(ctx, orchestrate.Assignment{Task: t}, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
 		bare := time.Since(began) / n
 		for _, limit := range []int{3, 16} {
 			began = time.Now()
-			r, err := orchestrate.RunPlan(ctx, p, instant{}, orchestrate.Schedule{Limit: limit})
+			r, err := orchestrate.RunPlan(ctx, p, noopExecutor{}, orchestrate.Schedule{Limit: limit})
 			if err != nil || r[n-1].State != orchestrate.Done {
 				b.Fatal(err, r[n-1])
 			}
@@ -74,10 +74,10 @@ func BenchmarkOrchestrateSchedule(b *testing.B) {
 			report(fmt.Sprintf("orchestrate, a task of 1,000, %d places", limit), ms(bare), ms(each), "+"+ms(each-bare), "< 1 ms", each < time.Millisecond)
 			b.ReportMetric(float64(each.Microseconds())/1000, fmt.Sprintf("ms-a-task-%d", limit))
 		}
-		flushed := flush(b, n) / n
+		flushed := timeFlushes(b, n) / n
 		began = time.Now()
 		r, err := orchestrate.Run(ctx, orchestrate.Options{Home: b.TempDir(), Dir: b.TempDir(), Task: "all", Plan: &p, Isolation: orchestrate.IsolationShared,
-			Open: func(context.Context, orchestrate.Opening) (orchestrate.Session, error) { return silent{}, nil }})
+			Open: func(context.Context, orchestrate.Opening) (orchestrate.Session, error) { return emptySession{}, nil }})
 		if err != nil || !r.Success {
 			b.Fatal(err, r.Summary)
 		}
@@ -86,8 +86,8 @@ func BenchmarkOrchestrateSchedule(b *testing.B) {
 	}
 }
 
-// flush is how long n lines take that are each safe before the next.
-func flush(b *testing.B, n int) time.Duration {
+// timeFlushes measures writing n lines with a sync after each.
+func timeFlushes(b *testing.B, n int) time.Duration {
 	b.Helper()
 	f, err := os.Create(filepath.Join(b.TempDir(), "lines"))
 	if err != nil {
@@ -109,10 +109,10 @@ func flush(b *testing.B, n int) time.Duration {
 	return took
 }
 
-// BenchmarkOrchestratePlan: a plan of 10,000 tasks is read and validated in
-// less than 100 ms; bare is encoding/json reading it into maps.
+// BenchmarkOrchestratePlan measures reading and validating a plan of 10,000
+// tasks: less than 100 ms. The bare side is encoding/json reading it into maps.
 func BenchmarkOrchestratePlan(b *testing.B) {
-	data, err := json.Marshal(layered(10_000))
+	data, err := json.Marshal(layeredPlan(10_000))
 	if err != nil {
 		b.Fatal(err)
 	}

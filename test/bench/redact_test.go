@@ -10,8 +10,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
 
-// BenchmarkRedactionGrows: four times the text takes about four times as long,
-// for ordinary source and for texts that repeat what rules look for.
+// BenchmarkRedactionGrows checks that redaction takes linear time: four times
+// the text takes about four times as long, for ordinary source code and for
+// texts that repeat what the rules look for.
 func BenchmarkRedactionGrows(b *testing.B) {
 	source, err := os.ReadFile("guard_test.go")
 	if err != nil {
@@ -31,7 +32,7 @@ func BenchmarkRedactionGrows(b *testing.B) {
 	}
 }
 
-// fastest is the least time that a redaction took.
+// fastest returns the shortest time of several redactions.
 func fastest(r *redact.Redactor, text string) time.Duration {
 	best := time.Hour
 	for range 5 {

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
-// searchTree is a large tree that every developer of Go has.
+// searchTree is a large tree that every Go developer has.
 func searchTree(b *testing.B) (dir, rg string) {
 	b.Helper()
 	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
@@ -31,8 +31,7 @@ func searchTree(b *testing.B) (dir, rg string) {
 	return strings.TrimSpace(string(out)), rg
 }
 
-// bareRipgrep runs ripgrep as a person would who wants the same, and takes its
-// output without a look at it.
+// bareRipgrep runs ripgrep with equivalent options and discards its output.
 func bareRipgrep(b *testing.B, dir, rg string, o search.Options) time.Duration {
 	b.Helper()
 	args := []string{"--no-config", "--color=never", "--no-heading", "--line-number", "--column"}
@@ -72,8 +71,8 @@ func ourSearch(b *testing.B, o search.Options) (time.Duration, int) {
 	return time.Since(began), len(r.Hits)
 }
 
-// compare alternates the two, so that drift hits both, and returns the best of
-// each and their ratio: what others do on the machine only ever adds.
+// compare alternates the two, so that drift affects both. It returns the best
+// time of each and their ratio: other work on the machine only adds time.
 func compare(rounds int, bare, ours func() time.Duration) (x, y time.Duration, ratio float64) {
 	x, y = bare(), ours()
 	for i := range rounds {
@@ -86,7 +85,8 @@ func compare(rounds int, bare, ours func() time.Duration) (x, y time.Duration, r
 	return x, y, float64(y) / float64(x)
 }
 
-// BenchmarkSearch: all hits take at most 1.1 times as long as ripgrep itself.
+// BenchmarkSearch compares a search for all hits with ripgrep: at most 1.1
+// times its time.
 func BenchmarkSearch(b *testing.B) {
 	dir, rg := searchTree(b)
 	for b.Loop() {
@@ -110,8 +110,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkSearchFirst200: the first 200 hits of a common word come at least 5
-// times sooner than ripgrep has all.
+// BenchmarkSearchFirst200 measures the first 200 hits of a common word. They
+// must come at least 5 times sooner than all hits of ripgrep.
 func BenchmarkSearchFirst200(b *testing.B) {
 	dir, rg := searchTree(b)
 	o := search.Options{Query: "func", Dir: dir, RG: rg}
@@ -123,7 +123,7 @@ func BenchmarkSearchFirst200(b *testing.B) {
 	}
 }
 
-// BenchmarkSearchScanner: what it costs to be without ripgrep. No target.
+// BenchmarkSearchScanner measures the search without ripgrep. It has no target.
 func BenchmarkSearchScanner(b *testing.B) {
 	dir, rg := searchTree(b)
 	for b.Loop() {
@@ -136,7 +136,8 @@ func BenchmarkSearchScanner(b *testing.B) {
 	}
 }
 
-// BenchmarkList: a walk through the root costs no more than ripgrep's.
+// BenchmarkList compares listing files with ripgrep's listing. It may take no
+// longer.
 func BenchmarkList(b *testing.B) {
 	dir, rg := searchTree(b)
 	root, err := os.OpenRoot(dir)

@@ -17,13 +17,13 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/search"
 )
 
-// bus is a connection to the tool bus of a running `serve`. Its calls end when
-// the last byte of the answer is there, as ripgrep's output is taken: what a
-// client makes of the bytes is its own affair.
+// bus is a connection to the tool bus of a running `serve`. A call ends with
+// the last byte of the answer, like the measurement of ripgrep's output:
+// decoding is up to the client.
 type bus struct {
 	ws *websocket.Conn
 	id int
@@ -34,7 +34,7 @@ func dialBus(b *testing.B, s *server) *bus {
 	ws, resp, err := websocket.Dial(context.Background(), s.rpc, nil)
 	if err != nil {
 		if resp != nil && resp.Body != nil {
-			_ = resp.Body.Close() // the error says enough
+			_ = resp.Body.Close() // the error is enough
 		}
 		b.Fatal(err)
 	}
@@ -43,7 +43,8 @@ func dialBus(b *testing.B, s *server) *bus {
 	return &bus{ws: ws}
 }
 
-// call returns how long the answer took. With into, it is decoded afterwards.
+// call returns how long the answer took. If into is set, the answer is decoded
+// afterwards.
 func (c *bus) call(b *testing.B, method string, params any, into any) time.Duration {
 	b.Helper()
 	c.id++
@@ -61,7 +62,7 @@ func (c *bus) call(b *testing.B, method string, params any, into any) time.Durat
 	}
 	var answer []byte
 	if into == nil {
-		// The beginning is enough to see that it is no error.
+		// The beginning is enough to see that it is not an error.
 		answer = make([]byte, 64)
 		n, err := io.ReadFull(r, answer)
 		answer = answer[:n]
@@ -83,8 +84,8 @@ func (c *bus) call(b *testing.B, method string, params any, into any) time.Durat
 	return took
 }
 
-// goTree is Go's source and the module cache under one directory, by hard
-// links where that can be.
+// goTree is Go's source and the module cache in one directory, with hard links
+// if possible.
 func goTree(b *testing.B) string {
 	b.Helper()
 	out, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
@@ -133,7 +134,7 @@ func (c *bus) search(b *testing.B, o search.Options, into any) time.Duration {
 	return c.call(b, "mcp.search.code", map[string]any{"query": o.Query, "regex": o.Regex, "caseSensitive": o.CaseSensitive, "maxResults": o.MaxResults}, into)
 }
 
-// searchSides are a served tree and ripgrep on the same.
+// searchSides are a served tree and ripgrep on the same tree.
 func searchSides(b *testing.B) (c *bus, dir, rg string) {
 	b.Helper()
 	dir = goTree(b)
@@ -143,8 +144,8 @@ func searchSides(b *testing.B) (c *bus, dir, rg string) {
 	return dialBus(b, startServeIn(b, startModel(b), dir, nil)), dir, rg
 }
 
-// BenchmarkToolBusSearch: all hits through the WebSocket of a real `serve`
-// take at most 1.1 times as long as ripgrep itself.
+// BenchmarkToolBusSearch compares a search for all hits through the WebSocket
+// of `serve` with ripgrep: at most 1.1 times its time.
 func BenchmarkToolBusSearch(b *testing.B) {
 	c, dir, rg := searchSides(b)
 	for b.Loop() {
@@ -159,9 +160,9 @@ func BenchmarkToolBusSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkToolBusSearchCommon is the same for a word of which there are
-// hundreds of thousands. Every hit is masked and made JSON, which is twice as
-// long as ripgrep's own output.
+// BenchmarkToolBusSearchCommon is the same for a word with hundreds of
+// thousands of hits. Every hit is redacted and encoded as JSON, which is twice
+// as long as ripgrep's output.
 func BenchmarkToolBusSearchCommon(b *testing.B) {
 	c, dir, rg := searchSides(b)
 	for b.Loop() {
@@ -169,9 +170,9 @@ func BenchmarkToolBusSearchCommon(b *testing.B) {
 	}
 }
 
-// compareSearches takes the best of 21 of each side, as compare does. The rounds
-// of a query are spread over the whole time: a shared machine is slow for half
-// a minute and then fast again, which is all the time that one query has.
+// compareSearches takes the best of 21 rounds of each side, like compare. The
+// rounds of each query are spread over the whole time, because a shared machine
+// may be slow for half a minute, as long as all rounds of one query take.
 func compareSearches(b *testing.B, c *bus, dir, rg string, queries ...search.Options) {
 	b.Helper()
 	type best struct {
@@ -202,8 +203,8 @@ func compareSearches(b *testing.B, c *bus, dir, rg string, queries ...search.Opt
 	}
 }
 
-// BenchmarkToolBusFirst200: the first 200 hits of a common word are with the
-// client at least 5 times sooner than ripgrep has all of them.
+// BenchmarkToolBusFirst200 measures the first 200 hits of a common word. The
+// client must have them at least 5 times sooner than ripgrep has all hits.
 func BenchmarkToolBusFirst200(b *testing.B) {
 	c, dir, rg := searchSides(b)
 	o := search.Options{Query: "func"}
@@ -215,8 +216,8 @@ func BenchmarkToolBusFirst200(b *testing.B) {
 	}
 }
 
-// BenchmarkToolBusPatch: a diff of 1,000 files through the WebSocket is applied
-// within twice the time that git apply takes.
+// BenchmarkToolBusPatch compares applying a diff of 1,000 files through the
+// WebSocket with git apply: at most twice its time.
 func BenchmarkToolBusPatch(b *testing.B) {
 	dir, there, back := patchTree(b)
 	c := dialBus(b, startServeIn(b, startModel(b), dir, []string{"--read-write"}))

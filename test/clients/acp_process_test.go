@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// piped is `copilot-bridge acp` on pipes of ours.
-type piped struct {
+// acpProcess is `copilot-bridge acp` with pipes for standard input and output.
+type acpProcess struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	lines chan string // closed at the end of its output
+	lines chan string // closed at the end of the output
 }
 
-func (e *editor) pipe(t *testing.T, args ...string) *piped {
+func (e *editor) startACP(t *testing.T, args ...string) *acpProcess {
 	t.Helper()
-	p := &piped{t: t, cmd: exec.Command(binary, append([]string{"acp"}, args...)...), lines: make(chan string, 1000)}
+	p := &acpProcess{t: t, cmd: exec.Command(binary, append([]string{"acp"}, args...)...), lines: make(chan string, 1000)}
 	p.cmd.Dir, p.cmd.Env, p.cmd.WaitDelay = e.workspace, e.env, patience
 	log := &output{}
 	p.cmd.Stderr = log
@@ -41,9 +41,9 @@ func (e *editor) pipe(t *testing.T, args ...string) *piped {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it has ended, unless the test failed
+		_ = p.cmd.Process.Kill() // already ended, unless the test failed
 		if t.Failed() {
-			t.Logf("it wrote:\n%s", log)
+			t.Logf("stderr:\n%s", log)
 		}
 	})
 	go func() {
@@ -57,16 +57,16 @@ func (e *editor) pipe(t *testing.T, args ...string) *piped {
 	return p
 }
 
-func (p *piped) send(format string, args ...any) {
+func (p *acpProcess) send(format string, args ...any) {
 	p.t.Helper()
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
 		p.t.Error(err)
 	}
 }
 
-// until reads messages to one that has all of these parts. Whatever is no
-// message is an error.
-func (p *piped) until(parts ...string) string {
+// waitForMessage reads messages up to one that contains all parts. A line that
+// is no message fails the test.
+func (p *acpProcess) waitForMessage(parts ...string) string {
 	p.t.Helper()
 	late := time.After(patience)
 	var seen []string
@@ -75,10 +75,10 @@ func (p *piped) until(parts ...string) string {
 		case l, ok := <-p.lines:
 			seen = append(seen, l)
 			if !ok {
-				p.t.Fatalf("it ended before %q", parts)
+				p.t.Fatalf("the output ended before %q", parts)
 			}
 			if !json.Valid([]byte(l)) {
-				p.t.Errorf("standard output has %q", l)
+				p.t.Errorf("standard output has the line %q", l)
 			}
 			has := true
 			for _, part := range parts {
@@ -93,18 +93,18 @@ func (p *piped) until(parts ...string) string {
 	}
 }
 
-// open opens a session and returns its id.
-func (p *piped) open(dir string) string {
+// open opens a session and returns its ID.
+func (p *acpProcess) open(dir string) string {
 	p.t.Helper()
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":%q,"mcpServers":[]}}`, dir)
 	var m struct{ Result struct{ SessionID string } }
-	if err := json.Unmarshal([]byte(p.until(`"id":1,`)), &m); err != nil || m.Result.SessionID == "" {
+	if err := json.Unmarshal([]byte(p.waitForMessage(`"id":1,`)), &m); err != nil || m.Result.SessionID == "" {
 		p.t.Fatal("no session", err)
 	}
 	return m.Result.SessionID
 }
 
-func (p *piped) prompt(id int, session, text string) {
+func (p *acpProcess) prompt(id int, session, text string) {
 	p.t.Helper()
 	raw, err := json.Marshal(text)
 	if err != nil {
@@ -113,49 +113,49 @@ func (p *piped) prompt(id int, session, text string) {
 	p.send(`{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%s}]}}`, id, session, raw)
 }
 
-// TestACPProcess ends the program in the midst of a command in every way that
-// a client can, and looks for what is left of it.
+// TestACPProcess stops the program during a command, in every way a client can,
+// and checks that nothing is left behind.
 func TestACPProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		end  func(*piped)
+		end  func(*acpProcess)
 		code int
 	}{
-		{"end of input", func(p *piped) { _ = p.in.Close() }, 0},
-		{"SIGTERM", func(p *piped) { _ = p.cmd.Process.Signal(syscall.SIGTERM) }, 0},
-		{"kill -9", func(p *piped) { _ = p.cmd.Process.Kill() }, -1},
+		{"end of input", func(p *acpProcess) { _ = p.in.Close() }, 0},
+		{"SIGTERM", func(p *acpProcess) { _ = p.cmd.Process.Signal(syscall.SIGTERM) }, 0},
+		{"kill -9", func(p *acpProcess) { _ = p.cmd.Process.Kill() }, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEditor(t)
-			p := e.pipe(t, "--log-level", "debug")
+			p := e.startACP(t, "--log-level", "debug")
 			session := p.open(e.workspace)
 			p.prompt(2, session, strings.TrimSuffix(call(t, "bash", map[string]string{"command": "touch begun && sleep 1000"}), "\n"))
 			var asked struct{ ID json.RawMessage }
-			if err := json.Unmarshal([]byte(p.until("session/request_permission")), &asked); err != nil {
+			if err := json.Unmarshal([]byte(p.waitForMessage("session/request_permission")), &asked); err != nil {
 				t.Fatal(err)
 			}
 			p.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, asked.ID)
-			e.until(t, "begun")
+			e.waitForFile(t, "begun")
 			tt.end(p)
 			for l := range p.lines {
 				if !json.Valid([]byte(l)) {
-					t.Errorf("standard output has %q", l)
+					t.Errorf("standard output has the line %q", l)
 				}
 			}
 			err := p.cmd.Wait()
 			if code := p.cmd.ProcessState.ExitCode(); code != tt.code {
-				t.Errorf("it ended with %d, %v; want %d", code, err, tt.code)
+				t.Errorf("the program exited with %d, %v; want %d", code, err, tt.code)
 			}
 			noLeftovers(t, e.home)
 		})
 	}
 }
 
-// TestACPShowsAllOfIt: a client is told all of what it is asked about, and the
-// title begins with what would run.
+// TestACPShowsAllOfIt checks that a permission request shows the whole command,
+// and that the title begins with the program that would run.
 func TestACPShowsAllOfIt(t *testing.T) {
 	e := newEditor(t)
-	p := e.pipe(t)
+	p := e.startACP(t)
 	session := p.open(e.workspace)
 	command := strings.Repeat("echo step; ", 450) + "touch evil"
 	p.prompt(2, session, strings.TrimSuffix(call(t, "bash", map[string]string{"command": command, "description": "List the files"}), "\n"))
@@ -168,7 +168,7 @@ func TestACPShowsAllOfIt(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(p.until("session/request_permission")), &asked); err != nil {
+	if err := json.Unmarshal([]byte(p.waitForMessage("session/request_permission")), &asked); err != nil {
 		t.Fatal(err)
 	}
 	c := asked.Params.ToolCall
@@ -179,8 +179,8 @@ func TestACPShowsAllOfIt(t *testing.T) {
 		t.Errorf("the content is %.300q", c.Content)
 	}
 	p.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"reject_once"}}}`, asked.ID)
-	p.until(`"stopReason":"end_turn"`)
+	p.waitForMessage(`"stopReason":"end_turn"`)
 	if _, err := os.Stat(filepath.Join(e.workspace, "evil")); err == nil {
-		t.Error("what was rejected has happened")
+		t.Error("a rejected command has run")
 	}
 }

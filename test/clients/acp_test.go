@@ -14,23 +14,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/acpwire/acpschema"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/acpschema"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// editor is where clients of the Agent Client Protocol run: a workspace, a
-// home, and the settings that the agent inherits from them.
+// editor is the environment of an ACP client: a workspace, a home, and the
+// settings that the agent inherits.
 type editor struct {
 	workspace, home, node, modules string
-	model                          *rehearsal.Server
+	model                          *demomodel.Server
 	env                            []string
 }
 
 func newEditor(t *testing.T) *editor {
 	t.Helper()
 	e := &editor{workspace: t.TempDir(), home: t.TempDir(), modules: modules(t, "acp"), node: "node"}
-	// acpx needs a newer Node than many machines have; npm brings one.
+	// acpx needs a newer Node than many machines have, so npm installs one.
 	system, arch := runtime.GOOS, runtime.GOARCH
 	if system == "windows" {
 		system = "win"
@@ -41,7 +41,7 @@ func newEditor(t *testing.T) *editor {
 	if found, err := filepath.Glob(filepath.Join(e.modules, "node-"+system+"-"+arch, "bin", "node*")); err == nil && len(found) > 0 {
 		e.node = found[0]
 	}
-	// Paths are compared as they are written.
+	// Paths are compared as strings, so links are resolved here.
 	if resolved, err := filepath.EvalSymlinks(e.workspace); err == nil {
 		e.workspace = resolved
 	}
@@ -51,12 +51,13 @@ func newEditor(t *testing.T) *editor {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + e.home, "USERPROFILE=" + e.home, "TMPDIR=" + t.TempDir(), "AGENT=" + binary, "WORKSPACE=" + e.workspace,
 		"COPILOT_BRIDGE_HOME=" + filepath.Join(e.home, "bridge"), "COPILOT_CLI_PATH=" + runtimetest.Path(t),
 		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + m.URL(), "COPILOT_BYOK_API_KEY=" + m.Key(), "COPILOT_BYOK_MODEL=" + m.Model(),
+		"COPILOT_BRIDGE_SANDBOX=off", // a sandboxed command needs fewer permissions
 	}
 	t.Cleanup(func() { noLeftovers(t, e.home) })
 	return e
 }
 
-// run runs a program of Node and returns what it wrote to standard output.
+// run runs a Node program and returns its standard output.
 func (e *editor) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -80,8 +81,8 @@ func loadSchema(t *testing.T) *acpschema.Schema {
 	return s
 }
 
-// until waits for a file in the workspace.
-func (e *editor) until(t *testing.T, name string) {
+// waitForFile waits until a file exists in the workspace.
+func (e *editor) waitForFile(t *testing.T, name string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -95,8 +96,8 @@ func (e *editor) until(t *testing.T, name string) {
 	}
 }
 
-// TestACPSDK runs acp/sdk.test.mjs, which drives the agent with the protocol's
-// own client library, and holds all that the agent wrote to the schema.
+// TestACPSDK runs acp/sdk.test.mjs, which drives the agent with the official
+// client library. All messages of the agent must match the schema.
 func TestACPSDK(t *testing.T) {
 	e := newEditor(t)
 	dir := t.TempDir()
@@ -131,7 +132,7 @@ func TestACPSDK(t *testing.T) {
 	checkLog(t, log)
 }
 
-// checkLog holds what was tapped from connections to the schema.
+// checkLog checks recorded messages against the schema.
 func checkLog(t *testing.T, file string) {
 	t.Helper()
 	schema := loadSchema(t)
@@ -139,7 +140,7 @@ func checkLog(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // only read from
+	defer func() { _ = f.Close() }() // read only
 	var c *acpschema.Checker
 	total := 0
 	lines := bufio.NewScanner(f)
@@ -160,21 +161,21 @@ func checkLog(t *testing.T, file string) {
 		}
 	}
 	if err := lines.Err(); err != nil || total == 0 {
-		t.Errorf("%d messages, %v", total, err)
+		t.Errorf("checked %d messages, %v", total, err)
 	}
-	t.Logf("%d messages of the agent were held to the schema", total)
+	t.Logf("%d messages of the agent were checked against the schema", total)
 }
 
-// acpx runs the command line client.
+// acpx runs the command line client acpx.
 func (e *editor) acpx(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	base := []string{filepath.Join(e.modules, "acpx", "dist", "cli.js"), "--cwd", e.workspace, "--agent", binary + " acp", "--ttl", "1"}
 	return e.run(t, append(base, args...)...)
 }
 
-// TestACPX lets acpx do what people do with it: a task with a permission, one
-// that is refused, one that is cancelled, one that takes too long, and a
-// session that goes on in another process.
+// TestACPX runs the usual tasks with acpx: one with an allowed command, one
+// with a denied command, one that is cancelled, one with a time-out, and a
+// session that continues in another process.
 func TestACPX(t *testing.T) {
 	e := newEditor(t)
 	task := func(name string) string {
@@ -188,9 +189,10 @@ func TestACPX(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e.workspace, "allowed.txt")); err != nil {
 		t.Error("an allowed command has not run:", err)
 	}
-	follow(t, out)
+	checkAgentMessages(t, out)
 
-	// acpx ends with an error if it had to refuse; the turn itself goes on.
+	// acpx exits with an error if it denied a permission. The turn itself
+	// continues.
 	out, _ = e.acpx(t, "--deny-all", "--format", "json", "exec", task("denied.txt"))
 	if !strings.Contains(out, `"status":"failed"`) || !strings.Contains(out, `"stopReason":"end_turn"`) {
 		t.Errorf("%s", out)
@@ -198,9 +200,9 @@ func TestACPX(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e.workspace, "denied.txt")); err == nil {
 		t.Error("a denied command has run")
 	}
-	follow(t, out)
+	checkAgentMessages(t, out)
 
-	// Here acpx hangs up.
+	// acpx disconnects at the time-out.
 	out, err = e.acpx(t, "--timeout", "3", "--format", "json", "exec", "rehearsal: chunks one |two \nrehearsal: silence")
 	if err == nil || !strings.Contains(out, "Timed out") {
 		t.Errorf("a turn without an end: %v\n%s", err, out)
@@ -210,8 +212,8 @@ func TestACPX(t *testing.T) {
 	if out, err = e.acpx(t, "sessions", "new"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	e.cancels(t)
-	noLeftovers(t, e.home) // acpx keeps the agent for a second, see --ttl, and refuses the next while that one is ending
+	e.cancelSession(t)
+	noLeftovers(t, e.home) // acpx keeps the agent alive for a second (--ttl), and fails to start the next one while that one is ending
 	if out, err = e.acpx(t, "--approve-all", "prompt", "rehearsal: text remember me"); err != nil || !strings.Contains(out, "remember me") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -221,17 +223,18 @@ func TestACPX(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	all := e.model.Requests()
-	if !slices.ContainsFunc(all[len(all)-1].Messages, func(m rehearsal.Message) bool { return m.Role == "assistant" && m.Content == "remember me" }) {
-		t.Errorf("the model was not told what it had said, in %d messages", len(all[len(all)-1].Messages))
+	if !slices.ContainsFunc(all[len(all)-1].Messages, func(m demomodel.Message) bool { return m.Role == "assistant" && m.Content == "remember me" }) {
+		t.Errorf("the model's last request lacks its earlier answer, in %d messages", len(all[len(all)-1].Messages))
 	}
-	follow(t, out)
+	checkAgentMessages(t, out)
 	if out, err = e.acpx(t, "sessions", "list"); err != nil || !strings.Contains(out, "I begin.") {
 		t.Errorf("the list: %v\n%s", err, out)
 	}
 }
 
-// cancels begins a turn in the session and ends it from another process.
-func (e *editor) cancels(t *testing.T) {
+// cancelSession starts a turn in the session and cancels it from another
+// process.
+func (e *editor) cancelSession(t *testing.T) {
 	t.Helper()
 	type result struct {
 		out string
@@ -249,7 +252,7 @@ func (e *editor) cancels(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Error("the turn does not begin")
+			t.Error("the turn does not start")
 			break
 		}
 	}
@@ -260,12 +263,12 @@ func (e *editor) cancels(t *testing.T) {
 	if !strings.Contains(r.out, `"stopReason":"cancelled"`) || !strings.Contains(r.out, `"method":"session/cancel"`) {
 		t.Errorf("cancelled: %v\n%s", r.err, r.out)
 	}
-	follow(t, r.out)
+	checkAgentMessages(t, r.out)
 }
 
-// follow holds the agent's part of acpx's output, which is the messages of
-// both sides, to the schema.
-func follow(t *testing.T, out string) {
+// checkAgentMessages checks the agent's messages in acpx's output, which has
+// the messages of both sides, against the schema.
+func checkAgentMessages(t *testing.T, out string) {
 	t.Helper()
 	c := loadSchema(t).Follow(t)
 	for _, l := range strings.Split(strings.TrimSpace(out), "\n") {
@@ -283,7 +286,7 @@ func follow(t *testing.T, out string) {
 			c.Agent([]byte(l))
 		case m.Method != "":
 			c.Client([]byte(l))
-		case strings.Contains(string(m.Result), `"outcome"`): // the client's own answer
+		case strings.Contains(string(m.Result), `"outcome"`): // an answer of the client
 		default:
 			c.Agent([]byte(l))
 		}

@@ -14,29 +14,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 )
 
-// desk is where a coding agent works: a scratch repository, and a home of its
-// own.
-type desk struct {
+// agentBench is the environment of a coding agent: a repository and a home
+// directory.
+type agentBench struct {
 	repository, home string
-	path             string // looked into for programs first
+	path             string // searched first for programs
 	env              []string
 }
 
-func newDesk(t *testing.T, env ...string) *desk {
+func newAgentBench(t *testing.T, env ...string) *agentBench {
 	t.Helper()
-	d := &desk{repository: t.TempDir(), home: t.TempDir(), env: env}
+	d := &agentBench{repository: t.TempDir(), home: t.TempDir(), env: env}
 	if out, err := exec.Command("git", "init", "-q", d.repository).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v\n%s", err, out)
 	}
 	return d
 }
 
-// run runs a command in the repository and returns what it wrote to standard
-// output.
-func (d *desk) run(t *testing.T, name string, args ...string) string {
+// run runs a command in the repository and returns its standard output.
+func (d *agentBench) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -52,8 +51,8 @@ func (d *desk) run(t *testing.T, name string, args ...string) string {
 	return stdout.String()
 }
 
-// holds checks a file that an agent should have written.
-func (d *desk) holds(t *testing.T, name, want string) {
+// checkFile checks a file that an agent should have written.
+func (d *agentBench) checkFile(t *testing.T, name, want string) {
 	t.Helper()
 	got, err := os.ReadFile(filepath.Join(d.repository, name))
 	if err != nil || string(got) != want {
@@ -61,7 +60,7 @@ func (d *desk) holds(t *testing.T, name, want string) {
 	}
 }
 
-// call is a directive that calls a tool.
+// call is a rehearsal directive that calls a tool.
 func call(t *testing.T, tool string, args map[string]string) string {
 	t.Helper()
 	data, err := json.Marshal(args)
@@ -71,38 +70,37 @@ func call(t *testing.T, tool string, args map[string]string) string {
 	return "rehearsal: tool " + tool + " " + string(data) + "\n"
 }
 
-// script asks for tool calls, step by step, and for a word at the end.
+// script is a prompt with tool calls, step by step, and a final word.
 func script(steps ...string) string {
 	return "Please do it.\nrehearsal: text I set to work.\n" + strings.Join(steps, "rehearsal: next\n") + "rehearsal: next\nrehearsal: text It is written."
 }
 
-// said checks the last line that an agent wrote.
-func said(t *testing.T, out, want string) {
+// checkLastLine checks the last line of an agent's output.
+func checkLastLine(t *testing.T, out, want string) {
 	t.Helper()
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != want {
 		t.Errorf("the agent wrote %q, want %q at the end", out, want)
 	}
 }
 
-// remembers checks that the model's last request held a conversation, as
-// messages, and not only a last prompt.
-func remembers(t *testing.T, m *rehearsal.Server) {
+// checkHistory checks that the model's last request holds the conversation as
+// separate messages, not only the last prompt.
+func checkHistory(t *testing.T, m *demomodel.Server) {
 	t.Helper()
 	all := m.Requests()
 	last := all[len(all)-1]
-	if !slices.ContainsFunc(last.Messages, func(m rehearsal.Message) bool { return m.Role == "assistant" && m.Content == "It is written." }) {
-		t.Errorf("the model was not told what it had said, in %d messages", len(last.Messages))
+	if !slices.ContainsFunc(last.Messages, func(m demomodel.Message) bool { return m.Role == "assistant" && m.Content == "It is written." }) {
+		t.Errorf("the model's last request lacks its earlier answer, in %d messages", len(last.Messages))
 	}
 }
 
-// codexProgram is for node.
+// codexProgram is the path of the script that node runs.
 func codexProgram(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(modules(t, "agents"), "@openai", "codex", "bin", "codex.js")
 }
 
-const codexConfig = `model = %q
-model_provider = "copilot-bridge"
+const codexConfig = `%smodel_provider = "copilot-bridge"
 
 [model_providers.copilot-bridge]
 name = "Copilot Bridge"
@@ -111,33 +109,38 @@ wire_api = "responses"
 env_key = "COPILOT_BRIDGE_TOKEN"
 `
 
-// TestCodex lets Codex write a file with each of the sets of tools that it has
-// for models: a simple one for names that it does not know, patches as text
-// and a search for tools, and one that takes JavaScript.
+// TestCodex has Codex write a file with each of its tool sets. Codex selects
+// the set by the model name: a simple set for unknown names, a set with text
+// patches and a tool search, and a set that takes JavaScript.
 func TestCodex(t *testing.T) {
 	program := codexProgram(t)
-	s := serve(t, "COPILOT_BRIDGE_TOKEN="+token, "COPILOT_BRIDGE_ALIASES=gpt-5.5="+rehearsal.ModelID+",gpt-5.6-sol="+rehearsal.ModelID)
+	s := serve(t, "COPILOT_BRIDGE_TOKEN="+token) // knows none of Codex's model names
 	const shell = "echo hello from codex > hello.txt"
 	for _, tt := range []struct{ name, model, steps string }{
 		{"shell", s.model.Model(), call(t, "exec_command", map[string]string{"cmd": shell})},
 		{"patch", "gpt-5.5", call(t, "apply_patch", map[string]string{"input": "*** Begin Patch\n*** Add File: hello.txt\n+hello from codex\n*** End Patch\n"})},
 		{"javascript", "gpt-5.6-sol", call(t, "exec", map[string]string{"input": fmt.Sprintf("text(await tools.exec_command({cmd: %q}))", shell)})},
+		{"no model", "", call(t, "exec", map[string]string{"input": fmt.Sprintf("text(await tools.exec_command({cmd: %q}))", shell)})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t, "COPILOT_BRIDGE_TOKEN="+token)
-			d.put(t, map[string]string{".codex/config.toml": fmt.Sprintf(codexConfig, tt.model, s.url+"/v1")})
-			// Its own sandbox needs more than every machine allows.
+			d := newAgentBench(t, "COPILOT_BRIDGE_TOKEN="+token)
+			model := ""
+			if tt.model != "" {
+				model = fmt.Sprintf("model = %q\n", tt.model)
+			}
+			d.writeFiles(t, map[string]string{".codex/config.toml": fmt.Sprintf(codexConfig, model, s.url+"/v1")})
+			// Codex's sandbox does not work on every machine.
 			codex := []string{program, "exec", "--dangerously-bypass-approvals-and-sandbox"}
-			said(t, d.run(t, "node", append(codex, script(tt.steps))...), "It is written.")
-			d.holds(t, "hello.txt", "hello from codex\n")
-			said(t, d.run(t, "node", append(codex, "resume", "--last", "rehearsal: text Good-bye.")...), "Good-bye.")
-			remembers(t, s.model)
+			checkLastLine(t, d.run(t, "node", append(codex, script(tt.steps))...), "It is written.")
+			d.checkFile(t, "hello.txt", "hello from codex\n")
+			checkLastLine(t, d.run(t, "node", append(codex, "resume", "--last", "rehearsal: text Good-bye.")...), "Good-bye.")
+			checkHistory(t, s.model)
 		})
 	}
 }
 
-// claudeCode is the program itself, which a script of its package would put
-// elsewhere.
+// claudeCode is the path of the executable. The install script of its package
+// would copy it elsewhere.
 func claudeCode(t *testing.T) string {
 	t.Helper()
 	system, arch := runtime.GOOS, runtime.GOARCH
@@ -154,20 +157,58 @@ func claudeCode(t *testing.T) string {
 	return found[0]
 }
 
+// TestClaudeCode has Claude Code write files: with a configured model name, and
+// with its default names, which the bridge does not know.
 func TestClaudeCode(t *testing.T) {
 	program := claudeCode(t)
 	s := serve(t, "COPILOT_BRIDGE_TOKEN="+token)
-	d := newDesk(t, "ANTHROPIC_BASE_URL="+s.url, "ANTHROPIC_AUTH_TOKEN="+token, "ANTHROPIC_MODEL="+s.model.Model(),
-		"ANTHROPIC_DEFAULT_HAIKU_MODEL="+s.model.Model(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
-	hello := filepath.Join(d.repository, "hello.txt")
-	steps := script(
-		call(t, "Write", map[string]string{"file_path": hello, "content": "hello from nobody\n"})+
-			call(t, "Write", map[string]string{"file_path": filepath.Join(d.repository, "more.txt"), "content": "more\n"}),
-		call(t, "Edit", map[string]string{"file_path": hello, "old_string": "nobody", "new_string": "Claude Code"}),
-	)
-	said(t, d.run(t, program, "-p", steps, "--permission-mode", "acceptEdits", "--max-turns", "6"), "It is written.")
-	d.holds(t, "hello.txt", "hello from Claude Code\n")
-	d.holds(t, "more.txt", "more\n")
-	said(t, d.run(t, program, "--continue", "-p", "rehearsal: text Good-bye."), "Good-bye.")
-	remembers(t, s.model)
+	for name, models := range map[string][]string{
+		"named": {"ANTHROPIC_MODEL=" + s.model.Model(), "ANTHROPIC_DEFAULT_HAIKU_MODEL=" + s.model.Model()}, "its own": nil, "large": {"ANTHROPIC_MODEL=claude-opus-4-1[1m]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newAgentBench(t, append(models, "ANTHROPIC_BASE_URL="+s.url, "ANTHROPIC_AUTH_TOKEN="+token, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")...)
+			hello := filepath.Join(d.repository, "hello.txt")
+			steps := script(
+				call(t, "Write", map[string]string{"file_path": hello, "content": "hello from nobody\n"})+
+					call(t, "Write", map[string]string{"file_path": filepath.Join(d.repository, "more.txt"), "content": "more\n"}),
+				call(t, "Edit", map[string]string{"file_path": hello, "old_string": "nobody", "new_string": "Claude Code"}),
+			)
+			checkLastLine(t, d.run(t, program, "-p", steps, "--permission-mode", "acceptEdits", "--max-turns", "6"), "It is written.")
+			d.checkFile(t, "hello.txt", "hello from Claude Code\n")
+			d.checkFile(t, "more.txt", "more\n")
+			checkLastLine(t, d.run(t, program, "--continue", "-p", "rehearsal: text Good-bye."), "Good-bye.")
+			checkHistory(t, s.model)
+		})
+	}
+}
+
+// TestClaudeCodeReadsALongFile has Claude Code read 100 kB. The model must get
+// every line.
+func TestClaudeCodeReadsALongFile(t *testing.T) {
+	program := claudeCode(t)
+	s := serve(t, "COPILOT_BRIDGE_TOKEN="+token)
+	d := newAgentBench(t, "ANTHROPIC_BASE_URL="+s.url, "ANTHROPIC_AUTH_TOKEN="+token, "ANTHROPIC_MODEL="+s.model.Model(),
+		"ANTHROPIC_DEFAULT_HAIKU_MODEL="+s.model.Model(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS=200000")
+	var lines []string
+	for i := range 1700 { // Claude Code reads 2,000 lines at a time
+		lines = append(lines, fmt.Sprintf("line %04d of a file that is too long for one screen, and more", i))
+	}
+	file := filepath.Join(d.repository, "long.txt")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkLastLine(t, d.run(t, program, "-p", script(call(t, "Read", map[string]string{"file_path": file})), "--max-turns", "4"), "It is written.")
+	all := s.model.Requests()
+	got := all[len(all)-1].ToolResults()
+	if len(got) != 1 {
+		t.Fatalf("the model got %d results", len(got))
+	}
+	rest := got[0]
+	for _, line := range lines {
+		_, after, found := strings.Cut(rest, line)
+		if !found {
+			t.Fatalf("of %d bytes the model got %d, without %q", len(lines)*(len(lines[0])+1), len(got[0]), line)
+		}
+		rest = after
+	}
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// newerNode returns a Node and the modules for which the machine's own may be
-// too old. It comes with them where npm has one.
+// newerNode returns a Node and its modules. It uses npm's Node where there is
+// one, because the system's Node may be too old.
 func newerNode(t *testing.T) (node, installed string) {
 	t.Helper()
 	installed = modules(t, "mcp")
@@ -29,8 +29,8 @@ func newerNode(t *testing.T) (node, installed string) {
 	return "node", installed
 }
 
-// suite runs the MCP conformance suite's own program.
-func suite(t *testing.T, args ...string) ([]byte, error) {
+// runSuite runs the program of the MCP conformance suite.
+func runSuite(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -45,17 +45,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// decided are the suite's scenarios for servers as docs/mcp.md has them: by
-// the verdict that begins their row.
-func decided(t *testing.T) map[string][]string {
+// documentedVerdicts returns the suite's server scenarios by the verdict in
+// docs/reference/mcp.md, the first word of each row.
+func documentedVerdicts(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "mcp.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "mcp.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, ok := strings.Cut(string(text), "\n## Conformance\n")
 	if !ok {
-		t.Fatal("docs/mcp.md has no section about conformance")
+		t.Fatal("docs/reference/mcp.md has no section about conformance")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	out := map[string][]string{}
@@ -68,17 +68,17 @@ func decided(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestConformance: every scenario that the suite has for servers is decided
-// upon in docs/mcp.md, and those said to pass do: against both of the
-// program's servers, or against a server of the same parts that has the tools
-// which the scenario wants by name.
+// TestConformance checks that docs/reference/mcp.md has a verdict for every
+// server scenario of the suite, and that the scenarios marked as passing pass:
+// against both servers of the program, or against a server of the same packages
+// if the scenario needs tools with certain names.
 func TestConformance(t *testing.T) {
-	verdicts := decided(t)
+	verdicts := documentedVerdicts(t)
 	both, parts, left := verdicts["passed by both servers"], verdicts["passed by the parts"], verdicts["left out"]
 	if len(verdicts) != 3 || len(both) == 0 || len(parts) == 0 {
 		t.Fatalf("the verdicts are %q", verdicts)
 	}
-	list, err := suite(t, "list", "--server")
+	list, err := runSuite(t, "list", "--server")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, list)
 	}
@@ -89,12 +89,12 @@ func TestConformance(t *testing.T) {
 	ours := slices.Concat(both, parts, left)
 	for _, name := range have {
 		if n := count(ours, name); n != 1 {
-			t.Errorf("the suite's scenario %s is %d times in docs/mcp.md: decide what becomes of it", name, n)
+			t.Errorf("the suite's scenario %s is %d times in docs/reference/mcp.md: give it one verdict", name, n)
 		}
 	}
 	for _, name := range ours {
 		if !slices.Contains(have, name) {
-			t.Errorf("docs/mcp.md speaks of %s, which the suite does not have", name)
+			t.Errorf("docs/reference/mcp.md lists %s, which the suite does not have", name)
 		}
 	}
 	b := newMCPBench(t)
@@ -107,7 +107,7 @@ func TestConformance(t *testing.T) {
 		{"parts", fixtureServer(t), parts},
 	} {
 		for _, scenario := range server.scenarios {
-			t.Run(server.name+"/"+scenario, func(t *testing.T) { conforms(t, server.url, scenario) })
+			t.Run(server.name+"/"+scenario, func(t *testing.T) { runScenario(t, server.url, scenario) })
 		}
 	}
 }
@@ -121,11 +121,11 @@ func count(list []string, name string) (n int) {
 	return n
 }
 
-// conforms runs one scenario. A check that is skipped or warns is not passed.
-func conforms(t *testing.T, url, scenario string) {
+// runScenario runs one scenario. A skipped check or a warning fails the test.
+func runScenario(t *testing.T, url, scenario string) {
 	t.Helper()
 	dir := t.TempDir()
-	out, err := suite(t, "server", "--url", url, "--scenario", scenario, "--spec-version", "2025-11-25", "--output-dir", dir)
+	out, err := runSuite(t, "server", "--url", url, "--scenario", scenario, "--spec-version", "2025-11-25", "--output-dir", dir)
 	files, globErr := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
 	if err != nil || globErr != nil || len(files) != 1 {
 		t.Fatalf("%v, %v, %q\n%s", err, globErr, files, out)
@@ -145,12 +145,12 @@ func conforms(t *testing.T, url, scenario string) {
 	}
 }
 
-// fixtureServer starts the server of the suite's tools, which the tests of
-// door/mcp hold, and returns its URL.
+// fixtureServer starts a server with the tools of the suite and returns its
+// URL.
 func fixtureServer(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "fixtures.test")
-	if out, err := exec.Command("go", "test", "-c", "-o", program, "../../internal/door/mcp").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-o", program, "../../internal/api/mcp").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.Command(program)
@@ -170,7 +170,7 @@ func fixtureServer(t *testing.T) string {
 	t.Cleanup(func() {
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
-		_ = stdin.Close() // which ends it
+		_ = stdin.Close() // makes the server exit
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v\n%s", err, &stderr)
 		}

@@ -13,11 +13,25 @@ import (
 
 	"github.com/openai/openai-go/v3"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 )
 
-// example is a block of code in docs/clients.md.
+// example is a code block of one of the client guides.
 type example struct{ section, language, code string }
+
+// guides returns docs/guides/clients.md and docs/guides/coding-agents.md.
+func guides(t *testing.T) []byte {
+	t.Helper()
+	var text []byte
+	for _, name := range []string{"clients.md", "coding-agents.md"} {
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, page...)
+	}
+	return text
+}
 
 var (
 	block = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
@@ -26,10 +40,7 @@ var (
 
 func examples(t *testing.T) []example {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := guides(t)
 	var out []example
 	for _, m := range block.FindAllSubmatchIndex(text, -1) {
 		titles := title.FindAllSubmatch(text[:m[0]], -1)
@@ -38,8 +49,7 @@ func examples(t *testing.T) []example {
 	return out
 }
 
-// TestDocs tries what docs/clients.md says, as it stands there but for the
-// address.
+// TestDocs runs the examples of the guides. Only the address is replaced.
 func TestDocs(t *testing.T) {
 	all := examples(t)
 	var configs []string
@@ -52,11 +62,11 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("there are %d configurations", len(configs))
 	}
 	const own = "COPILOT_BYOK_MODEL=gpt-5"
-	s := serveWith(t, configs[0], own)
-	s.model.Handle(newcomer)
+	s := serve(t, own)
+	s.model.Handle(answerExample)
 	shims := programs(t)
 	tried := map[string]int{}
-	files := map[string]string{} // below the home, as earlier blocks of the section have them
+	files := map[string]string{} // below the home, from earlier blocks of the section
 	for _, e := range all {
 		code := strings.ReplaceAll(e.code, "http://127.0.0.1:8788", s.url)
 		switch e.language {
@@ -68,19 +78,19 @@ func TestDocs(t *testing.T) {
 		}
 		tried[e.section]++
 		t.Run(fmt.Sprintf("%s %d", e.section, tried[e.section]), func(t *testing.T) {
-			d := newDesk(t)
+			d := newAgentBench(t)
 			d.path = shims
-			d.put(t, files)
-			switch out := d.try(t, e.language, code); {
+			d.writeFiles(t, files)
+			switch out := d.runExample(t, e.language, code); {
 			case strings.Contains(code, "create hello.txt"):
-				said(t, out, "I have done it.")
-				d.holds(t, "hello.txt", "hi\n")
+				checkLastLine(t, out, "I have done it.")
+				d.checkFile(t, "hello.txt", "hi\n")
 			case e.section == "Models":
 				if !strings.Contains(out, `"gpt-5"`) || !strings.Contains(out, `"agent/gpt-5"`) {
-					t.Errorf("it wrote %q", out)
+					t.Errorf("the output is %q", out)
 				}
-			case !strings.Contains(spaceless(out), "Hellofromthemodel."):
-				t.Errorf("it wrote %q", out)
+			case !strings.Contains(withoutSpaces(out), "Hellofromthemodel."):
+				t.Errorf("the output is %q", out)
 			}
 		})
 	}
@@ -89,29 +99,31 @@ func TestDocs(t *testing.T) {
 			t.Errorf("the section %q has no example", section)
 		}
 	}
-	t.Run("aliases", func(t *testing.T) {
-		s := serveWith(t, configs[1], own)
-		c := newGoClient(s, "any")
-		for model, known := range map[string]bool{"gpt-5": true, "gpt-5.5": true, "claude-sonnet-4-5": true, "gpt-6": false} {
-			p := c.prompt(openai.UserMessage("rehearsal: text Yes."))
-			p.Model = model
-			r, err := c.Chat.Completions.New(t.Context(), p)
-			if !known {
-				fault{404, "model_not_found", "invalid_request_error", "model", "gpt-5"}.check(t, err)
-			} else if err != nil || r.Choices[0].Message.Content != "Yes." {
-				t.Errorf("%s: %v", model, err)
+	for config, models := range map[string]map[string]bool{
+		configs[0]: {"gpt-5": true, "gpt-5.5": true, "claude-sonnet-4-5": true, "gpt-6": true},
+		configs[1]: {"gpt-5": true, "gpt-5-2025-08-07": true, "gpt-5.5": false, "any": false},
+	} {
+		t.Run(config, func(t *testing.T) {
+			s := serveWith(t, config, own)
+			c := newGoClient(s, "any")
+			for model, known := range models {
+				p := c.prompt(openai.UserMessage("rehearsal: text Yes."))
+				p.Model = model
+				r, err := c.Chat.Completions.New(t.Context(), p)
+				if !known {
+					fault{404, "model_not_found", "invalid_request_error", "model", "gpt-5"}.check(t, err)
+				} else if err != nil || r.Choices[0].Message.Content != "Yes." || r.Model != "gpt-5" {
+					t.Errorf("%s: %v", model, err)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
-// TestDocsNameTheVersions compares those that are told with those that are
-// tried.
+// TestDocsNameTheVersions checks that the guides name the versions that the
+// tests use.
 func TestDocsNameTheVersions(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := guides(t)
 	for _, folder := range []string{"npm", "agents"} {
 		var manifest struct{ Dependencies map[string]string }
 		data, err := os.ReadFile(filepath.Join(folder, "package.json"))
@@ -121,52 +133,54 @@ func TestDocsNameTheVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		delete(manifest.Dependencies, "zod") // only helps the scripts
+		delete(manifest.Dependencies, "zod") // only used by the scripts
 		for name, version := range manifest.Dependencies {
 			if !bytes.Contains(text, []byte(" "+version)) {
-				t.Errorf("%s %s is not in docs/clients.md", name, version)
+				t.Errorf("%s %s is not in the guides for clients", name, version)
 			}
 		}
 	}
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "github.com/openai/openai-go/v3").Output()
 	if version := bytes.TrimSpace(out); err != nil || !bytes.Contains(text, version) {
-		t.Errorf("openai-go %s is not in docs/clients.md: %v", version, err)
+		t.Errorf("openai-go %s is not in the guides for clients: %v", version, err)
 	}
 }
 
-// newcomer answers what the examples ask for, with whatever tools there are.
-func newcomer(r rehearsal.Request) (rehearsal.Reply, bool) {
+// answerExample answers the prompts of the examples, whatever tools are offered.
+func answerExample(r demomodel.Request) (demomodel.Reply, bool) {
 	prompt := r.LastUser()
 	switch {
 	case strings.Contains(prompt, "Say hello"):
-		return rehearsal.Reply{rehearsal.Text("Hello from the model.")}, true
+		return demomodel.Reply{demomodel.Text("Hello from the model.")}, true
 	case !strings.Contains(prompt, "create hello.txt saying hi"):
 		return nil, false
 	case len(r.ToolResults()) > 0:
-		return rehearsal.Reply{rehearsal.Text("I have done it.")}, true
+		return demomodel.Reply{demomodel.Text("I have done it.")}, true
 	}
 	for _, tool := range r.ToolNames() {
 		switch tool {
 		case "exec_command":
-			return rehearsal.Reply{rehearsal.ToolCall(tool, map[string]any{"cmd": "echo hi > hello.txt"})}, true
+			return demomodel.Reply{demomodel.ToolCall(tool, map[string]any{"cmd": "echo hi > hello.txt"})}, true
 		case "Write":
 			if dir := workingDirectory.FindStringSubmatch(prompt); dir != nil {
-				return rehearsal.Reply{rehearsal.ToolCall(tool, map[string]any{"file_path": filepath.Join(dir[1], "hello.txt"), "content": "hi\n"})}, true
+				return demomodel.Reply{demomodel.ToolCall(tool, map[string]any{"file_path": filepath.Join(dir[1], "hello.txt"), "content": "hi\n"})}, true
 			}
 		}
 	}
-	return rehearsal.Reply{rehearsal.Text("I have no tool for that.")}, true
+	return demomodel.Reply{demomodel.Text("I have no tool for that.")}, true
 }
 
 var workingDirectory = regexp.MustCompile(`(?m)Primary working directory: (.+)$`)
 
-// spaceless makes words of a stream comparable that stand in one event each.
-func spaceless(s string) string {
+// withoutSpaces reduces a stream to its text and removes all spaces, so that texts
+// can be compared even if each word has its own event.
+func withoutSpaces(s string) string {
 	s = regexp.MustCompile(`(?m)^(event|data): .*?"delta":"([^"]*)".*$`).ReplaceAllString(s, "$2")
 	return strings.Join(strings.Fields(s), "")
 }
 
-// programs makes a directory of the coding agents under their usual names.
+// programs creates a directory with links to the coding agents under their
+// usual names.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -180,20 +194,20 @@ func programs(t *testing.T) string {
 	return dir
 }
 
-// try runs an example as a reader would.
-func (d *desk) try(t *testing.T, language, code string) string {
+// runExample runs an example as a reader would.
+func (d *agentBench) runExample(t *testing.T, language, code string) string {
 	t.Helper()
 	switch language {
 	case "sh":
 		return d.run(t, "sh", "-e", "-c", code)
 	case "js":
-		d.put(t, map[string]string{"example.mjs": code})
+		d.writeFiles(t, map[string]string{"example.mjs": code})
 		if err := os.Symlink(modules(t, "npm"), filepath.Join(d.home, "node_modules")); err != nil {
 			t.Fatal(err)
 		}
 		return d.run(t, "node", filepath.Join(d.home, "example.mjs"))
 	case "go":
-		d.put(t, map[string]string{"example.go": code})
+		d.writeFiles(t, map[string]string{"example.go": code})
 		var stderr bytes.Buffer
 		cmd := exec.Command("go", "run", filepath.Join(d.home, "example.go"))
 		cmd.Stderr = &stderr
@@ -203,12 +217,12 @@ func (d *desk) try(t *testing.T, language, code string) string {
 		}
 		return string(out)
 	}
-	t.Fatalf("nobody knows how to run %q", language)
+	t.Fatalf("no way to run the language %q", language)
 	return ""
 }
 
-// put writes files below the home.
-func (d *desk) put(t *testing.T, files map[string]string) {
+// writeFiles writes files below the home.
+func (d *agentBench) writeFiles(t *testing.T, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(d.home, filepath.FromSlash(name))

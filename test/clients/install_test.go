@@ -14,13 +14,13 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
-// modules returns the node_modules that a folder's package-lock.json asks for.
-// They are installed once into the user's cache directory, keyed by the lock,
-// and shared by all runs.
+// modules returns the node_modules directory for a folder's package-lock.json.
+// The modules are installed once into the user's cache directory, keyed by the
+// lock file, and shared by all runs.
 //
-// The lock files name no addresses: whoever installs may use a registry of
-// their own. To change a version, edit package.json and run
-// npm install --package-lock-only --omit-lockfile-registry-resolved.
+// The lock files contain no registry addresses, so that any registry works. To
+// change a version, edit package.json and run npm install --package-lock-only
+// --omit-lockfile-registry-resolved.
 func modules(t *testing.T, folder string) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
@@ -52,7 +52,7 @@ func modules(t *testing.T, folder string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.RemoveAll(staging) }() // moved away if all went well
+	defer func() { _ = os.RemoveAll(staging) }() // already renamed on success
 	manifest, err := os.ReadFile(filepath.Join(folder, "package.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func modules(t *testing.T, folder string) string {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress",
 		"--no-update-notifier", "--loglevel=error", "--prefer-offline", "--global=false", "--no-bin-links",
-		"--fetch-timeout=120000", "--fetch-retries=5") // npm would give a download that stalls five minutes, three times
+		"--fetch-timeout=120000", "--fetch-retries=5") // by default npm waits five minutes for a stalled download, three times
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = staging, &out, &out, 5*time.Second
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("npm ci for %s: %v\n%s", folder, err, out.Bytes())

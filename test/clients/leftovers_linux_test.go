@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// noLeftovers checks that no process is left whose home is that directory.
+// noLeftovers checks that no process with this home directory is left.
 func noLeftovers(t *testing.T, home string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -42,7 +42,7 @@ func processes(t *testing.T, home string) []string {
 			continue
 		}
 		cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if err == nil && len(cmdline) > 0 { // a zombie has none
+		if err == nil && len(cmdline) > 0 { // a zombie has no command line
 			found = append(found, strings.TrimSpace(strings.ReplaceAll(string(cmdline), "\x00", " ")))
 		}
 	}

@@ -1,7 +1,7 @@
-// Package clients runs the libraries and programs that people already have
-// (OpenAI's, Anthropic's and Vercel's SDKs, Codex, Claude Code) against the
-// built binary on the real Copilot runtime; the rehearsal model gives the
-// words. What is checked is what those clients make of the answers.
+// Package clients runs real client libraries and programs (the SDKs of OpenAI,
+// Anthropic and Vercel, Codex, Claude Code) against the built binary with the
+// real Copilot runtime. The model is the rehearsal model. The tests check the
+// results that these clients return.
 package clients
 
 import (
@@ -27,7 +27,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
 	binary = filepath.Join(dir, "copilot-bridge")
 	if runtime.GOOS == "windows" {
 		binary += ".exe"

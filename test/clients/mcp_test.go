@@ -14,10 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// mcpBench is a home with some of OpenClaw's memory, a workspace, and a model.
+// mcpBench is the environment of an MCP server: a home with some OpenClaw
+// memory, a workspace and a model.
 type mcpBench struct {
 	home, dir string
 	env       []string
@@ -41,8 +42,8 @@ func newMCPBench(t *testing.T) *mcpBench {
 	return b
 }
 
-// stdio is a server as the inspector starts it, which gives it little of its
-// own environment.
+// stdio returns the command of a server for the inspector, which passes on
+// only a small part of its environment.
 func (b *mcpBench) stdio(name string) []string {
 	var out []string
 	for _, kv := range b.env {
@@ -53,8 +54,8 @@ func (b *mcpBench) stdio(name string) []string {
 	return append(out, binary, "mcp", name)
 }
 
-// http starts a server and returns its URL. When the test ends it must stop
-// cleanly.
+// http starts a server and returns its URL. At the end of the test the server
+// must exit cleanly.
 func (b *mcpBench) http(t *testing.T, name string, flags []string, settings ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"mcp", name, "--http", "127.0.0.1:0", "--json"}, flags...)...)
@@ -70,7 +71,7 @@ func (b *mcpBench) http(t *testing.T, name string, flags []string, settings ...s
 	t.Cleanup(func() {
 		stop(t, cmd, stdout)
 		if t.Failed() {
-			t.Logf("the server wrote:\n%s", stderr)
+			t.Logf("stderr of the server:\n%s", stderr)
 		}
 	})
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
@@ -86,10 +87,10 @@ func (b *mcpBench) http(t *testing.T, name string, flags []string, settings ...s
 	return ready.URL
 }
 
-// inspector runs the official MCP inspector in command-line mode on a server,
-// and returns what it printed. (mcp/package.json puts something small in the
-// place of vite, which only the inspector's web pages want, with a package for
-// every platform.)
+// inspector runs the official MCP inspector in command-line mode on a server
+// and returns its output. (mcp/package.json replaces vite with a small
+// package: only the inspector's web pages need it, and it has a package per
+// platform.)
 func (b *mcpBench) inspector(t *testing.T, server []string, args ...string) (stdout, stderr []byte, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -97,14 +98,14 @@ func (b *mcpBench) inspector(t *testing.T, server []string, args ...string) (std
 	node, installed := newerNode(t)
 	program := filepath.Join(installed, "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js")
 	cmd := exec.CommandContext(ctx, node, append(append([]string{program, "--cli"}, server...), args...)...)
-	var out, said bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = b.dir, b.env, &out, &said, 10*time.Second
+	var out, errOut bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = b.dir, b.env, &out, &errOut, 10*time.Second
 	err = cmd.Run()
-	return out.Bytes(), said.Bytes(), err
+	return out.Bytes(), errOut.Bytes(), err
 }
 
-// inspected is inspector where it must succeed.
-func (b *mcpBench) inspected(t *testing.T, server []string, args ...string) map[string]any {
+// mustInspect runs the inspector, which must succeed.
+func (b *mcpBench) mustInspect(t *testing.T, server []string, args ...string) map[string]any {
 	t.Helper()
 	stdout, stderr, err := b.inspector(t, server, args...)
 	var out map[string]any
@@ -128,14 +129,13 @@ func calling(tool string, args []string) []string {
 // call calls a tool with arguments NAME=VALUE and returns its result.
 func (b *mcpBench) call(t *testing.T, server []string, tool string, args ...string) map[string]any {
 	t.Helper()
-	r, _ := b.inspected(t, server, calling(tool, args)...)["structuredContent"].(map[string]any)
+	r, _ := b.mustInspect(t, server, calling(tool, args)...)["structuredContent"].(map[string]any)
 	return r
 }
 
-// fails calls a tool that must fail, and returns the code of its error. The
-// inspector prints the result and exits with 5; the text must begin with the
-// code.
-func (b *mcpBench) fails(t *testing.T, server []string, tool string, args ...string) string {
+// callError calls a tool that must fail and returns the error code, with which
+// the text must begin. The inspector prints the result and exits with 5.
+func (b *mcpBench) callError(t *testing.T, server []string, tool string, args ...string) string {
 	t.Helper()
 	stdout, stderr, err := b.inspector(t, server, calling(tool, args)...)
 	var exit *exec.ExitError
@@ -159,8 +159,7 @@ func (b *mcpBench) fails(t *testing.T, server []string, tool string, args ...str
 	return code
 }
 
-// TestMCPInspector: both servers, on both transports, as the inspector sees
-// them.
+// TestMCPInspector runs the inspector on both servers, over both transports.
 func TestMCPInspector(t *testing.T) {
 	const secret = "a-token-of-this-test"
 	b := newMCPBench(t)
@@ -180,8 +179,8 @@ func TestMCPInspector(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			copilot, openclaw := tt.server("copilot"), tt.server("openclaw")
-			b.lists(t, copilot, "copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_orchestrate", "copilot_read_file")
-			b.lists(t, openclaw, "openclaw_memory_read", "openclaw_memory_search", "openclaw_user_prefs")
+			b.checkTools(t, copilot, "copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_orchestrate", "copilot_read_file")
+			b.checkTools(t, openclaw, "openclaw_memory_read", "openclaw_memory_search", "openclaw_user_prefs")
 			name := tt.name + ".txt"
 			if out := b.call(t, copilot, "copilot_create_file", "path="+name, "content=hi"); out["path"] != name {
 				t.Errorf("%v", out)
@@ -209,7 +208,7 @@ func TestMCPInspector(t *testing.T) {
 				{openclaw, "openclaw_memory_read", []string{"file=../openclaw.json"}, "invalid"},
 				{openclaw, "openclaw_user_prefs", nil, "not_found"},
 			} {
-				if got := b.fails(t, e.server, e.tool, e.args...); got != e.code {
+				if got := b.callError(t, e.server, e.tool, e.args...); got != e.code {
 					t.Errorf("%s %q: %s, want %s", e.tool, e.args, got, e.code)
 				}
 			}
@@ -224,10 +223,9 @@ func TestMCPInspector(t *testing.T) {
 	}
 }
 
-// lists checks the names of the tools, that each says all about itself, and
-// that the inspector finds nothing in their schemas which other clients could
-// not read.
-func (b *mcpBench) lists(t *testing.T, server []string, want ...string) {
+// checkTools checks the names of the tools, that each has all descriptions, and
+// that the inspector finds no schema that other clients cannot read.
+func (b *mcpBench) checkTools(t *testing.T, server []string, want ...string) {
 	t.Helper()
 	var got []string
 	stdout, stderr, err := b.inspector(t, server, "--method", "tools/list", "--strict")

@@ -14,13 +14,14 @@ import (
 
 const token = "a-token-of-these-tests"
 
-// strict are settings under which refusals can be seen quickly.
-var strict = []string{
+// smallLimits are settings with small limits, so that refusals are quick to
+// provoke.
+var smallLimits = []string{
 	"COPILOT_BRIDGE_TOKEN=" + token, "COPILOT_BRIDGE_MAX_CONCURRENT=1", "COPILOT_BRIDGE_QUEUE_LIMIT=0", "COPILOT_MAX_RETRIES=0",
 }
 
-// TestNPM runs the checks in npm/*.test.mjs, which say for themselves what
-// they look at.
+// TestNPM runs the checks in npm/*.test.mjs. Each file describes what it
+// checks.
 func TestNPM(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(modules(t, "npm"), filepath.Join(dir, "node_modules")); err != nil {
@@ -47,7 +48,7 @@ func TestNPM(t *testing.T) {
 	if len(scripts) == 0 {
 		t.Fatal("there are no scripts")
 	}
-	open, closed := serve(t), serve(t, strict...)
+	open, closed := serve(t, "COPILOT_BRIDGE_UNKNOWN_MODEL=error"), serve(t, smallLimits...)
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "BRIDGE=" + open.url, "STRICT=" + closed.url, "TOKEN=" + token, "MODEL=" + open.model.Model()}
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".test.mjs"), func(t *testing.T) {

@@ -115,8 +115,8 @@ func (c goClient) responsesStructured(t *testing.T) {
 		return r.OutputText()
 	}
 	checkPlace(t, ask(place))
-	if got := reportOf(t, ask(told)).Format; got.Type != "json_schema" || !reflect.DeepEqual(got.Schema, placeSchema) {
-		t.Errorf("the model was told %+v", got)
+	if got := reportOf(t, ask(echoRequest)).Format; got.Type != "json_schema" || !reflect.DeepEqual(got.Schema, placeSchema) {
+		t.Errorf("the model got %+v", got)
 	}
 }
 
@@ -125,14 +125,14 @@ func (c goClient) responsesAbort(t *testing.T) {
 	defer cancel()
 	_, err := c.streamResponse(ctx, c.input(hang), func(delta string) {
 		if delta == "two " {
-			c.until(t, 1)
+			c.waitForTurns(t, 1)
 			cancel()
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	c.until(t, 0)
+	c.waitForTurns(t, 0)
 }
 
 func responsesErrors(t *testing.T, client, guarded, stranger goClient) {

@@ -16,20 +16,20 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// Prompts, as the rehearsal model understands them; npm/check.mjs has the same.
+// Prompts for the rehearsal model; npm/check.mjs has the same.
 const (
-	hang    = "rehearsal: chunks one |two \nrehearsal: silence"
-	cut     = "rehearsal: chunks one |two \nrehearsal: delay 300ms\nrehearsal: cut"
-	told    = "What were you told?"
-	weather = "rehearsal: text Let me look.\nrehearsal: tool weather {\"city\":\"Rome\"}\nrehearsal: tool weather {\"city\":\"Oslo\"}"
-	// When its script has ended the model says what the tools answered, in
+	hang        = "rehearsal: chunks one |two \nrehearsal: silence"
+	cut         = "rehearsal: chunks one |two \nrehearsal: delay 300ms\nrehearsal: cut"
+	echoRequest = "What were you told?"
+	weather     = "rehearsal: text Let me look.\nrehearsal: tool weather {\"city\":\"Rome\"}\nrehearsal: tool weather {\"city\":\"Oslo\"}"
+	// At the end of its script the model repeats the results of its tools, in
 	// the order of its calls.
 	reported = "The rehearsal script has ended.\nweather answered: sun in Rome\nweather answered: rain in Oslo"
 	place    = `rehearsal: text {"city":"Rome","people":2750000}`
 	redDot   = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4//8/w38GIAXDIBKE0DHxgljNBAAO9TXL0Y4OHwAAAABJRU5ErkJggg=="
 )
 
-// goClient is OpenAI's library for Go and the bridge that it talks to.
+// goClient is OpenAI's Go library and the bridge that it talks to.
 type goClient struct {
 	openai.Client
 	*served
@@ -40,13 +40,13 @@ func newGoClient(s *served, key string) goClient {
 }
 
 func TestOpenAIGo(t *testing.T) {
-	open, closed := serve(t), serve(t, strict...)
+	open, closed := serve(t, "COPILOT_BRIDGE_UNKNOWN_MODEL=error"), serve(t, smallLimits...)
 	client, guarded, stranger := newGoClient(open, "any"), newGoClient(closed, token), newGoClient(closed, "wrong")
 	t.Run("model list", client.modelList)
 	t.Run("chat", func(t *testing.T) {
 		t.Run("whole", client.chatWhole)
 		t.Run("stream", client.chatStream)
-		t.Run("system text and images", client.chatTold)
+		t.Run("system text and images", client.chatEchoRequest)
 		t.Run("two parallel calls", client.chatTools)
 		t.Run("structured output", client.chatStructured)
 		t.Run("abort", client.chatAbort)
@@ -132,7 +132,7 @@ func (c goClient) chatStream(t *testing.T) {
 	}
 }
 
-// report is what the model answers to told.
+// report is the model's answer to the prompt echoRequest.
 type report struct {
 	System string
 	Images int
@@ -151,15 +151,15 @@ func reportOf(t *testing.T, text string) report {
 	return r
 }
 
-func (c goClient) chatTold(t *testing.T) {
+func (c goClient) chatEchoRequest(t *testing.T) {
 	r, err := c.Chat.Completions.New(t.Context(), c.prompt(openai.SystemMessage("Speak Latin."), openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
-		openai.TextContentPart(told), openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: redDot}),
+		openai.TextContentPart(echoRequest), openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: redDot}),
 	})))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := reportOf(t, r.Choices[0].Message.Content); got.Images != 1 || got.System != "Speak Latin." {
-		t.Errorf("the model was told %+v", got)
+		t.Errorf("the model got %+v", got)
 	}
 }
 
@@ -167,7 +167,7 @@ var cityOnly = map[string]any{
 	"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []any{"city"}, "additionalProperties": false,
 }
 
-// weatherIn answers a call of the tool.
+// weatherIn is the tool that the model calls.
 func weatherIn(t *testing.T, arguments string) string {
 	t.Helper()
 	var args struct{ City string }
@@ -212,7 +212,7 @@ func (c goClient) chatTools(t *testing.T) {
 	}
 }
 
-// placeSchema is what place answers to.
+// placeSchema is the schema of an answer to the prompt place.
 var placeSchema = map[string]any{
 	"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}, "people": map[string]any{"type": "integer"}},
 	"required": []any{"city", "people"}, "additionalProperties": false,
@@ -228,12 +228,12 @@ func (c goClient) chatStructured(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPlace(t, r.Choices[0].Message.Content)
-	p.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(told)}
+	p.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(echoRequest)}
 	if r, err = c.Chat.Completions.New(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if got := reportOf(t, r.Choices[0].Message.Content).Format; got.Type != "json_schema" || !reflect.DeepEqual(got.Schema, placeSchema) {
-		t.Errorf("the model was told %+v", got)
+		t.Errorf("the model got %+v", got)
 	}
 }
 
@@ -253,24 +253,24 @@ func (c goClient) chatAbort(t *testing.T) {
 	defer cancel()
 	acc, err := c.stream(ctx, c.prompt(openai.UserMessage(hang)), func(delta string) {
 		if delta == "two " {
-			c.until(t, 1)
+			c.waitForTurns(t, 1)
 			cancel()
 		}
 	})
 	if !errors.Is(err, context.Canceled) || acc.Choices[0].Message.Content != "one two " {
 		t.Errorf("got %q, %v", acc.Choices[0].Message.Content, err)
 	}
-	c.until(t, 0)
+	c.waitForTurns(t, 0)
 }
 
-// fault is what a test expects of an error.
+// fault is an expected error.
 type fault struct {
 	status            int
 	code, kind, param string
 	message           string // a pattern
 }
 
-// check returns the header that came with the error.
+// check compares the error and returns the response header.
 func (f fault) check(t *testing.T, err error) http.Header {
 	t.Helper()
 	var e *openai.Error
@@ -320,7 +320,7 @@ func chatErrors(t *testing.T, client, guarded, stranger goClient) {
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		guarded.until(t, 0)
+		guarded.waitForTurns(t, 0)
 	})
 	t.Run("in mid-stream", func(t *testing.T) {
 		acc, err := guarded.stream(t.Context(), guarded.prompt(openai.UserMessage(cut)), nil)

@@ -19,22 +19,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// patience is long because machines that run tests are busy.
+// patience is long because test machines are busy.
 const patience = 3 * time.Minute
 
-// served is a running `copilot-bridge serve` and the model behind it.
+// served is a running `copilot-bridge serve` with its model.
 type served struct {
 	url   string
-	model *rehearsal.Server
+	model *demomodel.Server
 }
 
-// serve starts the binary with an empty home, these settings ("NAME=value")
-// and a provider that is none of its own. When the test ends it must stop
-// cleanly.
+// serve starts the binary with an empty home, these settings ("NAME=value") and
+// a separate model provider. At the end of the test it must exit cleanly.
 func serve(t *testing.T, settings ...string) *served {
 	t.Helper()
 	return serveWith(t, "", settings...)
@@ -61,7 +60,7 @@ func serveWith(t *testing.T, config string, settings ...string) *served {
 	}, settings...)
 	stderr := &output{}
 	cmd.Stderr = stderr
-	cmd.WaitDelay = patience // a survivor may hold the pipes
+	cmd.WaitDelay = patience // a surviving child may hold the pipes
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,7 @@ func serveWith(t *testing.T, config string, settings ...string) *served {
 	t.Cleanup(func() {
 		stop(t, cmd, stdout)
 		if t.Failed() {
-			t.Logf("serve wrote:\n%s", stderr)
+			t.Logf("stderr of serve:\n%s", stderr)
 		}
 		noLeftovers(t, home)
 	})
@@ -90,30 +89,30 @@ func serveWith(t *testing.T, config string, settings ...string) *served {
 	return s
 }
 
-// stop ends serve as a service manager would.
+// stop ends serve as a service manager does.
 func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader) {
 	t.Helper()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Errorf("telling serve to stop: %v", err)
+		t.Errorf("signalling serve: %v", err)
 		_ = cmd.Process.Kill()
 	}
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	if rest, err := io.ReadAll(stdout); err != nil || len(rest) > 0 {
-		t.Errorf("after the ready line serve wrote %q, %v", rest, err)
+		t.Errorf("after the ready line stdout has %q, %v", rest, err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("serve ended with %v, want code 0", err)
 	}
 }
 
-// provider is an OpenAI-compatible server for the bridge to use. Asked
-// "What were you told?" it answers in JSON with what reached it; otherwise it
-// does what the prompt's directives say.
-func provider(t *testing.T) *rehearsal.Server {
+// provider is an OpenAI-compatible server for the bridge to use. The prompt
+// "What were you told?" is answered with the request as JSON; other prompts are
+// rehearsal directives.
+func provider(t *testing.T) *demomodel.Server {
 	t.Helper()
-	m := rehearsal.New()
-	m.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+	m := demomodel.New()
+	m.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 		if !strings.Contains(r.LastUser(), "What were you told?") {
 			return nil, false
 		}
@@ -126,9 +125,9 @@ func provider(t *testing.T) *rehearsal.Server {
 			"format": map[string]any{"type": r.Format.Type, "schema": r.Format.Schema},
 		})
 		if err != nil {
-			return rehearsal.Reply{rehearsal.Text(err.Error())}, true
+			return demomodel.Reply{demomodel.Text(err.Error())}, true
 		}
-		return rehearsal.Reply{rehearsal.Text(string(report))}, true
+		return demomodel.Reply{demomodel.Text(string(report))}, true
 	})
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
@@ -143,8 +142,8 @@ func provider(t *testing.T) *rehearsal.Server {
 
 var runningTurns = regexp.MustCompile(`(?m)^copilot_bridge_running_turns (\d+)$`)
 
-// until waits for a number of turns that run.
-func (s *served) until(t *testing.T, turns int) {
+// waitForTurns waits until this many turns are running.
+func (s *served) waitForTurns(t *testing.T, turns int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -177,7 +176,7 @@ func get(t *testing.T, r *http.Request) string {
 	return string(body)
 }
 
-// output can be read while it grows.
+// output is a buffer that can be read while it is written.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -12,10 +12,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// exits CODE PROGRAM ARGS… runs a program and checks the code it exits with.
+// exits CODE PROGRAM ARGS… runs a program and checks its exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
@@ -34,9 +34,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// jsonlines FILE TYPE… checks that a file (or stdout) is nothing but JSON
-// lines that are events, that it ends with a result, and that events of these
-// types come in this order, others between them or not.
+// jsonlines FILE TYPE… checks that a file (or stdout) has only JSON lines with
+// events, that it ends with a result, and that events of these types appear in
+// this order, possibly with others in between.
 func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: jsonlines FILE TYPE…")
@@ -71,7 +71,7 @@ func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// newest FILE NAME sets a variable to the id of the first session in a list.
+// newest FILE NAME sets a variable to the ID of the first session in a list.
 func newest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: newest FILE NAME")
@@ -98,8 +98,7 @@ func tamper(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.WriteFile(files[0], []byte(strings.Replace(string(b), `"decision":"deny"`, `"decision":"allow"`, 1)), 0o600))
 }
 
-// expand TEMPLATE FILE writes a file with the variables of the template
-// replaced.
+// expand TEMPLATE FILE writes a file with the template's variables replaced.
 func expand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: expand TEMPLATE FILE")

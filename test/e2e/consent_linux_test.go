@@ -12,11 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A client of the real server is shown all of what needs consent: a long
-// command to its end, a file with its text, and what cannot be seen. What is
-// too long to be shown is refused without a question.
+// A client of the MCP server sees everything that it consents to: the whole of
+// a long command, a file with its text, and invisible characters. Requests that
+// are too long to show are denied without a question.
 func TestMCPConsentIsForWhatIsShown(t *testing.T) {
-	b := newMCPBench(t, map[string]string{".agent-policy.yaml": "tools: { ask: [create, edit, mcp.fs.create] }\n"})
+	b := newMCPBench(t, map[string]string{".agent-policy.yaml": "tools: { ask: [bash, create, edit, mcp.fs.create] }\n"})
 	var mu sync.Mutex
 	var asked []string
 	c := b.connect(t, &mcp.ClientOptions{
@@ -34,10 +34,10 @@ func TestMCPConsentIsForWhatIsShown(t *testing.T) {
 	path := filepath.Join(b.dir, "Makefile")
 	var prompt strings.Builder
 	for _, tool := range []string{
-		"bash " + quoted(map[string]any{"command": strings.Repeat("echo step; ", 450) + "touch evil", "description": "List the files"}),
-		"create " + quoted(map[string]any{"path": path, "file_text": "all:\n\techo A\n"}),
-		"edit " + quoted(map[string]any{"path": path, "old_str": "echo A", "new_str": "echo \u202eB" + strings.Repeat("\n", 40) + "\techo C"}),
-		"edit " + quoted(map[string]any{"path": path, "old_str": "echo C", "new_str": "touch evil"}),
+		"bash " + toJSON(map[string]any{"command": strings.Repeat("echo step; ", 450) + "touch evil", "description": "List the files"}),
+		"create " + toJSON(map[string]any{"path": path, "file_text": "all:\n\techo A\n"}),
+		"edit " + toJSON(map[string]any{"path": path, "old_str": "echo A", "new_str": "echo \u202eB" + strings.Repeat("\n", 40) + "\techo C"}),
+		"edit " + toJSON(map[string]any{"path": path, "old_str": "echo C", "new_str": "touch evil"}),
 	} {
 		prompt.WriteString("rehearsal: tool " + tool + "\nrehearsal: next\n")
 	}
@@ -68,7 +68,7 @@ func TestMCPConsentIsForWhatIsShown(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(b.dir, "evil")); err == nil {
-		t.Error("what was refused has happened")
+		t.Error("a denied call had an effect")
 	}
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "echo C") {
 		t.Errorf("%s, %v", text, err)

@@ -15,9 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestEverydayCommands lets an agent on the real runtime run sixty ordinary
-// commands in five projects. Inside the sandbox all must work, with at least 85
-// of 100 questions fewer than without it, where the person says no.
+// TestEverydayCommands has an agent with the real runtime run sixty ordinary
+// commands in five projects. In the sandbox all commands work, and the number
+// of permission requests is at least 85 % smaller than without it. Without the
+// sandbox every request is denied.
 func TestEverydayCommands(t *testing.T) {
 	needsSandbox(t)
 	lines := everydayLines(t)
@@ -27,7 +28,7 @@ func TestEverydayCommands(t *testing.T) {
 			if os.Getenv("COPILOT_BRIDGE_TEST_SANDBOX") != "" {
 				t.Fatalf("%s is not installed", missing)
 			}
-			t.Logf("the %s project is left out: %s is not installed", project, missing)
+			t.Logf("the %s project is skipped: %s is not installed", project, missing)
 			continue
 		}
 		total += len(commands)
@@ -44,12 +45,12 @@ func TestEverydayCommands(t *testing.T) {
 	}
 }
 
-// runEveryday runs the commands of a project in one turn, and returns how often
-// the person was asked.
+// runEveryday runs the commands of a project in one turn and returns the number
+// of permission requests.
 func runEveryday(t *testing.T, project, mode string, commands []string) int {
 	b := newMCPBench(t, map[string]string{"~/.gitconfig": "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"})
 	b.env = append(b.env, "COPILOT_BRIDGE_SANDBOX="+mode)
-	// Toolchains may lie in the home of whoever runs the tests.
+	// Toolchains may be in the home of the user who runs the tests.
 	for name, dir := range map[string]string{"RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv"} {
 		home, err := os.UserHomeDir()
 		if at := filepath.Join(home, dir); err == nil && os.Getenv(name) == "" {
@@ -89,9 +90,9 @@ func runEveryday(t *testing.T, project, mode string, commands []string) int {
 	}}, "copilot")
 	var prompt strings.Builder
 	for i, line := range commands {
-		// The exit code is written down where the test can read it.
+		// The exit code goes to a file that the test reads.
 		line = fmt.Sprintf("{ %s\n} > log/%d 2>&1; echo $? >> log/%d", line, i, i)
-		prompt.WriteString("rehearsal: tool bash " + quoted(map[string]any{"command": line, "description": "work", "initial_wait": 300}) + "\nrehearsal: next\n")
+		prompt.WriteString("rehearsal: tool bash " + toJSON(map[string]any{"command": line, "description": "work", "initial_wait": 300}) + "\nrehearsal: next\n")
 	}
 	prompt.WriteString("rehearsal: text done")
 	if err := os.Mkdir(filepath.Join(b.dir, "log"), 0o700); err != nil {
@@ -115,7 +116,7 @@ func runEveryday(t *testing.T, project, mode string, commands []string) int {
 	return int(questions.Load())
 }
 
-// needsSandbox leaves a test out where bubblewrap is not installed.
+// needsSandbox skips the test if bubblewrap is not installed.
 func needsSandbox(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
@@ -141,7 +142,7 @@ func everydayLines(t *testing.T) map[string][]string {
 	return all
 }
 
-// missingPrograms names a program that a project needs and that is not there.
+// missingPrograms returns the missing programs of a project.
 func missingPrograms(project string) string {
 	for _, name := range strings.Fields(map[string]string{"node": "npm", "python": "python3", "rust": "cargo rustc", "c": "gcc make ar nm"}[project]) {
 		if exec.Command(name, "--version").Run() != nil {

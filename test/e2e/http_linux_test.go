@@ -13,9 +13,9 @@ import (
 
 var printedURL = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
-// ask [HEADER:VALUE…] METHOD PATH [FILE] sends a request, with the file as its
-// JSON body, to the server that the job is. The status, the content type and
-// the body are then what stdout looks at.
+// ask [HEADER:VALUE…] METHOD PATH [FILE] sends a request to the server of the
+// script's job, with the file as JSON body. Afterwards stdout holds the status,
+// the content type and the body.
 func ask(ts *testscript.TestScript, _ bool, args []string) {
 	header := http.Header{}
 	for len(args) > 0 && strings.Contains(args[0], ":") && !strings.HasPrefix(args[0], "/") {

@@ -19,8 +19,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
-// TestProcesses is about processes that run, are signalled and are killed,
-// which these scripts look for in /proc.
+// TestProcesses runs the scripts that start, signal and kill processes and look
+// for them in /proc.
 func TestProcesses(t *testing.T) { runScripts(t, "testdata/linux", platformCommands()) }
 
 func platformCommands() map[string]scriptCommand {
@@ -30,15 +30,15 @@ func platformCommands() map[string]scriptCommand {
 	}
 }
 
-// job is a program that runs beside the script.
+// job is a program that runs in the background of a script.
 type job struct {
-	cmd      *exec.Cmd
-	out, err *output
-	done     chan struct{}
-	hit      time.Time // when it was last signalled, or its runtime was
+	cmd        *exec.Cmd
+	out, err   *output
+	done       chan struct{}
+	lastSignal time.Time // when the job was last signalled, or its runtime killed
 }
 
-// output can be read while it grows.
+// output is a buffer that can be read while it is written.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -56,7 +56,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// jobs holds a script's job; one at a time is enough.
+// jobs holds the job of each script; a script has at most one.
 var jobs sync.Map // *testscript.TestScript → *job
 
 func jobOf(ts *testscript.TestScript) *job {
@@ -68,10 +68,10 @@ func jobOf(ts *testscript.TestScript) *job {
 	return j
 }
 
-// patience is long because machines that run tests are busy.
+// patience is long because test machines are busy.
 const patience = 3 * time.Minute
 
-// poll waits until ok, or says what did not happen.
+// poll waits until ok returns true. After the limit it fails with what.
 func poll(ts *testscript.TestScript, limit time.Duration, what string, ok func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -95,12 +95,12 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	j.cmd.Dir, j.cmd.Env = ts.MkAbs("."), environ(ts)
 	j.cmd.Stdout, j.cmd.Stderr = j.out, j.err
-	j.cmd.WaitDelay = patience // a survivor may hold the pipes
+	j.cmd.WaitDelay = patience // a surviving child may hold the pipes
 	ts.Check(j.cmd.Start())
 	jobs.Store(ts, j)
 	go func() {
 		defer close(j.done)
-		_ = j.cmd.Wait() // the exit code says it
+		_ = j.cmd.Wait() // checked by the exit code
 	}()
 	ts.Defer(func() {
 		jobs.Delete(ts)
@@ -113,8 +113,8 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// environ collects the script's environment, which testscript does not give
-// away as a whole.
+// environ returns the script's environment, which testscript does not expose as
+// a whole.
 func environ(ts *testscript.TestScript) []string {
 	names := []string{"PATH", "HOME", "TMPDIR", "TERM", "NO_COLOR"}
 	for _, k := range config.Keys() {
@@ -129,7 +129,7 @@ func environ(ts *testscript.TestScript) []string {
 	return out
 }
 
-// seen PATTERN waits until the job has written it.
+// seen PATTERN waits until the job has printed the pattern.
 func seen(ts *testscript.TestScript, _ bool, args []string) {
 	j, re := jobOf(ts), regexp.MustCompile(args[0])
 	poll(ts, patience, "no "+args[0]+" was written", func() bool {
@@ -141,13 +141,13 @@ func seen(ts *testscript.TestScript, _ bool, args []string) {
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	j := jobOf(ts)
 	s := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[0]]
-	j.hit = time.Now()
+	j.lastSignal = time.Now()
 	ts.Check(j.cmd.Process.Signal(s))
 }
 
-// finish CODE [TIME] waits until the job has ended, with that code and within
-// that time of the last signal or killing. -1 is the code of one that was
-// killed. Its output is then what stdout and stderr look at.
+// finish CODE [TIME] waits until the job has ended with this exit code, within
+// this time after the last signal or kill. -1 is the code of a killed job.
+// Afterwards stdout and stderr hold its output.
 func finish(ts *testscript.TestScript, _ bool, args []string) {
 	j := jobOf(ts)
 	limit := patience
@@ -161,7 +161,7 @@ func finish(ts *testscript.TestScript, _ bool, args []string) {
 	case <-time.After(patience + limit):
 		ts.Fatalf("it did not end; stderr:\n%s", j.err)
 	}
-	if took := time.Since(j.hit); !j.hit.IsZero() && took > limit {
+	if took := time.Since(j.lastSignal); !j.lastSignal.IsZero() && took > limit {
 		ts.Fatalf("it took %s to end", took)
 	}
 	_, err := ts.Stdout().Write([]byte(j.out.String()))
@@ -173,8 +173,8 @@ func finish(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// noleftovers [TIME] checks that no process of this script's home is left in
-// any supervised tree.
+// noleftovers [TIME] checks that no supervised process with this script's home
+// is left.
 func noLeftovers(ts *testscript.TestScript, _ bool, args []string) {
 	limit := 5 * time.Second
 	if len(args) > 0 {
@@ -185,8 +185,8 @@ func noLeftovers(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, limit, "processes are left", func() bool { return len(tree(ts)) == 0 })
 }
 
-// tree lists the processes that were started below a bridge with this
-// script's home, with their command lines.
+// tree returns the processes below a bridge with this script's home, with their
+// command lines.
 func tree(ts *testscript.TestScript) map[int]string {
 	found := map[int]string{}
 	home := []byte("HOME=" + ts.Getenv("HOME"))
@@ -206,14 +206,14 @@ func tree(ts *testscript.TestScript) map[int]string {
 			mine = mine || bytes.Equal(kv, home)
 		}
 		cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if mine && err == nil && len(cmdline) > 0 { // a zombie has none
+		if mine && err == nil && len(cmdline) > 0 { // a zombie has no command line
 			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}
 	return found
 }
 
-// proc PATTERN waits for a process in the tree with such a command line.
+// proc PATTERN waits for a process in the tree with a matching command line.
 func proc(ts *testscript.TestScript, _ bool, args []string) {
 	re := regexp.MustCompile(args[0])
 	poll(ts, patience, "no process "+args[0], func() bool {
@@ -226,13 +226,13 @@ func proc(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// killruntime kills the runtime itself, not its supervisor.
+// killruntime kills the runtime, not its supervisor.
 func killRuntime(ts *testscript.TestScript, _ bool, _ []string) {
 	path := ts.Getenv("COPILOT_CLI_PATH")
 	j := jobOf(ts)
 	for pid, cmdline := range tree(ts) {
 		if strings.HasPrefix(cmdline, path) {
-			j.hit = time.Now()
+			j.lastSignal = time.Now()
 			ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 			return
 		}

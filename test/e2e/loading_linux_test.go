@@ -17,26 +17,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/capabilities/probe"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 const loadingSecret = "ghp_" + "x7Qm2Lk9Rt4Vb8Zc1Np6Wd3Hs5Jf0Ga2Ye7U"
 
-// hostile is a workspace of a stranger's, full of files that configure agents.
-// Of its instruction files one is ordinary, with a secret in it; the others
-// lead elsewhere, are denied, are no files, or are too large.
-type hostile struct {
+// hostileWorkspace is an untrusted workspace full of files that configure
+// agents. One of its instruction files is ordinary, with a secret in it. The
+// others are links, denied files, no regular files, or too large.
+type hostileWorkspace struct {
 	*mcpBench
 	marks string
 }
 
-func newHostile(t *testing.T) *hostile {
+func newHostileWorkspace(t *testing.T) *hostileWorkspace {
 	t.Helper()
 	b := newMCPBench(t, map[string]string{"~/.aws/credentials": "CANARY-CREDENTIALS", "~/.copilot/copilot-instructions.md": "PERSONAL-TEXT"})
-	h := &hostile{mcpBench: b, marks: filepath.Join(b.dir, "marks")}
+	h := &hostileWorkspace{mcpBench: b, marks: filepath.Join(b.dir, "marks")}
 	b.dir = filepath.Join(b.dir, "above", "ws")
-	if err := probe.Plant(b.dir, filepath.Join(h.marks, "..", "unused"), h.marks); err != nil {
+	if err := runtimetest.Plant(b.dir, filepath.Join(h.marks, "..", "unused"), h.marks); err != nil {
 		t.Fatal(err)
 	}
 	in := func(path string) string { return filepath.Join(b.dir, filepath.FromSlash(path)) }
@@ -62,8 +62,9 @@ func newHostile(t *testing.T) *hostile {
 	return h
 }
 
-// script gives every loader its chance, in the agent and in a sub-agent.
-func (h *hostile) script() string {
+// script gives every loader of such files a chance to run, in the agent and in
+// a sub-agent.
+func (h *hostileWorkspace) script() string {
 	file := filepath.Join(h.dir, "sub", "file.txt")
 	look := []string{tool("view", map[string]string{"path": file}), tool("lsp", map[string]string{"operation": "documentSymbol", "file": file})}
 	below := strings.Join(append(look, "rehearsal: next", "rehearsal: text BELOW"), "\n")
@@ -72,10 +73,11 @@ func (h *hostile) script() string {
 		"rehearsal: next", "rehearsal: text ALL-DONE"), "\n")
 }
 
-// check looks at what was started, and at what the model was told.
-func (h *hostile) check(t *testing.T, instructed bool) {
+// check looks at the programs that were started, and at the requests to the
+// model.
+func (h *hostileWorkspace) check(t *testing.T, instructed bool) {
 	t.Helper()
-	if ran, err := probe.Ran(h.marks); err != nil || len(ran) > 0 {
+	if ran, err := runtimetest.Ran(h.marks); err != nil || len(ran) > 0 {
 		t.Errorf("started %q, %v", ran, err)
 	}
 	agents := 0
@@ -83,19 +85,19 @@ func (h *hostile) check(t *testing.T, instructed bool) {
 		raw, system := string(q.Raw), q.Messages[0].Content
 		for _, not := range []string{"CANARY-", loadingSecret} {
 			if i := strings.Index(raw, not); i >= 0 {
-				t.Errorf("the model was told …%.60s…", raw[max(0, i-20):])
+				t.Errorf("a request to the model has …%.60s…", raw[max(0, i-20):])
 			}
 		}
-		told := slices.DeleteFunc(probe.Told(raw), func(f string) bool { return instructed && strings.HasPrefix(f, ".github/instructions/") })
-		if len(told) > 0 {
-			t.Errorf("the model was told %q", told)
+		leaked := slices.DeleteFunc(runtimetest.Told(raw), func(f string) bool { return instructed && strings.HasPrefix(f, ".github/instructions/") })
+		if len(leaked) > 0 {
+			t.Errorf("the requests to the model have %q", leaked)
 		}
 		if !strings.Contains(system, "GitHub Copilot") {
-			continue // a title, say
+			continue // for example the request for a title
 		}
 		agents++
 		if strings.Contains(system, "ORDINARY-TEXT with ") != instructed || strings.Contains(system, "LARGE-TEXT") != instructed {
-			t.Errorf("told its instructions: %v, want %v", !instructed, instructed)
+			t.Errorf("the request has the workspace's instructions: %v, want %v", !instructed, instructed)
 		}
 		if !strings.Contains(system, "PERSONAL-TEXT") {
 			t.Error("the user's own instructions are missing")
@@ -104,11 +106,11 @@ func (h *hostile) check(t *testing.T, instructed bool) {
 	if agents < 3 {
 		t.Errorf("%d requests of agents", agents)
 	}
-	h.alone(t)
+	h.waitNoProcesses(t)
 }
 
-// run runs the program to its end and returns what it printed.
-func (h *hostile) run(t *testing.T, stdin string, args ...string) string {
+// run runs the program to its end and returns its output.
+func (h *hostileWorkspace) run(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = h.dir, h.env, strings.NewReader(stdin)
@@ -122,20 +124,20 @@ func (h *hostile) run(t *testing.T, stdin string, args ...string) string {
 	return out.String()
 }
 
-// A stranger's workspace starts nothing, and its instruction files pass the
-// guard, at every door to an agent.
+// An untrusted workspace starts no programs, and its instruction files pass the
+// guard, at every interface to an agent.
 func TestAHostileWorkspaceLoadsNothing(t *testing.T) {
 	doors := map[string]struct {
-		through    func(t *testing.T, h *hostile)
+		through    func(t *testing.T, h *hostileWorkspace)
 		instructed bool
 	}{
-		"run": {func(t *testing.T, h *hostile) { h.run(t, "", "run", "--yes", h.script()) }, true},
-		"run, resumed": {func(t *testing.T, h *hostile) {
+		"run": {func(t *testing.T, h *hostileWorkspace) { h.run(t, "", "run", "--yes", h.script()) }, true},
+		"run, resumed": {func(t *testing.T, h *hostileWorkspace) {
 			h.run(t, "", "run", "--yes", h.script())
 			h.run(t, "", "run", "--yes", "--resume", h.onlySession(t), h.script())
 		}, true},
-		"serve": {func(t *testing.T, h *hostile) { h.serve(t) }, true},
-		"mcp": {func(t *testing.T, h *hostile) {
+		"serve": {func(t *testing.T, h *hostileWorkspace) { h.serve(t) }, true},
+		"mcp": {func(t *testing.T, h *hostileWorkspace) {
 			var out taskResult
 			c := h.connect(t, nil, "copilot")
 			mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": h.script()}, &out)
@@ -143,17 +145,18 @@ func TestAHostileWorkspaceLoadsNothing(t *testing.T) {
 				t.Error(err)
 			}
 		}, true},
-		"acp":                   {func(t *testing.T, h *hostile) { h.acp(t) }, true},
-		"abp":                   {func(t *testing.T, h *hostile) { h.abp(t, nil) }, true},
-		"abp, nothing readable": {func(t *testing.T, h *hostile) { h.abp(t, map[string]any{"deny_read": []string{"**"}}) }, false},
-		"orchestrate": {func(t *testing.T, h *hostile) {
-			// A pipe cannot be committed, and ours is not a repository yet.
+		"acp":                   {func(t *testing.T, h *hostileWorkspace) { h.acp(t) }, true},
+		"abp":                   {func(t *testing.T, h *hostileWorkspace) { h.abp(t, nil) }, true},
+		"abp, nothing readable": {func(t *testing.T, h *hostileWorkspace) { h.abp(t, map[string]any{"deny_read": []string{"**"}}) }, false},
+		"orchestrate": {func(t *testing.T, h *hostileWorkspace) {
+			// A pipe cannot be committed, and the directory must not be a
+			// repository yet.
 			for _, f := range []string{".github/copilot-instructions.md", ".git"} {
 				if err := os.RemoveAll(filepath.Join(h.dir, filepath.FromSlash(f))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s := &studio{t: t, dir: h.dir, home: h.home, model: h.model}
+			s := &repoBench{t: t, dir: h.dir, home: h.home, model: h.model}
 			for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.email", "a@example.com"}, {"config", "user.name", "a"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
 				s.git(args...)
 			}
@@ -166,15 +169,15 @@ func TestAHostileWorkspaceLoadsNothing(t *testing.T) {
 	}
 	for name, door := range doors {
 		t.Run(name, func(t *testing.T) {
-			h := newHostile(t)
+			h := newHostileWorkspace(t)
 			door.through(t, h)
 			h.check(t, door.instructed)
 		})
 	}
 }
 
-// onlySession is the id of the one session on the list.
-func (h *hostile) onlySession(t *testing.T) string {
+// onlySession returns the ID of the only session in the list.
+func (h *hostileWorkspace) onlySession(t *testing.T) string {
 	t.Helper()
 	var list []struct{ ID string }
 	if err := json.Unmarshal([]byte(h.run(t, "", "sessions", "list", "--json")), &list); err != nil || len(list) != 1 {
@@ -183,8 +186,8 @@ func (h *hostile) onlySession(t *testing.T) string {
 	return list[0].ID
 }
 
-// serve asks the read-only server's agent.
-func (h *hostile) serve(t *testing.T) {
+// serve sends a request to the agent of a read-only server.
+func (h *hostileWorkspace) serve(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(binary, "serve", "--port", "0")
 	cmd.Dir, cmd.Env = h.dir, h.env
@@ -195,12 +198,12 @@ func (h *hostile) serve(t *testing.T) {
 	}
 	defer func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // how it ends is not looked at here
+		_ = cmd.Wait() // the exit code does not matter here
 	}()
 	url := ""
 	for deadline := time.Now().Add(time.Minute); url == ""; url = printedURL.FindString(out.String()) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not serve:\n%s", out)
+			t.Fatalf("the server does not start:\n%s", out)
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -219,7 +222,7 @@ func (h *hostile) serve(t *testing.T) {
 }
 
 // abp runs one work order.
-func (h *hostile) abp(t *testing.T, policy map[string]any) {
+func (h *hostileWorkspace) abp(t *testing.T, policy map[string]any) {
 	t.Helper()
 	order := map[string]any{"id": "11111111-2222-4333-8444-555555555555", "task": h.script(), "workspace": map[string]any{"root": "."}}
 	if policy != nil {
@@ -234,9 +237,9 @@ func (h *hostile) abp(t *testing.T, policy map[string]any) {
 	}
 }
 
-// acp is an editor that opens a session, sends one prompt and allows what it
-// is asked for.
-func (h *hostile) acp(t *testing.T) {
+// acp is an editor that opens a session, sends one prompt and allows every
+// request.
+func (h *hostileWorkspace) acp(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(binary, "acp")
 	cmd.Dir, cmd.Env = h.dir, h.env
@@ -301,7 +304,7 @@ func (h *hostile) acp(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Error(err)
 	}
-	for lines.Scan() { // to its end
+	for lines.Scan() { // reads the remaining output
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, stderr)

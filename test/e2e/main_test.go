@@ -1,6 +1,6 @@
-// Package e2e tests the built binary as its users run it: on the real Copilot
-// runtime, in processes of its own, with the rehearsal model for the words.
-// The scripts in testdata say what is done and what must come of it.
+// Package e2e runs the built binary as its users do: in separate processes,
+// with the real Copilot runtime and the rehearsal model. The scripts in
+// testdata contain the commands and the expected results.
 package e2e
 
 import (
@@ -16,8 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // binary is the program under test; TestMain sets it.
@@ -31,7 +31,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
 	binary = filepath.Join(dir, "copilot-bridge")
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
@@ -49,8 +49,8 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/scripts", platformComma
 
 type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
 
-// runScripts runs the scripts of a directory. Each has a home, a workspace
-// that is its working directory, and the runtime that all tests share.
+// runScripts runs the scripts of a directory. Each script has its own home and
+// a workspace, which is its working directory. All tests share one runtime.
 func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 	t.Helper()
 	copilot, cli := runtimetest.Path(t), runtimetest.CLIPath(t)
@@ -78,10 +78,10 @@ func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 	})
 }
 
-// provider is an OpenAI-compatible server that is none of the bridge's own.
-func provider(t *testing.T) *rehearsal.Server {
+// provider is an OpenAI-compatible server that is independent of the bridge.
+func provider(t *testing.T) *demomodel.Server {
 	t.Helper()
-	m := rehearsal.New()
+	m := demomodel.New()
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func provider(t *testing.T) *rehearsal.Server {
 	return m
 }
 
-// npmVariables let npm work from a script's home as from the tester's own.
+// npmVariables make npm work with a script's home as with the tester's own.
 func npmVariables(t *testing.T) []string {
 	t.Helper()
 	var out []string

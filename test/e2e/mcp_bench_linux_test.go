@@ -14,18 +14,19 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// mcpBench is a home, a workspace, and a model.
+// mcpBench is a home, a workspace and a model.
 type mcpBench struct {
 	home, dir string
-	model     *rehearsal.Server
+	model     *demomodel.Server
 	env       []string
 }
 
-// newMCPBench writes files: those that begin with ~/ into the home directory.
+// newMCPBench writes files. Names that begin with ~/ are relative to the home
+// directory.
 func newMCPBench(t *testing.T, files map[string]string) *mcpBench {
 	t.Helper()
 	b := &mcpBench{model: provider(t)}
@@ -51,7 +52,7 @@ func newMCPBench(t *testing.T, files map[string]string) *mcpBench {
 	b.env = []string{"HOME=" + b.home, "TERM=xterm", "PATH=" + filepath.Dir(binary) + string(filepath.ListSeparator) + os.Getenv("PATH"),
 		"COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + b.model.URL(),
 		"COPILOT_BYOK_API_KEY=" + b.model.Key(), "COPILOT_BYOK_MODEL=" + b.model.Model(),
-		"OPENCLAW_PORT=1"} // where nobody listens
+		"OPENCLAW_PORT=1"} // no server listens there
 	return b
 }
 
@@ -61,8 +62,8 @@ func (b *mcpBench) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// connect starts a server and speaks to it. When the test ends it must end by
-// itself, and leave nothing.
+// connect starts a server and opens a session with it. At the end of the test
+// the server must exit by itself and leave no processes.
 func (b *mcpBench) connect(t *testing.T, o *mcp.ClientOptions, args ...string) *mcp.ClientSession {
 	t.Helper()
 	cmd := b.command(args...)
@@ -73,21 +74,21 @@ func (b *mcpBench) connect(t *testing.T, o *mcp.ClientOptions, args ...string) *
 		t.Fatalf("%v\n%s", err, stderr)
 	}
 	t.Cleanup(func() {
-		_ = c.Close() // closes standard input, and waits
+		_ = c.Close() // closes standard input and waits
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 0 {
-			t.Errorf("the server ended with %v\n%s", cmd.ProcessState, stderr)
+			t.Errorf("the server exited with %v\n%s", cmd.ProcessState, stderr)
 		}
-		b.alone(t)
+		b.waitNoProcesses(t)
 		if t.Failed() {
-			t.Logf("the server wrote:\n%s", stderr)
+			t.Logf("stderr of the server:\n%s", stderr)
 		}
 	})
 	return c
 }
 
-// with returns the command lines of processes that have this home and hold a
-// text.
-func (b *mcpBench) with(t *testing.T, text string) []string {
+// processesWith returns the command lines of processes with this home that
+// contain the text.
+func (b *mcpBench) processesWith(t *testing.T, text string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -110,11 +111,11 @@ func (b *mcpBench) with(t *testing.T, text string) []string {
 	return found
 }
 
-// gone waits until there is no such process.
-func (b *mcpBench) gone(t *testing.T, text string) {
+// waitGone waits until there is no such process.
+func (b *mcpBench) waitGone(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
-		left := b.with(t, text)
+		left := b.processesWith(t, text)
 		if len(left) == 0 {
 			return
 		}
@@ -125,7 +126,7 @@ func (b *mcpBench) gone(t *testing.T, text string) {
 	}
 }
 
-func (b *mcpBench) alone(t *testing.T) { t.Helper(); b.gone(t, "") }
+func (b *mcpBench) waitNoProcesses(t *testing.T) { t.Helper(); b.waitGone(t, "") }
 
 type taskResult struct {
 	Text      string
@@ -169,7 +170,7 @@ func mcpText(r *mcp.CallToolResult) string {
 	return b.String()
 }
 
-func quoted(v any) string {
+func toJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -177,8 +178,8 @@ func quoted(v any) string {
 	return string(data)
 }
 
-// consenting is a client whose person agrees to everything.
-func consenting() *mcp.ClientOptions {
+// allowEverything is a client that allows every request.
+func allowEverything() *mcp.ClientOptions {
 	return &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": "once"}}, nil
 	}}

@@ -13,18 +13,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A server between two rounds gives nothing of its caller's environment to the
-// bridge that it starts, as OpenClaw's gateway does. The loop ends all the
-// same, and nobody waits for the directory that the round before holds.
+// A separate server between two rounds does not pass its caller's environment
+// to the bridge that it starts; OpenClaw's gateway is such a server. The loop
+// is still detected, and no round waits for the directory lock of the previous
+// one.
 func TestMCPLoopThroughAServer(t *testing.T) {
 	b := newMCPBench(t, nil)
+	b.env = append(b.env, "COPILOT_BRIDGE_SANDBOX=off") // a sandboxed command cannot reach the bridge
 	var mu sync.Mutex
-	var said []string
+	var answers []string
 	var rounds sync.WaitGroup
-	prompt := "rehearsal: tool bash " + quoted(map[string]any{"command": "bash again.sh", "description": "again", "initial_wait": 200}) + "\nrehearsal: next\nrehearsal: text Enough."
-	// One bridge for all rounds: it is this process, which listens, that has
-	// started it.
-	c := b.connect(t, consenting(), "copilot")
+	prompt := "rehearsal: tool bash " + toJSON(map[string]any{"command": "bash again.sh", "description": "again", "initial_wait": 200}) + "\nrehearsal: next\nrehearsal: text Enough."
+	// All rounds use one bridge. It counts as started by this process, which
+	// runs the server.
+	c := b.connect(t, allowEverything(), "copilot")
 	round := func() string {
 		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": prompt}})
 		if err != nil {
@@ -37,9 +39,9 @@ func TestMCPLoopThroughAServer(t *testing.T) {
 		defer rounds.Done()
 		text := round()
 		mu.Lock()
-		said = append(said, text)
+		answers = append(answers, text)
 		mu.Unlock()
-		_, _ = fmt.Fprintln(w, text) // whoever asked may have gone
+		_, _ = fmt.Fprintln(w, text) // the caller may have disconnected
 	}))
 	t.Cleanup(server.Close)
 	host, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
@@ -57,7 +59,7 @@ func TestMCPLoopThroughAServer(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	const loop = "[denied] copilot-bridge was called from within itself 3 times; that is a loop"
-	if len(said) != 3 || !strings.HasPrefix(said[0], loop) || !strings.HasPrefix(said[1], "Enough.") || !strings.HasPrefix(said[2], "Enough.") {
-		t.Errorf("said %q", said)
+	if len(answers) != 3 || !strings.HasPrefix(answers[0], loop) || !strings.HasPrefix(answers[1], "Enough.") || !strings.HasPrefix(answers[2], "Enough.") {
+		t.Errorf("said %q", answers)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,11 +16,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// To list the tools, and to work on files, takes no Copilot.
+// Listing the tools and working on files does not start Copilot.
 func TestMCPWithoutCopilot(t *testing.T) {
 	b := newMCPBench(t, map[string]string{"a.txt": "one\n", "sub/b.txt": "two\n", "secret.txt": "token=ghp_0123456789abcdefghijABCDEFGHIJ012345\n",
 		".agent-policy.yaml": "reads: { deny: [private/**] }\nwrites: { deny: [locked.txt] }\n", "private/x.txt": "canary\n"})
@@ -29,8 +30,8 @@ func TestMCPWithoutCopilot(t *testing.T) {
 	if err != nil || len(list.Tools) != 5 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if p := b.with(t, ""); len(p) != 1 {
-		t.Errorf("%q run", p)
+	if p := b.processesWith(t, ""); len(p) != 1 {
+		t.Errorf("running processes: %q", p)
 	}
 	var file struct {
 		Content  string
@@ -92,28 +93,33 @@ func TestMCPWithoutCopilot(t *testing.T) {
 	}
 }
 
-// A task is done by the real runtime: a file is there, and the result says so.
+// The real runtime does a task. The test checks the created file and the
+// result.
 func TestMCPCodeTask(t *testing.T) {
-	b := newMCPBench(t, map[string]string{"sub/keep.txt": ""})
+	b := newMCPBench(t, map[string]string{"sub/keep.txt": "", ".gitignore": "*.log\n"})
+	if out, err := exec.Command("git", "init", "-q", b.dir).CombinedOutput(); err != nil { // so that all files are uncommitted
+		t.Fatalf("%v: %s", err, out)
+	}
+	b.env = append(b.env, "COPILOT_BRIDGE_SANDBOX=off") // so that commands need a permission
 	var mu sync.Mutex
-	var said []string
+	var progress []string
 	c := b.connect(t, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			mu.Lock()
 			defer mu.Unlock()
-			said = append(said, r.Params.Message)
+			progress = append(progress, r.Params.Message)
 		},
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			decision := "no"
-			if strings.Contains(r.Params.Message, "touch made") {
+			if strings.Contains(r.Params.Message, "made/new.txt") {
 				decision = "once"
 			}
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": decision}}, nil
 		},
 	}, "copilot")
-	prompt := "rehearsal: tool create " + quoted(map[string]any{"path": filepath.Join(b.dir, "hello.txt"), "file_text": "hi\n"}) + "\nrehearsal: next\n" +
-		"rehearsal: tool bash " + quoted(map[string]any{"command": "touch made", "description": "x"}) + "\nrehearsal: next\n" +
-		"rehearsal: tool bash " + quoted(map[string]any{"command": "touch refused", "description": "x"}) + "\nrehearsal: next\nrehearsal: text All done."
+	prompt := "rehearsal: tool create " + toJSON(map[string]any{"path": filepath.Join(b.dir, "hello.txt"), "file_text": "hi\n"}) + "\nrehearsal: next\n" +
+		"rehearsal: tool bash " + toJSON(map[string]any{"command": "mkdir -p made && echo x > made/new.txt && echo y > made/x.log && echo more >> sub/keep.txt", "description": "x"}) + "\nrehearsal: next\n" +
+		"rehearsal: tool bash " + toJSON(map[string]any{"command": "touch refused", "description": "x"}) + "\nrehearsal: next\nrehearsal: text All done."
 	p := &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": prompt}}
 	p.SetProgressToken("p")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -127,7 +133,7 @@ func TestMCPCodeTask(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal(data, &out)); err != nil || r.IsError {
 		t.Fatalf("%v: %s", err, mcpText(r))
 	}
-	if out.Text != "All done." || len(out.ToolCalls) != 3 || !out.ToolCalls[0].OK || !out.ToolCalls[1].OK || out.ToolCalls[2].OK || out.SessionID == "" || out.Usage.InputTokens == 0 || len(out.FilesChanged) != 1 {
+	if out.Text != "All done." || len(out.ToolCalls) != 3 || !out.ToolCalls[0].OK || !out.ToolCalls[1].OK || out.ToolCalls[2].OK || out.SessionID == "" || out.Usage.InputTokens == 0 || !slices.Equal(out.FilesChanged, []string{"hello.txt", "made/new.txt", "sub/keep.txt"}) {
 		t.Errorf("%s", data)
 	}
 	for name, want := range map[string]bool{"hello.txt": true, "made": true, "refused": false} {
@@ -136,8 +142,8 @@ func TestMCPCodeTask(t *testing.T) {
 		}
 	}
 	mu.Lock()
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "session ") || !strings.Contains(all, "tool create: ") || !strings.Contains(all, "tool bash: touch made") {
-		t.Errorf("said %q", said)
+	if all := strings.Join(progress, "\n"); !strings.Contains(all, "session ") || !strings.Contains(all, "tool create: ") || !strings.Contains(all, "tool bash: mkdir -p made") {
+		t.Errorf("said %q", progress)
 	}
 	mu.Unlock()
 	mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": "rehearsal: text There.", "workingDir": "sub"}, &out)
@@ -157,17 +163,17 @@ func TestMCPCodeTask(t *testing.T) {
 	}
 }
 
-// A client's cancel ends the turn: the model is not asked again, and the next
-// task of the directory gets its turn.
+// When a client cancels, the turn ends: the model gets no further request, and
+// the next task in the directory can run.
 func TestMCPCancel(t *testing.T) {
 	b := newMCPBench(t, nil)
 	asked := make(chan struct{}, 10)
-	b.model.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+	b.model.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 		if !strings.Contains(r.LastUser(), "for ever") {
 			return nil, false
 		}
 		asked <- struct{}{}
-		return rehearsal.Reply{rehearsal.Text("I begin."), rehearsal.Silence()}, true
+		return demomodel.Reply{demomodel.Text("I begin."), demomodel.Silence()}, true
 	})
 	c := b.connect(t, nil, "copilot")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,13 +194,13 @@ func TestMCPCancel(t *testing.T) {
 	}
 }
 
-// A client that hangs up ends what runs for it, and the server with it.
+// When a client disconnects, its tasks and the server end.
 func TestMCPHangUp(t *testing.T) {
 	b := newMCPBench(t, nil)
 	asked := make(chan struct{}, 10)
-	b.model.Handle(func(rehearsal.Request) (rehearsal.Reply, bool) {
+	b.model.Handle(func(demomodel.Request) (demomodel.Reply, bool) {
 		asked <- struct{}{}
-		return rehearsal.Reply{rehearsal.Text("I begin."), rehearsal.Silence()}, true
+		return demomodel.Reply{demomodel.Text("I begin."), demomodel.Silence()}, true
 	})
 	cmd := b.command("copilot")
 	stderr := &output{}
@@ -221,49 +227,49 @@ func TestMCPHangUp(t *testing.T) {
 		t.Errorf("%v\n%s", err, stderr)
 	}
 	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("the server took %s to exit", took)
 	}
-	b.alone(t)
+	b.waitNoProcesses(t)
 }
 
-// Copilot's own session calls OpenClaw's memory, which it was given without
-// asking, and uses what it finds. The server goes with the session.
+// Copilot's session has OpenClaw's memory tools by default, calls them and uses
+// the result. The memory server ends with the session.
 func TestMCPMemoryInSession(t *testing.T) {
 	b := newMCPBench(t, map[string]string{
 		"~/.openclaw/workspace/MEMORY.md":     "# Deploy\n\nThe staging password is in the vault. token=ghp_0123456789abcdefghijABCDEFGHIJ012345\n\nStaging lives on otter.example.\n",
 		"~/.openclaw/workspace/memory/old.md": "nothing of interest\n",
 		"~/.openclaw/workspace/USER.md":       "Tabs, never spaces.\n",
 	})
-	b.model.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+	b.model.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 		if !strings.Contains(r.LastUser(), "Where does staging live?") {
 			return nil, false
 		}
 		results := r.ToolResults()
 		switch {
 		case !slices.Contains(r.ToolNames(), "openclaw-openclaw_memory_search"):
-			return rehearsal.Reply{rehearsal.Text("I have no memory: " + strings.Join(r.ToolNames(), " "))}, true
+			return demomodel.Reply{demomodel.Text("I have no memory: " + strings.Join(r.ToolNames(), " "))}, true
 		case len(results) == 0:
-			return rehearsal.Reply{rehearsal.ToolCall("openclaw-openclaw_memory_search", map[string]any{"query": "staging", "limit": 3}),
-				rehearsal.ToolCall("openclaw-openclaw_user_prefs", map[string]any{})}, true
+			return demomodel.Reply{demomodel.ToolCall("openclaw-openclaw_memory_search", map[string]any{"query": "staging", "limit": 3}),
+				demomodel.ToolCall("openclaw-openclaw_user_prefs", map[string]any{})}, true
 		}
 		all := strings.Join(results, "\n")
 		if strings.Contains(all, "ghp_") {
-			return rehearsal.Reply{rehearsal.Text("I was told a secret.")}, true
+			return demomodel.Reply{demomodel.Text("I was told a secret.")}, true
 		}
 		place, ok := "", false
 		if _, rest, found := strings.Cut(all, "Staging lives on "); found {
 			place, _, ok = strings.Cut(rest, ".example")
 		}
 		if !ok {
-			return rehearsal.Reply{rehearsal.Text("I found nothing in " + all)}, true
+			return demomodel.Reply{demomodel.Text("I found nothing in " + all)}, true
 		}
-		return rehearsal.Reply{rehearsal.Text("On " + place + ", and you like " + map[bool]string{true: "tabs"}[strings.Contains(all, "Tabs, never spaces")] + ".")}, true
+		return demomodel.Reply{demomodel.Text("On " + place + ", and you like " + map[bool]string{true: "tabs"}[strings.Contains(all, "Tabs, never spaces")] + ".")}, true
 	})
 	during := make(chan []string, 1)
 	c := b.connect(t, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 		if strings.Contains(r.Params.Message, "openclaw_memory_search") {
 			select {
-			case during <- b.with(t, "mcp openclaw"):
+			case during <- b.processesWith(t, "mcp openclaw"):
 			default:
 			}
 		}
@@ -275,11 +281,11 @@ func TestMCPMemoryInSession(t *testing.T) {
 		t.Fatalf("%v: %s", err, mcpText(r))
 	}
 	if found := <-during; len(found) == 0 {
-		t.Error("no server ran")
+		t.Error("no memory server was running")
 	}
-	b.gone(t, "mcp openclaw") // with the session; the runtime is still there
-	if len(b.with(t, "copilot-runtime")) == 0 {
-		t.Error("the runtime is not there any more")
+	b.waitGone(t, "mcp openclaw") // ends with the session; the runtime stays
+	if len(b.processesWith(t, "copilot-runtime")) == 0 {
+		t.Error("the runtime has ended")
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
@@ -291,9 +297,9 @@ func TestMCPMemoryInSession(t *testing.T) {
 	}
 }
 
-// Copilot → bridge → Copilot → … ends at the third.
+// A loop Copilot → bridge → Copilot → … is refused at the third level.
 func TestMCPLoop(t *testing.T) {
-	loop := "rehearsal: tool bash " + quoted(map[string]any{"command": "sh loop.sh", "description": "again", "initial_wait": 120}) + "\nrehearsal: next\nrehearsal: text Enough."
+	loop := "rehearsal: tool bash " + toJSON(map[string]any{"command": "sh loop.sh", "description": "again", "initial_wait": 120}) + "\nrehearsal: next\nrehearsal: text Enough."
 	b := newMCPBench(t, map[string]string{
 		"prompt.txt": loop,
 		"loop.sh": `echo "depth $COPILOT_BRIDGE_DEPTH" >> depths.txt
@@ -302,7 +308,8 @@ copilot-bridge run --demo --yes "$(cat prompt.txt)" 2>> errors.txt >> answers.tx
 echo "exit $?" >> depths.txt
 `,
 	})
-	c := b.connect(t, consenting(), "copilot")
+	b.env = append(b.env, "COPILOT_BRIDGE_SANDBOX=off") // a sandboxed command finds no runtime
+	c := b.connect(t, allowEverything(), "copilot")
 	var out taskResult
 	mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": loop}, &out)
 	depths, err := os.ReadFile(filepath.Join(b.dir, "depths.txt"))
@@ -312,9 +319,9 @@ echo "exit $?" >> depths.txt
 	if want := "depth 1\ndepth 2\ndepth 3\nexit 4\nexit 0\nexit 0\n"; string(depths) != want {
 		t.Errorf("%q, want %q", depths, want)
 	}
-	said, err := os.ReadFile(filepath.Join(b.dir, "errors.txt"))
-	if err != nil || strings.Count(string(said), "copilot-bridge was called from within itself 3 times; that is a loop") != 1 {
-		t.Errorf("%s, %v", said, err)
+	loopErrors, err := os.ReadFile(filepath.Join(b.dir, "errors.txt"))
+	if err != nil || strings.Count(string(loopErrors), "copilot-bridge was called from within itself 3 times; that is a loop") != 1 {
+		t.Errorf("%s, %v", loopErrors, err)
 	}
 	// A depth in the arguments counts like one in the environment.
 	if err := os.Remove(filepath.Join(b.dir, "depths.txt")); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 )
 
 type largeResult struct {
@@ -37,7 +37,7 @@ type largeResult struct {
 	RunID        string
 }
 
-// git works in the bench's directory.
+// git runs git in the bench's directory.
 func (b *mcpBench) git(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=t", "-c", "user.email=t@localhost"}, args...)...)
@@ -49,7 +49,7 @@ func (b *mcpBench) git(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// repository makes the bench's directory one.
+// repository turns the bench's directory into a git repository.
 func (b *mcpBench) repository(t *testing.T) {
 	t.Helper()
 	b.git(t, "init", "-q")
@@ -59,17 +59,17 @@ func (b *mcpBench) repository(t *testing.T) {
 
 const threeParts = "create a.txt saying hi and create b.txt saying ho, then create c.txt saying end"
 
-// A large task over MCP is planned, done in parts by the real runtime and put
-// together; the client hears of it and gets it all in its structure.
+// The server plans a large MCP task, has the real runtime do the parts, and
+// merges them. The client gets progress notifications and a structured result.
 func TestMCPOrchestrate(t *testing.T) {
 	b := newMCPBench(t, map[string]string{"keep.txt": "", ".agent-policy.yaml": "writes: { deny: [locked/**] }\n"})
 	b.repository(t)
 	var mu sync.Mutex
-	var said []string
+	var progress []string
 	c := b.connect(t, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 		mu.Lock()
 		defer mu.Unlock()
-		said = append(said, r.Params.Message)
+		progress = append(progress, r.Params.Message)
 	}}, "copilot")
 	p := &mcp.CallToolParams{Name: "copilot_orchestrate", Arguments: map[string]any{"task": threeParts, "maxConcurrency": 2}}
 	p.SetProgressToken("p")
@@ -98,12 +98,12 @@ func TestMCPOrchestrate(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	mu.Lock()
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "plan of 3 parts: ") || !strings.Contains(all, " started") || !strings.Contains(all, " done: 1 files") || !strings.Contains(all, "putting the work together") {
-		t.Errorf("said %q", said)
+	if all := strings.Join(progress, "\n"); !strings.Contains(all, "plan of 3 parts: ") || !strings.Contains(all, " started") || !strings.Contains(all, " done: 1 files") || !strings.Contains(all, "putting the work together") {
+		t.Errorf("said %q", progress)
 	}
 	mu.Unlock()
 
-	// The policy of the workspace holds in the worktrees of its parts.
+	// The policy of the workspace applies in the worktrees of its parts.
 	mcpCall(t, c, "copilot_orchestrate", map[string]any{"task": "create d.txt saying yes and create locked/e.txt saying no"}, &out)
 	states := map[string]int{}
 	for _, task := range out.Tasks {
@@ -116,7 +116,7 @@ func TestMCPOrchestrate(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	if _, err := os.Stat(filepath.Join(b.dir, "locked")); err == nil {
-		t.Error("the policy did not hold")
+		t.Error("a denied file was written")
 	}
 	for _, tt := range []struct {
 		args map[string]any
@@ -134,31 +134,37 @@ func TestMCPOrchestrate(t *testing.T) {
 	}
 }
 
-// A client's cancel ends all parts of a large task, and nothing of it is left
-// in the repository; the next task of the directory gets its turn.
+// When a client cancels a large task, all parts end and the repository is
+// unchanged. The next task in the directory can run.
 func TestMCPOrchestrateCancel(t *testing.T) {
 	b := newMCPBench(t, map[string]string{"keep.txt": ""})
 	b.repository(t)
 	asked := make(chan struct{}, 10)
-	b.model.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+	b.model.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 		switch {
 		case strings.Contains(r.LastUser(), "Your part, "):
 			asked <- struct{}{}
-			return rehearsal.Reply{rehearsal.Silence()}, true
+			return demomodel.Reply{demomodel.Silence()}, true
 		case strings.Contains(r.LastUser(), "for ever"):
-			return rehearsal.Reply{rehearsal.Text(`{"tasks":[{"id":"x","description":"for ever"},{"id":"y","description":"for ever"}],"dependencies":{}}`)}, true
+			return demomodel.Reply{demomodel.Text(`{"tasks":[{"id":"x","description":"for ever"},{"id":"y","description":"for ever"}],"dependencies":{}}`)}, true
 		}
 		return nil, false
 	})
 	c := b.connect(t, nil, "copilot")
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "copilot_orchestrate", Arguments: map[string]any{"task": "wait for ever"}})
 		ended <- err
 	}()
-	<-asked
-	<-asked // both parts are at work
+	for range 2 { // both parts are running
+		select {
+		case <-asked:
+		case err := <-ended:
+			t.Fatalf("it ended with %v", err)
+		}
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -176,8 +182,8 @@ func TestMCPOrchestrateCancel(t *testing.T) {
 	}
 }
 
-// What OpenClaw's plugin starts works in the workspace of OpenClaw's agent
-// unless it is told otherwise, and ends with its standard input.
+// The server for OpenClaw's plugin works in the workspace of OpenClaw's agent
+// by default, and exits when its standard input is closed.
 func TestMCPPluginWorkspace(t *testing.T) {
 	b := newMCPBench(t, map[string]string{"~/.openclaw/workspace/AGENTS.md": "# Agent\n"})
 	c := b.connect(t, nil, "plugin")

@@ -16,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The memory server by itself: nothing but the protocol on standard output,
-// and an end when the input ends or a signal comes.
+// The memory server writes only protocol messages to standard output, and exits
+// at the end of its input or on a signal.
 func TestMCPOpenClaw(t *testing.T) {
 	b := newMCPBench(t, map[string]string{"~/.openclaw/workspace/MEMORY.md": "# Plans\nThe canary moves in May.\n", "~/.openclaw/openclaw.json": "{ // mine\n}"})
 	c := b.connect(t, nil, "openclaw")
@@ -69,7 +69,7 @@ func TestMCPOpenClaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines.Scan() {
-		t.Errorf("%q after the end", lines.Bytes())
+		t.Errorf("output after the end of the input: %q", lines.Bytes())
 	}
 	if err := deep.Wait(); err != nil {
 		t.Errorf("the end of the input: %v", err)
@@ -80,7 +80,7 @@ func TestMCPOpenClaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := stopped.StdoutPipe()
+	stdout, err := stopped.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestMCPOpenClaw(t *testing.T) {
 	if _, err := io.WriteString(held, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bufio.NewReader(told).ReadString('\n'); err != nil { // it is up
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil { // the server has started
 		t.Fatal(err)
 	}
 	if err := errors.Join(stopped.Process.Signal(syscall.SIGTERM), stopped.Wait(), held.Close()); err != nil && !errors.Is(err, os.ErrClosed) {
@@ -98,7 +98,8 @@ func TestMCPOpenClaw(t *testing.T) {
 	}
 }
 
-// Over HTTP: the token, the Host header, and a workspace that is read-only.
+// The HTTP server checks the token and the Host header, and its workspace is
+// read-only.
 func TestMCPHTTP(t *testing.T) {
 	b := newMCPBench(t, map[string]string{"a.txt": "one\n"})
 	cmd := b.command("copilot", "--http", "127.0.0.1:0", "--json")
@@ -117,7 +118,7 @@ func TestMCPHTTP(t *testing.T) {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			t.Errorf("%v\n%s", err, stderr)
 		}
-		b.alone(t)
+		b.waitNoProcesses(t)
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var ready struct{ URL string }
@@ -129,7 +130,7 @@ func TestMCPHTTP(t *testing.T) {
 		return mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), transport, nil)
 	}
 	if _, err := dial("Bearer wrong", nil); err == nil {
-		t.Error("a wrong token is taken")
+		t.Error("a wrong token is accepted")
 	}
 	c, err := dial("Bearer "+token, nil)
 	if err != nil {
@@ -143,7 +144,7 @@ func TestMCPHTTP(t *testing.T) {
 	if r := mcpCall(t, c, "copilot_create_file", map[string]any{"path": "b.txt", "content": "x"}, nil); !strings.HasPrefix(mcpText(r), "[denied]") {
 		t.Errorf("%s", mcpText(r))
 	}
-	person, err := dial("Bearer "+token, consenting())
+	person, err := dial("Bearer "+token, allowEverything())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestMCPHTTP(t *testing.T) {
 	}
 }
 
-// withHeader is a client that shows a token.
+// withHeader is an HTTP client that sends a token.
 func withHeader(value string) *http.Client {
 	return &http.Client{Transport: bearer(value)}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// workBench is a workspace with a policy, a repository, and directories that
-// nobody may work in.
+// workBench is a repository with a policy and with directories in which tasks
+// must not work.
 func workBench(t *testing.T, prefix string) *mcpBench {
 	t.Helper()
 	files := map[string]string{}
@@ -47,8 +47,9 @@ func (b *mcpBench) root(prefix string) string {
 	return b.dir
 }
 
-// attempt tries to move the border by the directory that a task works in.
-func (b *mcpBench) attempt(t *testing.T, c *mcp.ClientSession, root, tool, key string, writes bool) {
+// tryWorkingDirs tries to access forbidden files by choosing the working
+// directory of a task.
+func (b *mcpBench) tryWorkingDirs(t *testing.T, c *mcp.ClientSession, root, tool, key string, writes bool) {
 	t.Helper()
 	for dir, code := range map[string]string{
 		".git": "denied", ".git/hooks": "denied", "sub/../.git": "denied", "store": "denied", "private": "denied", "hidden": "denied", root + "/private": "denied",
@@ -81,7 +82,7 @@ func (b *mcpBench) attempt(t *testing.T, c *mcp.ClientSession, root, tool, key s
 	}
 	var prompt strings.Builder
 	for _, call := range calls {
-		prompt.WriteString("rehearsal: tool " + call.tool + " " + quoted(call.args) + "\nrehearsal: next\n")
+		prompt.WriteString("rehearsal: tool " + call.tool + " " + toJSON(call.args) + "\nrehearsal: next\n")
 	}
 	r := mcpCall(t, c, tool, map[string]any{key: prompt.String() + "rehearsal: text Done.", "workingDir": "sub"}, nil)
 	data, err := json.Marshal(r.StructuredContent)
@@ -102,7 +103,7 @@ func (b *mcpBench) attempt(t *testing.T, c *mcp.ClientSession, root, tool, key s
 	}
 	for _, r := range b.model.Requests() {
 		if strings.Contains(string(r.Raw), "CANARY-41") {
-			t.Error("what may not be read reached the model")
+			t.Error("a denied file reached the model")
 			break
 		}
 	}
@@ -113,7 +114,8 @@ type toolResult struct {
 	OK          bool
 }
 
-// results are the tool calls of a task, wherever a door puts them.
+// results returns the tool calls in a task's result, wherever the interface
+// puts them.
 func results(t *testing.T, data []byte) []toolResult {
 	t.Helper()
 	var out struct {
@@ -126,16 +128,16 @@ func results(t *testing.T, data []byte) []toolResult {
 	return append(out.ToolCalls, out.Result.ToolCalls...)
 }
 
-// The directory that a task works in is not what it may touch.
+// The working directory of a task does not extend what the task may access.
 func TestMCPWorkingDirMovesNoBorder(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		b := workBench(t, "")
-		b.attempt(t, b.connect(t, nil, "copilot"), b.dir, "copilot_code_task", "prompt", true)
+		b.tryWorkingDirs(t, b.connect(t, nil, "copilot"), b.dir, "copilot_code_task", "prompt", true)
 	})
 	t.Run("plugin", func(t *testing.T) {
 		const prefix = "~/.openclaw/workspace/"
 		b := workBench(t, prefix)
-		b.attempt(t, b.connect(t, nil, "plugin"), b.root(prefix), "copilot_code", "task", true)
+		b.tryWorkingDirs(t, b.connect(t, nil, "plugin"), b.root(prefix), "copilot_code", "task", true)
 	})
 	t.Run("read-only HTTP", func(t *testing.T) {
 		b := workBench(t, "")
@@ -166,7 +168,7 @@ func TestMCPWorkingDirMovesNoBorder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.attempt(t, c, b.dir, "copilot_code_task", "prompt", false)
+		b.tryWorkingDirs(t, c, b.dir, "copilot_code_task", "prompt", false)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}

@@ -10,16 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// TestOpenClawDocs runs what docs/openclaw.md tells to type, one line after
-// another, with an OpenClaw whose command is not on the PATH. In the end all is
-// as it was. What the document says of OpenClaw's own command is tried in
-// test/openclaw.
+// TestOpenClawDocs runs the commands of docs/guides/openclaw.md one after the
+// other. OpenClaw's own command is not on the PATH; test/openclaw tests the
+// parts that need it. At the end all files are as before.
 func TestOpenClawDocs(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "openclaw.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "openclaw.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +40,12 @@ func TestOpenClawDocs(t *testing.T) {
 			line = strings.TrimSpace(line)
 			if !strings.HasPrefix(line, "copilot-bridge ") {
 				if !strings.HasPrefix(line, "export ") && !strings.HasPrefix(line, "openclaw ") {
-					t.Errorf("nobody has tried %q", line)
+					t.Errorf("the test does not know the command %q", line)
 				}
 				continue
 			}
 			words := strings.Fields(line)
-			if words[1] == "setup" { // the runtime is there already
+			if words[1] == "setup" { // the runtime is already installed
 				line = "copilot-bridge setup --help"
 			}
 			cmd := exec.Command("sh", "-c", line)

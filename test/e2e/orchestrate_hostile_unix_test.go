@@ -14,8 +14,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// marks lists the programs that were run.
-func (s *studio) marks() []string {
+// trapsRun lists the traps that were run.
+func (s *repoBench) trapsRun() []string {
 	s.t.Helper()
 	out := []string{}
 	entries, err := os.ReadDir(filepath.Join(filepath.Dir(s.dir), "marks"))
@@ -28,8 +28,8 @@ func (s *studio) marks() []string {
 	return out
 }
 
-// trap is a command that leaves a mark and does its job.
-func (s *studio) trap(name, job string) string {
+// trap returns a command that leaves a mark and then does its job.
+func (s *repoBench) trap(name, job string) string {
 	s.t.Helper()
 	dir := filepath.Join(filepath.Dir(s.dir), "marks")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -38,25 +38,25 @@ func (s *studio) trap(name, job string) string {
 	return fmt.Sprintf("touch %s/%s; %s", dir, name, job)
 }
 
-// An orchestration runs nothing that the repository names, in its own
-// configuration, an included file or that of a worktree; and the user's own
+// orchestrate runs no program that the repository's configuration names,
+// including included files and the configuration of a worktree. The user's own
 // filter is run.
 func TestOrchestrationRunsNothingOfTheRepository(t *testing.T) {
-	for name, set := range map[string]func(s *studio, key, value string){
-		"configuration": func(s *studio, key, value string) { s.git("config", key, value) },
-		"included file": func(s *studio, key, value string) {
+	for name, set := range map[string]func(s *repoBench, key, value string){
+		"configuration": func(s *repoBench, key, value string) { s.git("config", key, value) },
+		"included file": func(s *repoBench, key, value string) {
 			s.git("config", "include.path", "more")
 			s.git("config", "--file", ".git/more", key, value)
 		},
-		"worktree's configuration": func(s *studio, key, value string) {
+		"worktree's configuration": func(s *repoBench, key, value string) {
 			s.git("config", "extensions.worktreeConfig", "true")
 			s.git("config", "--worktree", key, value)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStudio(t)
-			s.sandbox = "off" // the traps leave their marks outside
-			s.layTraps(func(key, value string) { set(s, key, value) })
+			s := newRepoBench(t)
+			s.sandbox = "off" // the traps leave their marks outside the workspace
+			s.setTraps(func(key, value string) { set(s, key, value) })
 			p := orchestrate.TaskPlan{Tasks: []orchestrate.SubTask{
 				part("one", orchestrate.Small, edit("big.txt", "line-010", "ONE"), tool("create", map[string]string{"path": "one.up", "file_text": "one\n"})),
 				part("two", orchestrate.Small, edit("big.txt", "line-100", "TWO")),
@@ -66,21 +66,21 @@ func TestOrchestrationRunsNothingOfTheRepository(t *testing.T) {
 			if code != 0 || !r.Success || !slices.Contains(types, "notice") {
 				t.Errorf("exit %d, %v: %s", code, types, r.Summary)
 			}
-			if got := s.marks(); !slices.Equal(got, []string{"users"}) {
+			if got := s.trapsRun(); !slices.Equal(got, []string{"users"}) {
 				t.Errorf("run: %v", got)
 			}
 			if big := s.read("big.txt"); !strings.Contains(big, "ONE\n") || !strings.Contains(big, "TWO\n") || s.read("README.md") != "bye\n" || s.read("one.up") != "one\n" {
 				t.Error("the work did not arrive")
 			}
 			s.springTraps()
-			if got, want := s.marks(), []string{"clean", "driver", "fetch", "hook", "monitor", "smudge", "users"}; !slices.Equal(got, want) {
-				t.Errorf("git itself springs %v, want %v", got, want)
+			if got, want := s.trapsRun(), []string{"clean", "driver", "fetch", "hook", "monitor", "smudge", "users"}; !slices.Equal(got, want) {
+				t.Errorf("git itself runs the traps %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-func (s *studio) layTraps(set func(key, value string)) {
+func (s *repoBench) setTraps(set func(key, value string)) {
 	s.t.Helper()
 	for _, branch := range []string{"left", "right"} {
 		s.git("checkout", "-q", "-b", branch, "main")
@@ -110,14 +110,14 @@ func (s *studio) layTraps(set func(key, value string)) {
 			s.t.Fatal(err)
 		}
 	}
-	for _, name := range s.marks() {
+	for _, name := range s.trapsRun() {
 		if err := os.Remove(filepath.Join(filepath.Dir(s.dir), "marks", name)); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 }
 
-func (s *studio) read(name string) string {
+func (s *repoBench) read(name string) string {
 	data, err := os.ReadFile(filepath.Join(s.dir, name))
 	if err != nil {
 		return "(" + err.Error() + ")"
@@ -125,20 +125,20 @@ func (s *studio) read(name string) string {
 	return string(data)
 }
 
-// springTraps runs git as a user would.
-func (s *studio) springTraps() {
+// springTraps runs git as a user would, which runs the traps.
+func (s *repoBench) springTraps() {
 	for _, args := range [][]string{{"status"}, {"add", "-A"}, {"update-ref", "refs/heads/z", "HEAD"}, {"checkout", "-f", "HEAD~", "--", "README.md"},
 		{"merge-tree", "--write-tree", "left", "right"}, {"cat-file", "-p", strings.Repeat("1", 40)}} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = s.dir
-		_ = cmd.Run() // some fail after the deed
+		_ = cmd.Run() // some fail after they ran the trap
 	}
 }
 
-// Blobs that are missing are not fetched: the run fails and says so.
+// Missing blobs are not fetched: the run fails and says so.
 func TestOrchestrationFetchesNothing(t *testing.T) {
-	s := newStudio(t)
-	s.layTraps(func(key, value string) { s.git("config", key, value) })
+	s := newRepoBench(t)
+	s.setTraps(func(key, value string) { s.git("config", key, value) })
 	blob := s.git("rev-parse", "HEAD:big.txt")
 	if err := os.Remove(filepath.Join(s.dir, ".git", "objects", blob[:2], blob[2:])); err != nil {
 		t.Fatal(err)
@@ -147,15 +147,15 @@ func TestOrchestrationFetchesNothing(t *testing.T) {
 	if code == 0 || r.Success {
 		t.Errorf("exit %d: %s", code, r.Summary)
 	}
-	if got := s.marks(); len(got) > 0 {
+	if got := s.trapsRun(); len(got) > 0 {
 		t.Errorf("run: %v", got)
 	}
 }
 
-// A directory that poses as a bare repository is not used: all parts work in
-// the one directory, as where there is no repository.
+// A directory that looks like a bare repository is not used as one: all parts
+// work in the same directory, as without a repository.
 func TestOrchestrationInPosingRepository(t *testing.T) {
-	s := newStudio(t)
+	s := newRepoBench(t)
 	mark := s.trap("monitor", "true")
 	inner := filepath.Join(filepath.Dir(s.dir), "inner")
 	if err := os.Rename(filepath.Join(s.dir, ".git"), inner); err != nil {
@@ -171,17 +171,17 @@ func TestOrchestrationInPosingRepository(t *testing.T) {
 	if code != 0 || !r.Success || !slices.Contains(types, "notice") || s.read("one.txt") != "one\n" {
 		t.Errorf("exit %d: %s", code, r.Summary)
 	}
-	if got := s.marks(); len(got) > 0 {
+	if got := s.trapsRun(); len(got) > 0 {
 		t.Errorf("run: %v", got)
 	}
 	s.springTraps()
-	if got := s.marks(); len(got) == 0 {
-		t.Error("the trap does not work at all")
+	if got := s.trapsRun(); len(got) == 0 {
+		t.Error("the trap does not work even with plain git")
 	}
 }
 
-// What the parts leave behind is not written through a link, does not change
-// the policy, whatever programs they ran, and keeps to the user's own rules.
+// The files that the parts leave are not written through a link, do not change
+// the policy, and follow the user's own rules, whatever programs the parts ran.
 func TestDeliveriesAreHeld(t *testing.T) {
 	script := func(lines string) []string {
 		return []string{tool("create", map[string]string{"path": "make.sh", "file_text": lines}), tool("bash", map[string]string{"command": "sh make.sh", "description": "x"})}
@@ -196,7 +196,8 @@ func TestDeliveriesAreHeld(t *testing.T) {
 		"denied place":   {script("mkdir locked\necho x > locked/x\n"), "locked/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStudio(t)
+			s := newRepoBench(t)
+			s.sandbox = "off" // in the sandbox, programs could not write the policy
 			outside := filepath.Join(filepath.Dir(s.dir), "outside")
 			if err := os.Mkdir(outside, 0o755); err != nil {
 				t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Parts that run at the same time ask one after the other, and say who they
-// are; the board stands below.
+// Concurrent parts ask for permission one after the other and name themselves.
+// The progress board stays below.
 func TestOrchestrateAtATerminal(t *testing.T) {
 	dir := t.TempDir()
 	plan := filepath.Join(t.TempDir(), "plan.json")
@@ -16,14 +16,14 @@ func TestOrchestrateAtATerminal(t *testing.T) {
 	}
 	x := atTerminalOf(t, t.TempDir(), dir, "orchestrate", "--demo", "--plan", plan)
 	for range 2 {
-		x.sees("? Copilot, for ")
-		x.sees("wants to run")
-		x.sees("[n]o: ")
-		x.types("y\n")
+		x.waitFor("? Copilot, for ")
+		x.waitFor("wants to run")
+		x.waitFor("[n]o: ")
+		x.typeKeys("y\n")
 	}
-	x.sees("✓ one")
-	x.sees("done in")
-	x.exits(0)
+	x.waitFor("✓ one")
+	x.waitFor("done in")
+	x.checkExit(0)
 	for _, name := range []string{"one.txt", "two.txt"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)

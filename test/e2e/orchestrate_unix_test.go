@@ -16,27 +16,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// studio is a repository in which the real program orchestrates the real
-// runtime; only the model's words are the test's.
-type studio struct {
+// repoBench is a repository in which the built program orchestrates the real
+// runtime. Only the model's answers are scripted.
+type repoBench struct {
 	t         *testing.T
 	dir, home string
-	model     *rehearsal.Server
+	model     *demomodel.Server
 	sandbox   string // "" for the default
 }
 
-func newStudio(t *testing.T) *studio {
+func newRepoBench(t *testing.T) *repoBench {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &studio{t: t, dir: filepath.Join(root, "repo"), home: filepath.Join(root, "home"), model: provider(t)}
+	s := &repoBench{t: t, dir: filepath.Join(root, "repo"), home: filepath.Join(root, "home"), model: provider(t)}
 	var big strings.Builder
 	for i := range 120 {
 		fmt.Fprintf(&big, "line-%03d\n", i)
@@ -50,7 +50,7 @@ func newStudio(t *testing.T) *studio {
 	return s
 }
 
-func (s *studio) write(name, text string) {
+func (s *repoBench) write(name, text string) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -61,7 +61,7 @@ func (s *studio) write(name, text string) {
 	}
 }
 
-func (s *studio) git(args ...string) string {
+func (s *repoBench) git(args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = s.dir
@@ -72,8 +72,8 @@ func (s *studio) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// tree is every file with its contents.
-func (s *studio) tree() string {
+// tree returns all files with their contents.
+func (s *repoBench) tree() string {
 	s.t.Helper()
 	var b strings.Builder
 	for _, name := range strings.Fields(s.git("ls-files", "--cached", "--others", "--exclude-standard")) {
@@ -86,7 +86,7 @@ func (s *studio) tree() string {
 	return b.String()
 }
 
-func (s *studio) command(args ...string) *exec.Cmd {
+func (s *repoBench) command(args ...string) *exec.Cmd {
 	s.t.Helper()
 	cmd := exec.Command(binary, append([]string{"orchestrate"}, args...)...)
 	cmd.Dir = s.dir
@@ -99,16 +99,16 @@ func (s *studio) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the program with --json and returns its last line, its code and
+// run runs the program with --json and returns its last line, its exit code and
 // the types of its events.
-func (s *studio) run(args ...string) (r orchestrate.Result, code int, types []string) {
+func (s *repoBench) run(args ...string) (r orchestrate.Result, code int, types []string) {
 	s.t.Helper()
 	cmd := s.command(append(args, "--json")...)
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
 	timer := time.AfterFunc(8*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	_ = cmd.Run() // the code says it
+	_ = cmd.Run() // checked by the exit code
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for _, line := range lines {
 		var head struct {
@@ -128,7 +128,7 @@ func (s *studio) run(args ...string) (r orchestrate.Result, code int, types []st
 	return r, cmd.ProcessState.ExitCode(), types
 }
 
-func (s *studio) plan(p orchestrate.TaskPlan) string {
+func (s *repoBench) plan(p orchestrate.TaskPlan) string {
 	s.t.Helper()
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *studio) plan(p orchestrate.TaskPlan) string {
 	return path
 }
 
-func (s *studio) clean() {
+func (s *repoBench) checkClean() {
 	s.t.Helper()
 	if out := s.git("worktree", "list"); strings.Contains(out, "\n") {
 		s.t.Errorf("worktrees are left:\n%s", out)
@@ -151,7 +151,7 @@ func (s *studio) clean() {
 	}
 }
 
-// tool is a directive for the rehearsal model.
+// tool is a rehearsal directive that calls a tool.
 func tool(name string, args map[string]string) string {
 	data, err := json.Marshal(args)
 	if err != nil {
@@ -169,9 +169,10 @@ func part(id string, size orchestrate.Complexity, steps ...string) orchestrate.S
 		Description: "Part " + id + ".\n" + strings.Join(steps, "\nrehearsal: next\n") + "\nrehearsal: next\nrehearsal: text " + id + " is done"}
 }
 
-// twelve is a plan of two diamonds, one above the other: every part edits
-// big.txt, each at its own place, and some add or change files of others.
-func twelve() orchestrate.TaskPlan {
+// twelvePartPlan is a plan of two diamonds, one above the other. Every part
+// edits its own place in big.txt, and some parts add files or change files of
+// other parts.
+func twelvePartPlan() orchestrate.TaskPlan {
 	p := orchestrate.TaskPlan{Dependencies: map[string][]string{}}
 	line := func(i int) string { return fmt.Sprintf("line-%03d", i) }
 	for i := range 12 {
@@ -201,19 +202,19 @@ func twelve() orchestrate.TaskPlan {
 func TestTwelveInParallelAsInSequence(t *testing.T) {
 	trees := map[string]string{}
 	for _, how := range [][]string{{"--max-concurrency", "1", "--isolation", "shared"}, {"--max-concurrency", "1"}, {"--max-concurrency", "4"}} {
-		s := newStudio(t)
+		s := newRepoBench(t)
 		s.write("README.md", "hello\nmine, uncommitted\n")
-		r, code, types := s.run(append([]string{"do it all", "--plan", s.plan(twelve())}, how...)...)
+		r, code, types := s.run(append([]string{"do it all", "--plan", s.plan(twelvePartPlan())}, how...)...)
 		if code != 0 || !r.Success || r.Done != 12 || len(r.CriticalPath) != 6 {
 			t.Fatalf("%v: exit %d: %+v", how, code, r)
 		}
 		for _, want := range []string{"run_start", "plan_ready", "task_start", "task_progress", "task_complete", "plan_complete", "result"} {
 			if !slices.Contains(types, want) {
-				t.Errorf("%v: there is no %s", how, want)
+				t.Errorf("%v: the events lack %s", how, want)
 			}
 		}
 		trees[strings.Join(how, " ")] = s.tree()
-		s.clean()
+		s.checkClean()
 		t.Logf("%v: %s, one after another %s: %.2f times as fast", how, r.Duration.Round(time.Millisecond), r.Sequential.Round(time.Millisecond), r.Speedup)
 	}
 	want := trees["--max-concurrency 1 --isolation shared"]
@@ -228,9 +229,9 @@ func TestTwelveInParallelAsInSequence(t *testing.T) {
 }
 
 func TestPlantedFailureSkipsItsDependents(t *testing.T) {
-	s := newStudio(t)
-	p := twelve()
-	p.Tasks[7].Description = "rehearsal: status 401 no entry" // p7, on which p11 depends
+	s := newRepoBench(t)
+	p := twelvePartPlan()
+	p.Tasks[7].Description = "rehearsal: status 401 no entry" // p11 depends on p7
 	r, code, _ := s.run("do it all", "--plan", s.plan(p), "--max-concurrency", "4")
 	if code != 5 || r.Success || r.Done != 10 || r.Failed != 1 || r.Skipped != 1 {
 		t.Fatalf("exit %d: %+v", code, r)
@@ -252,7 +253,7 @@ func TestPlantedFailureSkipsItsDependents(t *testing.T) {
 	}
 }
 
-func conflict() orchestrate.TaskPlan {
+func conflictPlan() orchestrate.TaskPlan {
 	return orchestrate.TaskPlan{Tasks: []orchestrate.SubTask{
 		part("red", orchestrate.Small, edit("big.txt", "line-050", "RED")),
 		part("blue", orchestrate.Small, edit("big.txt", "line-050", "BLUE")),
@@ -262,43 +263,43 @@ func conflict() orchestrate.TaskPlan {
 
 func TestPlantedConflict(t *testing.T) {
 	t.Run("resolved", func(t *testing.T) {
-		s := newStudio(t)
+		s := newRepoBench(t)
 		var asked atomic.Int32
-		s.model.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+		s.model.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 			if !strings.HasPrefix(r.LastUser(), "Two parts of a larger task") {
 				return nil, false
 			}
 			if r.ToolResults() != nil {
-				return rehearsal.Reply{rehearsal.Text("Both are in.")}, true
+				return demomodel.Reply{demomodel.Text("Both are in.")}, true
 			}
 			asked.Add(1)
-			// What a model would do: take the markers away and keep both.
+			// A good model removes the conflict markers and keeps both sides.
 			dirs, err := filepath.Glob(filepath.Join(s.home, "bridge", "worktrees", "*", "conflict-*", "big.txt"))
 			if err != nil || len(dirs) != 1 {
-				return rehearsal.Reply{rehearsal.Text("There is nothing to resolve.")}, true
+				return demomodel.Reply{demomodel.Text("There is nothing to resolve.")}, true
 			}
 			data, err := os.ReadFile(dirs[0])
 			if err != nil {
-				return rehearsal.Reply{rehearsal.Text(err.Error())}, true
+				return demomodel.Reply{demomodel.Text(err.Error())}, true
 			}
 			_, rest, _ := strings.Cut(string(data), "<<<<<<< ")
 			block, _, _ := strings.Cut(rest, ">>>>>>> ")
 			tail := rest[len(block):]
 			tail = tail[:strings.Index(tail, "\n")+1]
-			return rehearsal.Reply{rehearsal.ToolCall("edit", map[string]string{"path": "big.txt", "old_str": "<<<<<<< " + block + tail, "new_str": "RED\nBLUE\n"})}, true
+			return demomodel.Reply{demomodel.ToolCall("edit", map[string]string{"path": "big.txt", "old_str": "<<<<<<< " + block + tail, "new_str": "RED\nBLUE\n"})}, true
 		})
-		r, code, types := s.run("colour it", "--plan", s.plan(conflict()))
+		r, code, types := s.run("colour it", "--plan", s.plan(conflictPlan()))
 		if code != 0 || !r.Success || asked.Load() != 1 || len(r.Conflicts) != 1 || !r.Conflicts[0].Resolved || !slices.Contains(types, "conflict") {
 			t.Fatalf("exit %d, asked %d times: %+v", code, asked.Load(), r)
 		}
 		if got := s.tree(); !strings.Contains(got, "line-049\nRED\nBLUE\nline-051\n") || !strings.Contains(got, "AFTER\n") {
 			t.Errorf("%s", got)
 		}
-		s.clean()
+		s.checkClean()
 	})
 	t.Run("reported", func(t *testing.T) {
-		s := newStudio(t) // its model only echoes what it does not understand
-		r, code, _ := s.run("colour it", "--plan", s.plan(conflict()))
+		s := newRepoBench(t) // this model repeats prompts that it does not understand
+		r, code, _ := s.run("colour it", "--plan", s.plan(conflictPlan()))
 		if code != 5 || r.Success || len(r.Conflicts) != 1 || r.Conflicts[0].Resolved || len(r.Kept) != 1 {
 			t.Fatalf("exit %d: %+v", code, r)
 		}
@@ -309,8 +310,8 @@ func TestPlantedConflict(t *testing.T) {
 	})
 }
 
-// The model makes the plan: in prose and fences, at the second attempt, or not
-// at all.
+// The model makes the plan: in prose, in a code block, at the second attempt,
+// or not at all.
 func TestPlansOfTheModel(t *testing.T) {
 	good := `{"tasks":[{"id":"one","description":"rehearsal: tool create {\"path\":\"one.txt\",\"file_text\":\"1\\n\"}\nrehearsal: next\nrehearsal: text made one.txt","estimatedComplexity":"S"},` +
 		`{"id":"two","description":"rehearsal: tool create {\"path\":\"two.txt\",\"file_text\":\"2\\n\"}\nrehearsal: next\nrehearsal: text made two.txt","estimatedComplexity":"S"}],"dependencies":[{"task":"two","dependsOn":["one"]}]}`
@@ -325,10 +326,10 @@ func TestPlansOfTheModel(t *testing.T) {
 		"given up": {"I would rather not.", "Really not.", 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStudio(t)
+			s := newRepoBench(t)
 			var turns atomic.Int32
-			var schema, told atomic.Bool
-			s.model.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+			var schema, hasContext atomic.Bool
+			s.model.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 				switch user := r.LastUser(); {
 				case strings.HasPrefix(user, "Divide the task below"):
 					turns.Add(1)
@@ -336,25 +337,25 @@ func TestPlansOfTheModel(t *testing.T) {
 					schema.Store(schema.Load() || bound)
 					switch {
 					case tt.first == "refuse" && bound:
-						return rehearsal.Reply{rehearsal.Status(400, "response_format is not supported")}, true
+						return demomodel.Reply{demomodel.Status(400, "response_format is not supported")}, true
 					case tt.first == "refuse":
-						return rehearsal.Reply{rehearsal.Text(tt.second)}, true
+						return demomodel.Reply{demomodel.Text(tt.second)}, true
 					}
-					return rehearsal.Reply{rehearsal.Text(tt.first)}, true
+					return demomodel.Reply{demomodel.Text(tt.first)}, true
 				case strings.HasPrefix(user, "This is not a plan"):
 					turns.Add(1)
-					told.Store(strings.Contains(user, `depends on "three"`) || strings.Contains(user, "no JSON object"))
-					return rehearsal.Reply{rehearsal.Text(tt.second)}, true
+					hasContext.Store(strings.Contains(user, `depends on "three"`) || strings.Contains(user, "no JSON object"))
+					return demomodel.Reply{demomodel.Text(tt.second)}, true
 				case strings.Contains(user, `"two"`), strings.Contains(user, "Your part, two"):
 					if !strings.Contains(user, "- one:\n> made one.txt") {
-						t.Errorf("the second part was not told of the first:\n%s", user)
+						t.Errorf("the prompt of the second part lacks the first:\n%s", user)
 					}
 				}
 				return nil, false
 			})
 			r, code, _ := s.run("make two files")
-			if code != 0 || len(r.Tasks) != tt.tasks || turns.Load() != tt.turns || !schema.Load() || told.Load() != (tt.turns == 2 && tt.first != "refuse") {
-				t.Fatalf("exit %d, %d turns, schema %v, told %v: %+v", code, turns.Load(), schema.Load(), told.Load(), r)
+			if code != 0 || len(r.Tasks) != tt.tasks || turns.Load() != tt.turns || !schema.Load() || hasContext.Load() != (tt.turns == 2 && tt.first != "refuse") {
+				t.Fatalf("exit %d, %d turns, schema %v, told %v: %+v", code, turns.Load(), schema.Load(), hasContext.Load(), r)
 			}
 			if tt.tasks == 2 && !strings.Contains(s.tree(), "== two.txt\n2\n") {
 				t.Errorf("%s", s.tree())
@@ -363,12 +364,12 @@ func TestPlansOfTheModel(t *testing.T) {
 	}
 }
 
-// kill −9 of the program itself, with the runtime below it.
+// The test kills the program and the runtime below it with SIGKILL.
 func TestOrchestrateKilled(t *testing.T) {
 	want := ""
 	for round := range 4 {
-		s := newStudio(t)
-		args := []string{"do it all", "--plan", s.plan(twelve()), "--json"}
+		s := newRepoBench(t)
+		args := []string{"do it all", "--plan", s.plan(twelvePartPlan()), "--json"}
 		if round > 0 {
 			for kills := 0; kills < 2; kills++ {
 				cmd := s.command(args...)
@@ -397,14 +398,14 @@ func TestOrchestrateKilled(t *testing.T) {
 		} else if got := s.tree(); got != want {
 			t.Errorf("round %d: the tree differs:\n%s", round, got)
 		}
-		s.clean()
+		s.checkClean()
 	}
 }
 
 // A part cannot reach out of its worktree, not even into the user's own tree,
-// and the policy of the user's workspace counts there.
+// and the policy of the workspace applies there.
 func TestPartsAreGuarded(t *testing.T) {
-	s := newStudio(t)
+	s := newRepoBench(t)
 	s.write(".agent-policy.yaml", "writes: { deny: [\"locked/**\"] }\n")
 	var parts []orchestrate.SubTask
 	for id, path := range map[string]string{"outside": filepath.Join(s.dir, "evil.txt"), "home": filepath.Join(s.home, "bridge", "policy.yaml"),

@@ -2,5 +2,5 @@
 
 package e2e
 
-// platformCommands are those that look for processes, which need /proc.
+// platformCommands are script commands that need /proc, so there are none here.
 func platformCommands() map[string]scriptCommand { return nil }

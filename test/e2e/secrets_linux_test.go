@@ -18,11 +18,12 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// Secrets that look like real ones. One stands where a title is cut.
+// Secrets in the format of real ones. One of them is placed where a title is
+// cut.
 const (
 	tokenSecret    = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 	passwordSecret = "Xk29vLq7Zr4TbN8w"
@@ -37,8 +38,8 @@ func keyText(t *testing.T, kind string) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
-// holding are the files below a directory that hold a text.
-func holding(t *testing.T, dir, text string) (names []string) {
+// filesContaining returns the files below a directory that contain a text.
+func filesContaining(t *testing.T, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -56,7 +57,7 @@ func holding(t *testing.T, dir, text string) (names []string) {
 	return names
 }
 
-// A client of the tool bus asks for some lines of a file, and for hits in it.
+// A client of the tool bus requests some lines of a file and search hits in it.
 func TestPartsOfFilesOnTheBus(t *testing.T) {
 	t.Parallel()
 	key, cert := keyText(t, "RSA PRIVATE KEY"), keyText(t, "CERTIFICATE")
@@ -78,7 +79,7 @@ func TestPartsOfFilesOnTheBus(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":%q,"params":%s}`, id, method, data))
-		return w.until(fmt.Sprintf(`"id":"c%d"`, id))
+		return w.waitForMessage(fmt.Sprintf(`"id":"c%d"`, id))
 	}
 	type m = map[string]any
 	var answers []string
@@ -108,15 +109,15 @@ func TestPartsOfFilesOnTheBus(t *testing.T) {
 	}
 }
 
-// A client leaves while secrets are looked for in what it has asked for.
+// A client disconnects while the server redacts its answer.
 func TestRedactionEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("AccountKey=pwd=", 130) + "\n"
 	s := serveFiles(t, map[string]string{"large.txt": strings.Repeat(line, 5000)}, nil)
 	record := filepath.Join(s.home, ".copilot-bridge", "audit")
-	// entries counts those that hold a text.
+	// entries counts the audit entries that contain a text.
 	entries := func(text string) (n int) {
-		for _, name := range holding(t, record, text) {
+		for _, name := range filesContaining(t, record, text) {
 			data, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -125,25 +126,29 @@ func TestRedactionEndsWithItsClient(t *testing.T) {
 		}
 		return n
 	}
-	// Whoever leaves while the file is still read proves nothing, so each stays
-	// a little longer than the one before.
-	for begun := range 20 {
+	// A client that leaves before the redaction starts proves nothing, so each
+	// one stays a quarter longer than the one before: when the redaction starts
+	// and how long it takes depends on the machine.
+	stay := 5 * time.Millisecond
+	for begun := range 30 {
 		w, _ := s.dial(t, nil)
 		w.send(`{"jsonrpc":"2.0","id":1,"method":"mcp.fs.read","params":{"path":"large.txt","offset":4200,"limit":1}}`)
-		within(t, "the call is on record", func() bool { return entries(`"hook":"pre_tool`) > begun })
-		<-time.After(time.Duration(begun) * 25 * time.Millisecond)
+		waitUntil(t, "the call is on record", func() bool { return entries(`"hook":"pre_tool`) > begun })
+		<-time.After(stay)
+		stay += stay / 4
 		if err := w.ws.CloseNow(); err != nil {
 			t.Fatal(err)
 		}
-		within(t, "the call has ended", func() bool { return entries(`"hook":"post_tool`)+entries(`"hook":"tool_failure`) > begun })
+		waitUntil(t, "the call has ended", func() bool { return entries(`"hook":"post_tool`)+entries(`"hook":"tool_failure`) > begun })
 		if entries("the result is withheld: the call was cancelled") > 0 {
 			return
 		}
 	}
-	t.Error("nothing on record says that a redaction was given up")
+	t.Error("no audit entry says that a redaction was cancelled")
 }
 
-// What is kept of a session is made of what the model got.
+// Titles and other stored data of a session come from the redacted text that
+// the model got.
 func TestTitlesHoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
@@ -159,21 +164,21 @@ func TestTitlesHoldNoSecrets(t *testing.T) {
 		return string(out)
 	}
 	filler := "please look at the log of the last release and then push with the token "
-	said := ""
+	printed := ""
 	for _, prompt := range []string{
 		"use " + tokenSecret + " to list the files",
-		filler[:46] + " " + tokenSecret + " and list the files", // cut within the token
+		filler[:46] + " " + tokenSecret + " and list the files", // the title is cut within the token
 		"list the files\nDB_PASSWORD=" + passwordSecret,
 		"DB_PASSWORD=" + passwordSecret + " list the files",
 	} {
-		said += bridge("run", "--demo", prompt, "--json")
+		printed += bridge("run", "--demo", prompt, "--json")
 	}
 	listed := bridge("sessions", "list") + bridge("sessions", "list", "--json") + bridge("__complete", "sessions", "show", "")
 	for _, secret := range []string{tokenSecret[:18], passwordSecret} {
-		if strings.Contains(said+listed, secret) {
-			t.Errorf("%s is shown in\n%s\n%s", secret, said, listed)
+		if strings.Contains(printed+listed, secret) {
+			t.Errorf("%s is shown in\n%s\n%s", secret, printed, listed)
 		}
-		if names := holding(t, filepath.Join(home, ".copilot-bridge"), secret); len(names) > 0 {
+		if names := filesContaining(t, filepath.Join(home, ".copilot-bridge"), secret); len(names) > 0 {
 			t.Errorf("%s is kept in %v", secret, names)
 		}
 	}
@@ -182,9 +187,9 @@ func TestTitlesHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// A run of parts keeps its task, its plan and what came of it.
+// An orchestration stores its task, its plan and its results without secrets.
 func TestOrchestrationsHoldNoSecrets(t *testing.T) {
-	s := newStudio(t)
+	s := newRepoBench(t)
 	s.write("settings.env", "DB_PASSWORD="+passwordSecret+"\n")
 	s.git("add", "-A")
 	s.git("commit", "-q", "-m", "settings")
@@ -199,8 +204,8 @@ func TestOrchestrationsHoldNoSecrets(t *testing.T) {
 	}
 	home := filepath.Join(s.home, "bridge")
 	for _, secret := range []string{tokenSecret[:18], passwordSecret} {
-		// The runtime's own store is not ours to write; see docs/security.md.
-		names := slices.DeleteFunc(holding(t, home, secret), func(n string) bool { return strings.HasPrefix(n, filepath.Join(home, "copilot")+"/") })
+		// The runtime writes its own store; see docs/guides/security.md.
+		names := slices.DeleteFunc(filesContaining(t, home, secret), func(n string) bool { return strings.HasPrefix(n, filepath.Join(home, "copilot")+"/") })
 		if len(names) > 0 {
 			t.Errorf("%s is kept in %v", secret, names)
 		}

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// A crowd of connections that say nothing, or say it slowly, does not lock out
-// a client with the token, nor cut a WebSocket that is open.
+// Many connections that send nothing, or send slowly, do not block a client
+// with the token, and do not close an open WebSocket.
 func TestServeInACrowd(t *testing.T) {
 	const token = "t0ken-of-the-crowd"
 	s := serveFiles(t, nil, []string{"COPILOT_BRIDGE_TOKEN=" + token})
@@ -30,7 +30,7 @@ func TestServeInACrowd(t *testing.T) {
 	if bus == nil {
 		t.Fatalf("the tool bus answers %d", status)
 	}
-	for name, said := range map[string]string{
+	for name, data := range map[string]string{
 		"silent":       "",
 		"slow headers": "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-",
 		"slow bodies":  "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 100000\r\n\r\n{",
@@ -42,7 +42,7 @@ func TestServeInACrowd(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = c.Close() })
-				_, _ = io.WriteString(c, said) // it may be cut already
+				_, _ = io.WriteString(c, data) // may already be closed
 			}
 			began := time.Now()
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/models", http.NoBody)
@@ -56,24 +56,24 @@ func TestServeInACrowd(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = answer.Body.Close()
-			if took := time.Since(began); answer.StatusCode != http.StatusOK || took > 3*time.Second {
+			if took := time.Since(began); answer.StatusCode != http.StatusOK || took > 20*time.Second {
 				t.Errorf("%d after %s", answer.StatusCode, took)
 			}
 		})
 	}
 	bus.send(`{"jsonrpc":"2.0","id":7,"method":"mcp.server.status"}`)
-	bus.until(`"id":7`)
+	bus.waitForMessage(`"id":7`)
 }
 
-// Another user of this machine cannot drive a server that has no token: not
-// over HTTP, not over the tool bus, not an MCP server.
+// Another user of the machine cannot use a server without a token: neither
+// HTTP, nor the tool bus, nor an MCP server.
 func TestServeAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can start a program as another user")
 	}
 	s := serveFiles(t, map[string]string{"secret.txt": "words"}, nil, "--rpc-port", "0")
-	mcp := start1(t, s, "mcp", "copilot", "--http", "0", "--json", "--demo")
-	dir, err := os.MkdirTemp("", "e2e-other-") // not t.TempDir, which is for us alone
+	mcp := startCommand(t, s, "mcp", "copilot", "--http", "0", "--json", "--demo")
+	dir, err := os.MkdirTemp("", "e2e-other-") // t.TempDir is readable only for this user
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,9 @@ func TestServeAnotherUser(t *testing.T) {
 	}
 }
 
-// start1 starts a command beside a server and returns the URL that it tells.
-func start1(t *testing.T, s *served, args ...string) string {
+// startCommand starts a command beside a server and returns the URL that it
+// prints.
+func startCommand(t *testing.T, s *served, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Env = s.dir, s.env
@@ -123,15 +124,16 @@ func start1(t *testing.T, s *served, args ...string) string {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	var told struct{ URL string }
-	if err := json.NewDecoder(out).Decode(&told); err != nil {
+	var address struct{ URL string }
+	if err := json.NewDecoder(out).Decode(&address); err != nil {
 		t.Fatal(err)
 	}
-	return told.URL
+	return address.URL
 }
 
-// lines runs a command that speaks in lines of JSON and returns what it wrote.
-func lines(t *testing.T, files map[string]string, input func(dir string) string, args ...string) (out, dir string) {
+// runJSONLines runs a command that reads and writes lines of JSON and returns
+// its output.
+func runJSONLines(t *testing.T, files map[string]string, input func(dir string) string, args ...string) (out, dir string) {
 	t.Helper()
 	home, dir := t.TempDir(), t.TempDir()
 	for name, text := range files {
@@ -150,13 +152,13 @@ func lines(t *testing.T, files map[string]string, input func(dir string) string,
 	cmd.Env = []string{"HOME=" + home, "COPILOT_CLI_PATH=" + runtimetest.Path(t), "PATH=" + os.Getenv("PATH")}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, patience
-	_ = cmd.Run() // what matters is what it wrote
+	_ = cmd.Run() // only the output matters
 	t.Logf("standard error:\n%s", &stderr)
 	return stdout.String(), dir
 }
 
-// What a work order or an ACP client brings along cannot loosen the user's
-// policy.
+// The configuration in a work order or from an ACP client cannot loosen the
+// user's policy.
 func TestCallersCannotLoosen(t *testing.T) {
 	order := func(config string) func(dir string) string {
 		return func(dir string) string {
@@ -194,7 +196,7 @@ func TestCallersCannotLoosen(t *testing.T) {
 		{"a remote server of an ACP client", "network: {deny: [evil.example]}\n", session(`[{"type":"http","name":"s","url":"http://evil.example/mcp","headers":[]}]`), acp, `MCP server \"s\" may not be used`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, dir := lines(t, files(tt.policy), tt.input, tt.args...)
+			out, dir := runJSONLines(t, files(tt.policy), tt.input, tt.args...)
 			if !strings.Contains(out, tt.want) {
 				t.Errorf("%s", out)
 			}
@@ -204,7 +206,7 @@ func TestCallersCannotLoosen(t *testing.T) {
 		})
 	}
 	t.Run("what is fine", func(t *testing.T) {
-		out, _ := lines(t, map[string]string{"~/policy.yaml": "shell: {allow: [\"printenv *\"]}\n", "a": ""}, func(dir string) string {
+		out, _ := runJSONLines(t, map[string]string{"~/policy.yaml": "shell: {allow: [\"printenv *\"]}\n", "a": ""}, func(dir string) string {
 			return strings.Replace(order(`{"env":{"FROM_ORDER":"forty-two"}}`)(dir), `\"ls\"`, `\"printenv FROM_ORDER\"`, 1)
 		}, abp...)
 		if !strings.Contains(out, "forty-two") || !strings.Contains(out, `"t":"final"`) {

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// terminal is a program on a terminal of its own.
+// terminal is a program in a new pseudo-terminal.
 type terminal struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -24,7 +24,7 @@ type terminal struct {
 	screen *output
 	done   chan struct{}
 	dir    string // the workspace
-	read   int    // how much of the screen was waited for
+	read   int    // how much of the screen was already matched
 }
 
 // openPTY returns both ends of a new pseudo-terminal.
@@ -59,16 +59,18 @@ func openPTY(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// atTerminal runs the program in a fresh home and workspace.
+// atTerminal runs the program in a new home and workspace.
 func atTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	home := t.TempDir()
 	return atTerminalOf(t, home, t.TempDir(), args...)
 }
 
+// atTerminalOf runs the program without a sandbox, because sandboxed commands
+// need few permissions.
 func atTerminalOf(t *testing.T, home, dir string, args ...string) *terminal {
 	t.Helper()
-	return atTerminalWith(t, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "COPILOT_CLI_PATH=" + runtimetest.Path(t)}, dir, args...)
+	return atTerminalWith(t, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_BRIDGE_SANDBOX=off"}, dir, args...)
 }
 
 func atTerminalWith(t *testing.T, env []string, dir string, args ...string) *terminal {
@@ -88,11 +90,11 @@ func atTerminalWith(t *testing.T, env []string, dir string, args ...string) *ter
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(x.screen, master) // ends with an error when the program does
+		_, _ = io.Copy(x.screen, master) // ends with an error when the program exits
 	}()
 	go func() {
 		defer close(x.done)
-		_ = x.cmd.Wait() // the exit code says it
+		_ = x.cmd.Wait() // checked by the exit code
 		<-copied
 	}()
 	t.Cleanup(func() {
@@ -109,8 +111,8 @@ func atTerminalWith(t *testing.T, env []string, dir string, args ...string) *ter
 	return x
 }
 
-// sees waits until text appears after what was seen before.
-func (x *terminal) sees(text string) {
+// waitFor waits until the text appears after the previously matched text.
+func (x *terminal) waitFor(text string) {
 	x.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -128,26 +130,26 @@ func (x *terminal) sees(text string) {
 	}
 }
 
-func (x *terminal) types(keys string) {
+func (x *terminal) typeKeys(keys string) {
 	x.t.Helper()
 	if _, err := io.WriteString(x.master, keys); err != nil {
 		x.t.Fatal(err)
 	}
 }
 
-func (x *terminal) exits(code int) {
+func (x *terminal) checkExit(code int) {
 	x.t.Helper()
 	select {
 	case <-x.done:
 	case <-time.After(patience):
-		x.t.Fatalf("it did not end:\n%q", x.screen)
+		x.t.Fatalf("the program did not exit:\n%q", x.screen)
 	}
 	if got := x.cmd.ProcessState.ExitCode(); got != code {
 		x.t.Errorf("exit code %d, want %d:\n%s", got, code, x.screen)
 	}
 }
 
-func (x *terminal) has(name string, want bool) {
+func (x *terminal) checkFile(name string, want bool) {
 	x.t.Helper()
 	if _, err := os.Stat(filepath.Join(x.dir, name)); (err == nil) != want {
 		x.t.Errorf("%s exists: %v, want %v", name, err == nil, want)
@@ -169,11 +171,11 @@ func TestConsentAtTheTerminal(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", tt.keys), func(t *testing.T) {
 			t.Parallel()
 			x := atTerminal(t, "run", "run the command: touch made")
-			x.sees("? Copilot wants to run: touch made")
-			x.sees(menu)
-			x.types(tt.keys)
-			x.exits(tt.code)
-			x.has("made", tt.made)
+			x.waitFor("? Copilot wants to run: touch made")
+			x.waitFor(menu)
+			x.typeKeys(tt.keys)
+			x.checkExit(tt.code)
+			x.checkFile("made", tt.made)
 		})
 	}
 }
@@ -182,9 +184,9 @@ func TestConsentForTheSession(t *testing.T) {
 	t.Parallel()
 	call := `rehearsal: tool bash {"command":"sh -c 'echo x >> made'","description":"write"}` + "\n"
 	x := atTerminal(t, "run", call+"rehearsal: next\n"+call+"rehearsal: next\n"+"rehearsal: text over")
-	x.sees(menu)
-	x.types("a\n")
-	x.exits(0)
+	x.waitFor(menu)
+	x.typeKeys("a\n")
+	x.checkExit(0)
 	if n := strings.Count(x.screen.String(), menu); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
@@ -193,40 +195,40 @@ func TestConsentForTheSession(t *testing.T) {
 	}
 }
 
-// What was typed before the question is no answer to it.
+// Input that was typed before the question does not answer it.
 func TestTypingAheadIsNoConsent(t *testing.T) {
 	t.Parallel()
 	x := atTerminal(t, "run", "rehearsal: text wait for it, please\nrehearsal: delay 300ms\n"+
 		`rehearsal: tool bash {"command":"touch made","description":"write"}`+"\nrehearsal: next\nrehearsal: text over")
-	x.sees("wait for it")
-	x.types("y\n")
-	x.sees(menu)
-	x.types("\n")
-	x.exits(4)
-	x.has("made", false)
+	x.waitFor("wait for it")
+	x.typeKeys("y\n")
+	x.waitFor(menu)
+	x.typeKeys("\n")
+	x.checkExit(4)
+	x.checkFile("made", false)
 }
 
 func TestCtrlCAtTheQuestion(t *testing.T) {
 	t.Parallel()
 	x := atTerminal(t, "run", "run the command: touch made")
-	x.sees(menu)
-	x.types(ctrC)
-	x.sees("interrupting…")
-	x.exits(130)
-	x.has("made", false)
+	x.waitFor(menu)
+	x.typeKeys(ctrC)
+	x.waitFor("interrupting…")
+	x.checkExit(130)
+	x.checkFile("made", false)
 }
 
 func TestQuestionsToThePerson(t *testing.T) {
 	t.Parallel()
 	x := atTerminal(t, "run", `rehearsal: tool ask_user {"question":"Which colour?","choices":["red","green"]}`)
-	x.sees("? Which colour?")
-	x.sees("2) green")
-	x.sees("> ")
-	x.types("2\n")
-	x.sees("green") // typed or not, the tool's answer names it
-	x.exits(0)
+	x.waitFor("? Which colour?")
+	x.waitFor("2) green")
+	x.waitFor("> ")
+	x.typeKeys("2\n")
+	x.waitFor("green") // on the screen as typed input or in the tool's answer
+	x.checkExit(0)
 	if !strings.Contains(x.screen.String(), "ask_user answered: ") {
-		t.Errorf("the model was not told:\n%s", x.screen)
+		t.Errorf("the answer did not reach the model:\n%s", x.screen)
 	}
 }
 
@@ -234,40 +236,40 @@ func TestPromptsInALoop(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
 	x := atTerminalOf(t, home, dir, "run", "create hello.txt saying hi")
-	x.sees("--resume ")
-	x.exits(0)
+	x.waitFor("--resume ")
+	x.checkExit(0)
 	id, _, _ := strings.Cut(x.screen.String()[x.read:], " ")
 	x = atTerminalOf(t, home, dir, "sessions", "resume", id)
-	x.sees("> ")
-	x.types("read hello.txt\n")
-	x.sees("done in")
-	x.sees("> ")
-	x.types("rehearsal: silence\n")
-	x.sees("waiting for the model")
-	x.types(ctrC) // ends the turn, not the loop
-	x.sees("interrupted after")
-	x.sees("> ")
-	x.types("run the command: touch made\n")
-	x.sees(menu)
-	x.types("y\n")
-	x.sees("done in")
-	x.sees("> ")
-	x.types(ctrD)
-	x.exits(0)
-	x.has("made", true)
+	x.waitFor("> ")
+	x.typeKeys("read hello.txt\n")
+	x.waitFor("done in")
+	x.waitFor("> ")
+	x.typeKeys("rehearsal: silence\n")
+	x.waitFor("waiting for the model")
+	x.typeKeys(ctrC) // cancels the turn, not the loop
+	x.waitFor("interrupted after")
+	x.waitFor("> ")
+	x.typeKeys("run the command: touch made\n")
+	x.waitFor(menu)
+	x.typeKeys("y\n")
+	x.waitFor("done in")
+	x.waitFor("> ")
+	x.typeKeys(ctrD)
+	x.checkExit(0)
+	x.checkFile("made", true)
 }
 
 func TestDeleteAsks(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
-	atTerminalOf(t, home, dir, "run", "list the files").exits(0)
+	atTerminalOf(t, home, dir, "run", "list the files").checkExit(0)
 	x := atTerminalOf(t, home, dir, "sessions", "delete", "--all")
-	x.sees("Delete 1 session and all that was said in them? [y/N] ")
-	x.types("\n")
-	x.exits(4)
+	x.waitFor("Delete 1 session and all that was said in them? [y/N] ")
+	x.typeKeys("\n")
+	x.checkExit(4)
 	x = atTerminalOf(t, home, dir, "sessions", "delete", "--all")
-	x.sees("[y/N] ")
-	x.types("y\n")
-	x.sees("1 session deleted")
-	x.exits(0)
+	x.waitFor("[y/N] ")
+	x.typeKeys("y\n")
+	x.waitFor("1 session deleted")
+	x.checkExit(0)
 }

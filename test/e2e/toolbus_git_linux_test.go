@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// `git status` needs nobody's consent in a plain repository. Where the
-// repository has it run a program, it is refused, and so it is in a directory
-// that only looks like a repository.
+// `git status` needs no permission in a plain repository. It is denied if the
+// repository would make it run a program, also in a directory that only looks
+// like a repository.
 func TestToolBusGitStatus(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, map[string]string{"a.txt": "a\n"}, nil)
@@ -33,9 +33,9 @@ func TestToolBusGitStatus(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if _, err := os.Stat(mark); err == nil {
-		t.Error("the monitor was run")
+		t.Error("the file system monitor was run")
 	}
-	// The same repository, in the workspace itself.
+	// The workspace itself becomes the same repository.
 	if err := os.CopyFS(s.dir, os.DirFS(filepath.Join(s.dir, ".git"))); err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func TestToolBusGitStatus(t *testing.T) {
 		t.Errorf("%s%s", out, errs)
 	}
 	if _, err := os.Stat(mark); err == nil {
-		t.Error("the monitor was run")
+		t.Error("the file system monitor was run")
 	}
 	git("status")
 	if _, err := os.Stat(mark); err != nil {
-		t.Error("the trap does not work at all")
+		t.Error("the trap does not work even with plain git")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,8 +20,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language/languagetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/languagetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // served is a running `serve` in a workspace with files.
@@ -30,9 +31,15 @@ type served struct {
 	env       []string
 }
 
-// serveFiles writes files, those that begin with ~/ into the home directory,
-// and serves the workspace.
+// serveFiles writes files and serves the workspace. Names that begin with ~/
+// are relative to the home directory.
 func serveFiles(t *testing.T, files map[string]string, env []string, flags ...string) *served {
+	t.Helper()
+	return serveBy(t, nil, files, env, flags...)
+}
+
+// serveBy is serveFiles with a command prefix that starts the program.
+func serveBy(t *testing.T, by []string, files map[string]string, env []string, flags ...string) *served {
 	t.Helper()
 	s := &served{home: t.TempDir(), dir: t.TempDir()}
 	for name, text := range files {
@@ -49,7 +56,8 @@ func serveFiles(t *testing.T, files map[string]string, env []string, flags ...st
 	}
 	s.env = append([]string{"HOME=" + s.home, "TERM=xterm", "COPILOT_CLI_PATH=" + runtimetest.Path(t),
 		"PATH=" + filepath.Dir(binary) + string(filepath.ListSeparator) + os.Getenv("PATH")}, env...)
-	cmd := exec.Command(binary, append([]string{"serve", "--json", "--port", "0", "--demo"}, flags...)...)
+	line := slices.Concat(by, []string{binary, "serve", "--json", "--port", "0", "--demo"}, flags)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	stderr := &output{}
 	cmd.Stderr = stderr
@@ -65,16 +73,16 @@ func serveFiles(t *testing.T, files map[string]string, env []string, flags ...st
 			t.Errorf("serve: %v\n%s", err, stderr)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var told struct{ URL, RPC string }
-	if err := errors.Join(err, json.Unmarshal(line, &told)); err != nil {
+	first, err := bufio.NewReader(out).ReadBytes('\n')
+	var address struct{ URL, RPC string }
+	if err := errors.Join(err, json.Unmarshal(first, &address)); err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	s.url, s.rpc = told.URL, told.RPC
+	s.url, s.rpc = address.URL, address.RPC
 	return s
 }
 
-// wire is a bare WebSocket, as any client has it.
+// wire is a plain WebSocket connection.
 type wire struct {
 	t  *testing.T
 	ws *websocket.Conn
@@ -92,7 +100,7 @@ func (s *served) dial(t *testing.T, header http.Header, protocols ...string) (*w
 	}
 	if err != nil {
 		if resp.Body != nil {
-			_ = resp.Body.Close() // it was not looked at
+			_ = resp.Body.Close() // not needed
 		}
 		return nil, resp.StatusCode
 	}
@@ -110,8 +118,8 @@ func (w *wire) send(message string) {
 	}
 }
 
-// until reads messages up to one that matches.
-func (w *wire) until(pattern string) string {
+// waitForMessage reads messages up to one that matches.
+func (w *wire) waitForMessage(pattern string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*patience)
 	defer cancel()
@@ -157,7 +165,7 @@ func TestToolBusWire(t *testing.T) {
 			continue
 		}
 		w.send(`{"jsonrpc":"2.0","id":1,"method":"mcp.fs.read","params":["hello.txt"]}`)
-		if got := w.until(`"id":1`); !strings.Contains(got, `"content":"hello\n"`) || w.ws.Subprotocol() != tt.agreed {
+		if got := w.waitForMessage(`"id":1`); !strings.Contains(got, `"content":"hello\n"`) || w.ws.Subprotocol() != tt.agreed {
 			t.Errorf("%s: %s over %q", tt.name, got, w.ws.Subprotocol())
 		}
 	}
@@ -166,7 +174,8 @@ func TestToolBusWire(t *testing.T) {
 	if w == nil {
 		t.Fatal(status)
 	}
-	// A batch: answers to what has an id, errors of each its own.
+	// In a batch, each request with an ID gets an answer, and each error is
+	// separate.
 	w.send(`[{"jsonrpc":"2.0","id":"a","method":"mcp.fs.read","params":{"path":"hello.txt"}},{"jsonrpc":"2.0","method":"bridge.status"},
 		{"jsonrpc":"2.0","id":null,"method":"none"},{"id":3},{"jsonrpc":"2.0","id":4.5,"method":"mcp.fs.list","params":[[]]}]`)
 	var answers []struct {
@@ -174,7 +183,7 @@ func TestToolBusWire(t *testing.T) {
 		Result json.RawMessage `json:"result"`
 		Error  *struct{ Code int }
 	}
-	if err := json.Unmarshal([]byte(w.until(`^\[`)), &answers); err != nil {
+	if err := json.Unmarshal([]byte(w.waitForMessage(`^\[`)), &answers); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
@@ -189,21 +198,21 @@ func TestToolBusWire(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	w.send(`{"jsonrpc":"2.0","id":`)
-	w.until(`"code":-32700.*`)
+	w.waitForMessage(`"code":-32700.*`)
 
-	// A running command is canceled, with all that it is.
+	// Cancelling a command ends it with all its child processes.
 	w.send(`{"jsonrpc":"2.0","id":"long","method":"mcp.shell.run","params":{"cmd":"sleep 1000"}}`)
 	w.send(`{"jsonrpc":"2.0","id":"quick","method":"mcp.fs.read","params":["hello.txt"]}`)
-	w.until(`"id":"quick","result"`) // which does not wait for it
+	w.waitForMessage(`"id":"quick","result"`) // does not wait for the long command
 	sleeping := func() bool { return len(processes(t, s.home, "sleep 1000")) > 0 }
-	within(t, "the command runs", sleeping)
+	waitUntil(t, "the command runs", sleeping)
 	w.send(`{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":"long"}}`)
-	w.until(`"id":"long","error":\{"code":-32800`)
-	within(t, "the command has gone", func() bool { return !sleeping() })
+	w.waitForMessage(`"id":"long","error":\{"code":-32800`)
+	waitUntil(t, "the command has gone", func() bool { return !sleeping() })
 }
 
-// within waits for something, with patience.
-func within(t *testing.T, what string, ok func() bool) {
+// waitUntil polls until ok returns true.
+func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -212,12 +221,13 @@ func within(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		}
 	}
 }
 
-// processes lists those of a home directory whose command line has a text.
+// processes lists processes with this home directory whose command line
+// contains the text.
 func processes(t *testing.T, home, text string) []string {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*")
@@ -238,7 +248,7 @@ func processes(t *testing.T, home, text string) []string {
 	return found
 }
 
-// call runs the command beside the server.
+// call runs the call command beside the server.
 func (s *served) call(t *testing.T, method, params string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(binary, "rpc", method, params, "--json", "--url", s.url)
@@ -252,7 +262,7 @@ func (s *served) call(t *testing.T, method, params string) (stdout, stderr strin
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// Language servers that config.yaml names do their work through the tool bus.
+// The tool bus uses the language servers from config.yaml.
 func TestToolBusLanguages(t *testing.T) {
 	t.Parallel()
 	config, err := json.Marshal(map[string]any{"languages": map[string]any{
@@ -264,7 +274,7 @@ func TestToolBusLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serveFiles(t, map[string]string{
-		"~/config.yaml": string(config), // JSON is YAML
+		"~/config.yaml": string(config), // JSON is valid YAML
 		"go.mod":        "module example.com/m\n\ngo 1.24\n",
 		"a.go":          "package m\nimport (\"os\";\"fmt\")\nfunc  A( ) { fmt.Println( strings.ToUpper(\"x\")) }\n",
 		"a.ts":          "import { z } from './z';\nimport { b, a } from './b';\nexport class   Box{ v=a+b;  get( ){return this.v} }\n",
@@ -279,8 +289,8 @@ func TestToolBusLanguages(t *testing.T) {
 		return string(b)
 	}
 	for _, tt := range []struct {
-		method, path, want string // want is in the result
-		file               string // what the file holds afterwards, in part
+		method, path, want string // want is part of the result
+		file               string // part of the file afterwards
 	}{
 		{"mcp.imports.organize", "a.go", `"ok":true,"path":"a.go","changed":true`, "\"strings\""},
 		{"mcp.format.apply", "a.go", `"ok":true,"path":"a.go"`, "func A() { fmt.Println(strings.ToUpper(\"x\")) }\n"},
@@ -296,12 +306,12 @@ func TestToolBusLanguages(t *testing.T) {
 		}
 	}
 	if strings.Contains(read("a.go"), `"os"`) || strings.Contains(read("a.ts"), "./z") {
-		t.Errorf("imports that are not used stayed:\n%s\n%s", read("a.go"), read("a.ts"))
+		t.Errorf("unused imports are still there:\n%s\n%s", read("a.go"), read("a.ts"))
 	}
 	if out, errs, code := s.call(t, "mcp.symbols.list", `["x.unknown"]`); code == 0 || !strings.Contains(errs, "no language server is known for x.unknown") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
-	// A patch that leaves the file as its formatter would.
+	// The patch is badly formatted; "format" formats the file afterwards.
 	diff := "--- a/b.ts\n+++ b/b.ts\n@@ -1,2 +1,2 @@\n-export const a = 1;\n+export const   a=1 ;\n export const b = 2;\n"
 	params, err := json.Marshal(map[string]any{"unifiedDiff": diff, "format": true})
 	if err != nil {
@@ -315,13 +325,13 @@ func TestToolBusLanguages(t *testing.T) {
 	}
 }
 
-// Whoever has the token and a terminal is asked about their own requests.
+// With the token and a terminal, the caller is asked about its own requests.
 func TestToolBusAsksAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	const token = "COPILOT_BRIDGE_TOKEN=sesame-sesame-sesame"
 	s := serveFiles(t, map[string]string{"hello.txt": "hello\n"}, []string{token})
 	params := `{"unifiedDiff":"--- a/hello.txt\n+++ b/hello.txt\n@@ -1 +1 @@\n-hello\n+hello, world\n"}`
-	// Nobody to ask: the policy's error.
+	// Without a terminal the request fails with the policy's error.
 	if out, errs, code := s.call(t, "mcp.edit.applyPatch", params); code != 4 || !strings.Contains(errs, "nobody is there") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
@@ -331,24 +341,24 @@ func TestToolBusAsksAtTheTerminal(t *testing.T) {
 		text  string
 	}{{"n", 4, "hello\n"}, {"y", 0, "hello, world\n"}} {
 		x := atTerminalWith(t, s.env, s.dir, "rpc", "mcp.edit.applyPatch", params, "--url", s.url)
-		x.sees("This request wants to write: hello.txt")
-		x.sees("+hello, world")
-		x.sees("[n]o: ")
-		x.types(tt.typed + "\n")
-		x.exits(tt.code)
+		x.waitFor("This request wants to write: hello.txt")
+		x.waitFor("+hello, world")
+		x.waitFor("[n]o: ")
+		x.typeKeys(tt.typed + "\n")
+		x.checkExit(tt.code)
 		if data, err := os.ReadFile(filepath.Join(s.dir, "hello.txt")); err != nil || string(data) != tt.text {
 			t.Errorf("%s: %q, %v", tt.typed, data, err)
 		}
 	}
 }
 
-// Without a token it is the person at serve's own terminal who decides.
+// Without a token, the user at serve's terminal is asked.
 func TestServeAsksAtItsTerminal(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
 	x := atTerminalOf(t, home, dir, "serve", "--port", "0", "--demo", "--read-write")
-	x.sees("copilot-bridge is ready: ")
-	within(t, "the address is shown", func() bool { return printedURL.MatchString(x.screen.String()) })
+	x.waitFor("copilot-bridge is ready: ")
+	waitUntil(t, "the address is shown", func() bool { return printedURL.MatchString(x.screen.String()) })
 	s := &served{url: printedURL.FindString(x.screen.String()), home: home, dir: dir,
 		env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(t)}}
 	done := make(chan string, 1)
@@ -356,8 +366,8 @@ func TestServeAsksAtItsTerminal(t *testing.T) {
 		out, errs, code := s.call(t, "mcp.shell.run", `["touch made"]`)
 		done <- fmt.Sprintf("exit %d %s%s", code, out, errs)
 	}()
-	x.sees("A client of the tool bus wants to run: touch made")
-	x.types("y\n")
+	x.waitFor("A client of the tool bus wants to run: touch made")
+	x.typeKeys("y\n")
 	if got := <-done; !strings.Contains(got, `exit 0`) {
 		t.Error(got)
 	}
@@ -367,17 +377,17 @@ func TestServeAsksAtItsTerminal(t *testing.T) {
 	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	x.exits(0)
+	x.checkExit(0)
 }
 
-// The examples of the documentation do what it says.
+// The examples in the documentation produce the documented output.
 func TestToolBusDocs(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, map[string]string{
 		"hello.txt": "hello\n", "src/payment/Client.ts": "// Pays.\nexport class PaymentClient {\n}\n",
 		"Makefile": "greet:\n\t@echo good day\n", "~/policy.yaml": "shell: {allow: ['make greet', 'builtin:read-only']}\n",
 	}, nil, "--read-write")
-	text, err := os.ReadFile("../../docs/toolbus.md")
+	text, err := os.ReadFile("../../docs/guides/toolbus.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,26 +404,26 @@ func TestToolBusDocs(t *testing.T) {
 			t.Errorf("%s: %v\n%s", e[1], err, out)
 			continue
 		}
-		if !holds(got, want) {
-			t.Errorf("%sgave %s\nthe documentation says %s", e[1], out, e[2])
+		if !contains(got, want) {
+			t.Errorf("%sgot %s\nthe documentation says %s", e[1], out, e[2])
 		}
 	}
 }
 
-// holds says whether all that is wanted is there; objects may have more.
-func holds(got, want any) bool {
+// contains reports whether got contains want; objects may have more members.
+func contains(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
 		have, ok := got.(map[string]any)
 		for name, value := range want {
-			ok = ok && holds(have[name], value)
+			ok = ok && contains(have[name], value)
 		}
 		return ok
 	case []any:
 		have, ok := got.([]any)
 		ok = ok && len(have) == len(want)
 		for i := range want {
-			ok = ok && holds(have[i], want[i])
+			ok = ok && contains(have[i], want[i])
 		}
 		return ok
 	}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/language/languagetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/languagetest"
 )
 
 // post sends one request over HTTP and returns the answer.
@@ -28,7 +28,7 @@ func (s *served) post(t *testing.T, method string, params any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // only read from
+	defer func() { _ = resp.Body.Close() }() // read only
 	var b strings.Builder
 	if err := resp.Write(&b); err != nil {
 		t.Fatal(err)
@@ -36,8 +36,8 @@ func (s *served) post(t *testing.T, method string, params any) string {
 	return b.String()
 }
 
-// both sends a request over HTTP and over a WebSocket.
-func (s *served) both(t *testing.T, method string, params any) []string {
+// postBoth sends a request over HTTP and over a WebSocket.
+func (s *served) postBoth(t *testing.T, method string, params any) []string {
 	t.Helper()
 	w, status := s.dial(t, nil)
 	if w == nil {
@@ -48,12 +48,13 @@ func (s *served) both(t *testing.T, method string, params any) []string {
 		t.Fatal(err)
 	}
 	w.send(string(body))
-	first := w.until(`"jsonrpc":"2.0","id":7`) // progress has the id further inside
+	first := w.waitForMessage(`"jsonrpc":"2.0","id":7`) // progress messages have the ID deeper inside
 	return []string{first, s.post(t, method, params)}
 }
 
-// untouched fails if something of the workspace was run: all of it makes a file.
-func (s *served) untouched(t *testing.T, what string) {
+// checkNothingRun fails if a program of the workspace was run: each of them
+// creates a file.
+func (s *served) checkNothingRun(t *testing.T, what string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(s.dir, "made")); err == nil {
 		t.Errorf("%s: a program of the workspace was run", what)
@@ -74,8 +75,8 @@ func (s *served) executable(t *testing.T, names ...string) {
 
 const evil = "#!/bin/sh\ntouch made\n"
 
-// A line runs in the shell that it was judged for, and the programs that it
-// names are the user's, though PATH and the environment point elsewhere.
+// A command line runs in the shell for which it was judged. Its programs are
+// the user's, even if PATH and the environment point elsewhere.
 func TestToolBusLinesRunAsTheyWereJudged(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, map[string]string{"~/policy.yaml": "shell: {allow: ['builtin:read-only']}\n", "bin/ls": evil, "bin/echo": evil, "bin/bash": evil, "rc": "touch made\n"},
@@ -83,23 +84,23 @@ func TestToolBusLinesRunAsTheyWereJudged(t *testing.T) {
 		"--read-write")
 	s.executable(t, "bin/ls", "bin/echo", "bin/bash")
 	for _, tt := range []struct{ line, want string }{
-		{`echo $'a\'; touch made #'`, `a'; touch made #`},
+		{`echo $'a\'; touch made #'`, "denied"}, // the guard cannot parse this
 		{`echo $'a\\'; touch made #'`, "denied"},
-		{`echo $'\x27; touch made; \''`, `'; touch made; '`},
-		{`((touch made))`, ""}, // two subshells to a plain shell
+		{`echo $'\x27; touch made; \''`, "denied"},
+		{`((touch made))`, ""}, // a POSIX shell sees two subshells
 		{"ls bin", `bash\necho\nls`},
 		{"echo well", `well\n`},
 	} {
-		for _, got := range s.both(t, "mcp.shell.run", map[string]any{"cmd": tt.line}) {
+		for _, got := range s.postBoth(t, "mcp.shell.run", map[string]any{"cmd": tt.line}) {
 			if !strings.Contains(got, tt.want) {
 				t.Errorf("%s: %s", tt.line, got)
 			}
 		}
-		s.untouched(t, tt.line)
+		s.checkNothingRun(t, tt.line)
 	}
 }
 
-// A task is judged with the variables and the directory that its file gives it.
+// A task is judged with the variables and the directory from its file.
 func TestToolBusTasksAreJudgedWhole(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -138,22 +139,22 @@ func TestToolBusTasksAreJudgedWhole(t *testing.T) {
 		"plain": `bash\nls\n`, "below": `bash\nls\n`, "path": "denied", "line": "denied", "function": "cannot be set", "rc": "denied", "preload": "denied",
 		"any": "denied", "any line": "denied", "shell": "denied", "link": "leads out of the workspace", "through": "leads out of the workspace", "outside": "outside the workspace",
 	} {
-		for _, got := range s.both(t, "mcp.task.run", map[string]any{"name": "vscode:" + label}) {
+		for _, got := range s.postBoth(t, "mcp.task.run", map[string]any{"name": "vscode:" + label}) {
 			if !strings.Contains(got, want) || strings.Contains(got, "canary") {
 				t.Errorf("%s: %s", label, got)
 			}
 		}
-		s.untouched(t, label)
+		s.checkNothingRun(t, label)
 	}
 }
 
-// A file that may not be read declares no tasks, and what is listed has no
-// secrets.
+// A file that must not be read declares no tasks, and the list of tasks
+// contains no secrets.
 func TestToolBusTasksOfFilesThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, map[string]string{"~/policy.yaml": "reads: {deny: ['package.json']}\n", "package.json": `{"scripts":{"hidden":"true"}}`,
 		"Makefile": "## push with ghp_0123456789abcdefghijABCDEFGHIJ012345\nseen:\n\ttrue\n"}, nil, "--read-write")
-	for _, got := range s.both(t, "mcp.task.list", map[string]any{}) {
+	for _, got := range s.postBoth(t, "mcp.task.list", map[string]any{}) {
 		if strings.Contains(got, "hidden") || strings.Contains(got, "ghp_") || !strings.Contains(got, "make:seen") {
 			t.Error(got)
 		}
@@ -163,15 +164,15 @@ func TestToolBusTasksOfFilesThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// proxy is what rustup puts in the place of rustfmt: without RUSTUP_TOOLCHAIN
-// the workspace's own file names the directory of the real one.
-const proxy = `#!/bin/sh
+// rustupProxy stands for rustup's rustfmt: without RUSTUP_TOOLCHAIN it runs the
+// toolchain that a file of the workspace names.
+const rustupProxy = `#!/bin/sh
 if [ -z "$RUSTUP_TOOLCHAIN" ] && [ -f rust-toolchain.toml ]; then exec $(sed -n 's/^path = "\(.*\)"/\1/p' rust-toolchain.toml)/bin/rustfmt; fi
 sed 's/  */ /g'
 `
 
-// A formatter that is known runs nothing of the workspace, and one that is not
-// known does not run without consent.
+// A known formatter runs no program of the workspace. An unknown formatter
+// needs a permission.
 func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	tools := t.TempDir()
@@ -184,7 +185,7 @@ func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("bin/rustfmt", proxy)
+	put("bin/rustfmt", rustupProxy)
 	put("bin/prettier", "#!/bin/sh\nexec ./$(cat .prettierrc)\n")
 	put("shims/shfmt", "#!/bin/sh\nexec ./$(cat .tool-versions)\n")
 	files := map[string]string{
@@ -195,7 +196,7 @@ func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 	}
 	type environment struct{ name, path, rustup string }
 	places := []environment{{"a proxy", filepath.Join(tools, "bin") + ":" + filepath.Join(tools, "shims") + ":/usr/bin:/bin", ""}}
-	if found, err := exec.LookPath("rustup"); err == nil && exec.Command("rustfmt", "--version").Run() == nil { // the very program, where there is one with a toolchain
+	if found, err := exec.LookPath("rustup"); err == nil && exec.Command("rustfmt", "--version").Run() == nil { // the real rustfmt, if one is installed
 		home, err := os.UserHomeDir()
 		if err != nil {
 			t.Fatal(err)
@@ -211,12 +212,12 @@ func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 		for _, tt := range []struct{ file, want string }{
 			{"a.rs", `"ok":true`}, {"a.note", "mcp.language.formatter was denied"}, {"a.sh", "mcp.language.formatter was denied"}, {"b.note2", `"ok":true`},
 		} {
-			for _, got := range s.both(t, "mcp.format.apply", map[string]any{"path": tt.file}) {
+			for _, got := range s.postBoth(t, "mcp.format.apply", map[string]any{"path": tt.file}) {
 				if !strings.Contains(got, tt.want) {
 					t.Errorf("%s, %s: %s", place.name, tt.file, got)
 				}
 			}
-			s.untouched(t, place.name+", "+tt.file)
+			s.checkNothingRun(t, place.name+", "+tt.file)
 		}
 		if text, err := os.ReadFile(filepath.Join(s.dir, "a.rs")); err != nil || strings.Contains(string(text), "fn  a") {
 			t.Errorf("%s: %q, %v", place.name, text, err)
@@ -224,15 +225,14 @@ func TestToolBusFormattersRunNothingOfTheWorkspace(t *testing.T) {
 	}
 }
 
-// gopls works with what is there. Neither go.mod nor the user's own settings
-// make it fetch modules or another Go for a workspace, or run git's
-// configuration.
+// gopls works offline. Neither go.mod nor the user's settings make it download
+// modules or another Go version, or run programs from git's configuration.
 func TestToolBusGoplsFetchesNothing(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		t.Errorf("it fetched %s", r.URL)
+		t.Errorf("gopls fetched %s", r.URL)
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
@@ -247,14 +247,14 @@ func TestToolBusGoplsFetchesNothing(t *testing.T) {
 		if got := s.post(t, method, map[string]any{"path": "a.go"}); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", method, got)
 		}
-		s.untouched(t, method)
+		s.checkNothingRun(t, method)
 	}
 	if n := asked.Load(); n > 0 {
-		t.Errorf("it fetched %d times", n)
+		t.Errorf("gopls sent %d requests", n)
 	}
 }
 
-// The person who is asked sees the variables and the directory of a task.
+// A permission request for a task shows its variables and its directory.
 func TestToolBusQuestionHasTheWholeCommand(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
@@ -269,8 +269,8 @@ func TestToolBusQuestionHasTheWholeCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := atTerminalOf(t, home, dir, "serve", "--port", "0", "--demo", "--read-write")
-	x.sees("copilot-bridge is ready: ")
-	within(t, "the address is shown", func() bool { return printedURL.MatchString(x.screen.String()) })
+	x.waitFor("copilot-bridge is ready: ")
+	waitUntil(t, "the address is shown", func() bool { return printedURL.MatchString(x.screen.String()) })
 	s := &served{url: printedURL.FindString(x.screen.String()), home: home, dir: dir, env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}}
 	for _, tt := range []struct{ name, question string }{{"vscode:a", "cd " + dir + "/sub && A=1 ls"}, {"vscode:b", "export PATH=/x && ls"}} {
 		done := make(chan string, 1)
@@ -278,8 +278,8 @@ func TestToolBusQuestionHasTheWholeCommand(t *testing.T) {
 			out, errs, code := s.call(t, "mcp.task.run", fmt.Sprintf("[%q]", tt.name))
 			done <- fmt.Sprintf("exit %d %s%s", code, out, errs)
 		}()
-		x.sees("wants to run: " + tt.question)
-		x.types("n\n")
+		x.waitFor("wants to run: " + tt.question)
+		x.typeKeys("n\n")
 		if got := <-done; !strings.Contains(got, "exit 4") {
 			t.Errorf("%s: %s", tt.name, got)
 		}
@@ -287,5 +287,5 @@ func TestToolBusQuestionHasTheWholeCommand(t *testing.T) {
 	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	x.exits(0)
+	x.checkExit(0)
 }

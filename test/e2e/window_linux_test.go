@@ -18,29 +18,29 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
-	"github.com/copilot-bridge/copilot-bridge/internal/editor/editortest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/editortest"
 )
 
 const windowToken = "0123456789-e2e"
 
-// hosted is the program as an extension starts it.
-type hosted struct {
+// windowProgram is the program as the VS Code extension starts it.
+type windowProgram struct {
 	*editortest.Extension
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	ready editor.Ready
 	home  string
 	err   *output
-	done  chan struct{} // closed when it has ended
+	done  chan struct{} // closed when the process has ended
 }
 
-func host(t *testing.T, home string) *hosted {
+func host(t *testing.T, home string) *windowProgram {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte("wait:\n\t@sleep 1000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := &hosted{Extension: &editortest.Extension{Models: []editor.Model{{ID: "m", MaxInputTokens: 100}}, Folders: []editor.Folder{{Name: "w", Path: dir}},
+	h := &windowProgram{Extension: &editortest.Extension{Models: []editor.Model{{ID: "m", MaxInputTokens: 100}}, Folders: []editor.Folder{{Name: "w", Path: dir}},
 		Confirm: func(context.Context, editor.Question) string { return "once" }}, home: home, err: &output{}, done: make(chan struct{})}
 	h.cmd = exec.Command(binary, "serve", "--host", "vscode", "--read-write", "--workspace", dir)
 	h.cmd.Env = []string{"HOME=" + home, "COPILOT_BRIDGE_HOME=" + filepath.Join(home, "bridge"), "COPILOT_BRIDGE_TOKEN=" + windowToken, "PATH=" + os.Getenv("PATH")}
@@ -64,13 +64,13 @@ func host(t *testing.T, home string) *hosted {
 	return h
 }
 
-// ends waits until the program has ended by itself and nothing answers.
-func (h *hosted) ends(t *testing.T) {
+// waitExit waits until the program has exited by itself and its port is closed.
+func (h *windowProgram) waitExit(t *testing.T) {
 	t.Helper()
 	select {
 	case <-h.done:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("it does not end: %s", h.err)
+		t.Fatalf("the program does not exit: %s", h.err)
 	}
 	if c, err := net.DialTimeout("tcp", strings.TrimPrefix(h.ready.URL, "http://"), time.Second); err == nil {
 		_ = c.Close()
@@ -78,7 +78,7 @@ func (h *hosted) ends(t *testing.T) {
 	}
 }
 
-func (h *hosted) entries(t *testing.T) []os.DirEntry {
+func (h *windowProgram) entries(t *testing.T) []os.DirEntry {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Join(h.home, "bridge", "windows"))
 	if err != nil {
@@ -87,8 +87,8 @@ func (h *hosted) entries(t *testing.T) []os.DirEntry {
 	return all
 }
 
-// stream begins an answer that does not end by itself.
-func (h *hosted) stream(t *testing.T) io.ReadCloser {
+// stream requests an answer that never ends.
+func (h *windowProgram) stream(t *testing.T) io.ReadCloser {
 	t.Helper()
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"rehearsal: text begin\nrehearsal: silence"}]}`
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.ready.URL+"/v1/chat/completions", strings.NewReader(body))
@@ -103,12 +103,12 @@ func (h *hosted) stream(t *testing.T) io.ReadCloser {
 	return resp.Body
 }
 
-// The window's end is the program's: streams are ended, processes and files
-// gone, and the exit code says that all was well.
+// When the window closes, the program exits with code 0: streams end, and no
+// processes or files remain.
 func TestWindowEnds(t *testing.T) {
-	for name, end := range map[string]func(*hosted) error{
-		"with its standard input": func(h *hosted) error { return h.stdin.Close() },
-		"by a signal":             func(h *hosted) error { return h.cmd.Process.Signal(syscall.SIGTERM) },
+	for name, end := range map[string]func(*windowProgram) error{
+		"with its standard input": func(h *windowProgram) error { return h.stdin.Close() },
+		"by a signal":             func(h *windowProgram) error { return h.cmd.Process.Signal(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := host(t, t.TempDir())
@@ -127,19 +127,19 @@ func TestWindowEnds(t *testing.T) {
 					_ = resp.Body.Close()
 				}
 			}()
-			tree := awaitTree(t, h.cmd.Process.Pid)
+			tree := waitForTree(t, h.cmd.Process.Pid)
 			if err := end(h); err != nil {
 				t.Fatal(err)
 			}
-			h.ends(t)
+			h.waitExit(t)
 			<-ran
 			for _, pid := range tree {
 				if _, err := os.Stat(fmt.Sprint("/proc/", pid, "/exe")); err == nil {
 					t.Errorf("process %d is still there", pid)
 				}
 			}
-			if said, err := io.ReadAll(body); err == nil && !strings.Contains(string(said), "[DONE]") {
-				t.Errorf("the stream ended with %q", said)
+			if received, err := io.ReadAll(body); err == nil && !strings.Contains(string(received), "[DONE]") {
+				t.Errorf("the stream ended with %q", received)
 			}
 			if code := h.cmd.ProcessState.ExitCode(); code != 0 {
 				t.Errorf("exit code %d: %s", code, h.err)
@@ -151,16 +151,16 @@ func TestWindowEnds(t *testing.T) {
 	}
 }
 
-// A killed one leaves an entry that the next one clears away.
+// A killed program leaves an entry that the next one removes.
 func TestWindowKilled(t *testing.T) {
 	home := t.TempDir()
 	h := host(t, home)
 	if err := h.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	h.ends(t)
+	h.waitExit(t)
 	if len(h.entries(t)) == 0 {
-		t.Fatal("there is nothing to clear away: the test has lost its point")
+		t.Fatal("there is no entry to remove: the test checks nothing")
 	}
 	next := host(t, home)
 	for _, e := range next.entries(t) {
@@ -170,21 +170,21 @@ func TestWindowKilled(t *testing.T) {
 	}
 }
 
-// Garbage is not taken for the end.
+// Invalid input does not make the program exit.
 func TestWindowGarbage(t *testing.T) {
 	h := host(t, t.TempDir())
 	if _, err := io.WriteString(h.stdin, "this is no message\n"); err != nil {
 		t.Fatal(err)
 	}
-	h.ends(t)
-	if code := h.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(h.err.String(), "not a JSON object") {
+	h.waitExit(t)
+	if code := h.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(h.err.String(), "what is not a message: not JSON") {
 		t.Errorf("exit code %d: %s", code, h.err)
 	}
 }
 
-// awaitTree waits until a process has a sleep below it, and returns all that
-// are below.
-func awaitTree(t *testing.T, pid int) []int {
+// waitForTree waits until a process has a child process "sleep" and returns all
+// processes below it.
+func waitForTree(t *testing.T, pid int) []int {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -202,7 +202,7 @@ func awaitTree(t *testing.T, pid int) []int {
 	return nil
 }
 
-// below are the processes below one.
+// below returns all descendants of a process.
 func below(pid int) []int {
 	var out []int
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

@@ -1,11 +1,15 @@
-// Package layout holds the import direction of docs/design.md: doors and
-// commands point at the engine, everything points at bridge, nothing points
-// back.
+// Package layout checks the import direction of docs/ARCHITECTURE.md: protocols
+// and commands import the engine, everything may import package bridge, and no
+// import goes the other way.
 package layout
 
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io"
 	"os"
 	"os/exec"
@@ -19,91 +23,108 @@ import (
 
 const module = "github.com/copilot-bridge/copilot-bridge/"
 
-// allowed lists what the packages of this module may import of it. A package
-// that is not here has not been thought about yet. Tests may import more.
+// allowed lists the packages of this module that each package may import. A
+// package without an entry fails the test. Tests may import more.
 var allowed = map[string][]string{
+	"":                   {"bridge", "internal/app", "internal/config", "internal/copilotruntime", "internal/engine", "internal/guard/approval", "internal/guard/policy", "internal/orchestrate", "internal/program", "internal/supervise"},
+	"examples":           {},
+	"examples/agent":     {"", "bridge"},
+	"examples/chat":      {"", "bridge"},
+	"examples/server":    {""},
 	"cmd/copilot-bridge": {"internal/cli"},
-	"internal/cli": {"internal/app", "internal/bridge", "internal/capabilities", "internal/capabilities/probe", "internal/config", "internal/copilotruntime", "internal/door/abp/contract", "internal/engine",
-		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/guard/redact", "internal/openclaw/registration", "internal/orchestrate", "internal/program", "internal/sessionstore", "internal/supervise"},
-	"internal/app": {"internal/agent/acp", "internal/agent/auto", "internal/agent/runner", "internal/agent/sdk", "internal/agent/vscode", "internal/bridge", "internal/chat", "internal/config", "internal/door/abp", "internal/door/abp/contract", "internal/door/acp", "internal/door/anthropic", "internal/door/front", "internal/door/mcp", "internal/door/openai", "internal/door/toolbus", "internal/git", "internal/openclaw", "internal/openclaw/registration", "internal/copilotruntime", "internal/durable", "internal/editor", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/language", "internal/workspace/search", "internal/workspace/task",
+	"internal/cli": {"internal/app", "bridge", "internal/capabilities", "internal/config", "internal/copilotruntime", "internal/api/abp/contract", "internal/engine",
+		"internal/guard/approval", "internal/guard/audit", "internal/guard/policy", "internal/guard/redact", "internal/openclaw/registration", "internal/orchestrate", "internal/program", "internal/sessionstore", "internal/supervise", "internal/upkeep"},
+	"internal/app": {"internal/agent/acp", "internal/agent/runner", "internal/agent/sdk", "internal/agent/vscode", "bridge", "internal/engine/chat", "internal/config", "internal/api/abp", "internal/api/abp/contract", "internal/api/acp", "internal/api/anthropic", "internal/httpserver", "internal/api/mcp", "internal/api/openai", "internal/api/toolbus", "internal/git", "internal/openclaw", "internal/openclaw/registration", "internal/copilotruntime", "internal/durable", "internal/editor", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/lsp", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
-		"internal/guard/redact", "internal/guard/repo", "internal/guard/sandbox", "internal/orchestrate", "internal/program", "internal/rehearsal", "internal/sessionstore", "internal/supervise"},
-	"internal/chat":              {"internal/bridge", "internal/engine"},
-	"internal/engine":            {"internal/bridge", "internal/sessionstore"},
-	"internal/acpwire":           {"internal/lineconn"},
-	"internal/acpwire/acpschema": {},
-	"internal/agentfiles":        {"internal/bridge"},
-	"internal/agent/acp":         {"internal/acpwire", "internal/agent/environ", "internal/agentfiles", "internal/bridge", "internal/program", "internal/supervise"},
-	"internal/agent/auto":        {"internal/bridge"},
+		"internal/guard/redact", "internal/guard/repo", "internal/guard/sandbox", "internal/orchestrate", "internal/program", "internal/demomodel", "internal/sessionstore", "internal/supervise", "internal/upkeep"},
+	"internal/engine/chat":       {"bridge", "internal/engine", "internal/text"},
+	"internal/engine":            {"bridge", "internal/sessionstore", "internal/text"},
+	"internal/acpwire":           {"internal/jsonrpc"},
+	"internal/testing/acpschema": {},
+	"internal/agentfiles":        {"bridge"},
+	"internal/agent/acp":         {"internal/agent/session", "internal/acpwire", "internal/agent/environ", "internal/agentfiles", "bridge", "internal/jsonrpc", "internal/program", "internal/supervise"},
 	"internal/agent/environ":     {},
-	"internal/agent/runner":      {"internal/agent/environ", "internal/agentfiles", "internal/bridge", "internal/program", "internal/supervise"},
-	"internal/agent/sdk":         {"internal/agent/environ", "internal/bridge", "internal/durable", "internal/program", "internal/supervise"},
-	"internal/agent/vscode":      {"internal/bridge", "internal/editor"},
-	"internal/agent/agenttest":   {"internal/bridge", "internal/engine"},
-	"internal/guard": {"internal/agentfiles", "internal/bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
-		"internal/guard/redact", "internal/guard/repo", "internal/guard/shell"},
-	"internal/guard/approval":             {"internal/bridge"},
-	"internal/guard/audit":                {"internal/bridge", "internal/durable"},
-	"internal/guard/guardtest":            {},
-	"internal/guard/paths":                {"internal/bridge"},
-	"internal/guard/policy":               {"internal/bridge", "internal/durable"},
-	"internal/guard/redact":               {},
-	"internal/guard/repo":                 {},
-	"internal/guard/sandbox":              {"internal/bridge", "internal/durable", "internal/program"},
-	"internal/guard/shell":                {"internal/bridge"},
-	"internal/capabilities":               {"internal/bridge"},
-	"internal/capabilities/generate":      {"internal/capabilities", "internal/copilotruntime", "internal/program"},
-	"internal/capabilities/probe":         {"internal/capabilities", "internal/rehearsal", "internal/supervise"},
-	"internal/config":                     {"internal/bridge"},
-	"internal/copilotruntime":             {"internal/bridge", "internal/durable", "internal/program"},
-	"internal/copilotruntime/runtimetest": {"internal/bridge", "internal/copilotruntime"},
-	"internal/door/acp":                   {"internal/acpwire", "internal/bridge", "internal/guard/approval"},
-	"internal/door/wire":                  {"internal/bridge"},
-	"internal/door/front":                 {"internal/bridge", "internal/door/wire", "internal/durable"},
-	"internal/door/abp":                   {"internal/bridge", "internal/door/abp/contract", "internal/git"},
-	"internal/door/abp/contract":          {},
-	"internal/door/openai":                {"internal/bridge", "internal/door/wire"},
-	"internal/door/anthropic":             {"internal/bridge", "internal/door/wire"},
-	"internal/door/mcp":                   {"internal/bridge", "internal/guard/approval"},
-	"internal/openclaw":                   {"internal/bridge", "internal/openclaw/gateway", "internal/openclaw/json5", "internal/openclaw/memory"},
-	"internal/openclaw/json5":             {},
-	"internal/openclaw/registration":      {"extensions/openclaw", "internal/bridge", "internal/durable", "internal/guard/redact", "internal/openclaw", "internal/openclaw/json5", "internal/program"},
-	"internal/openclaw/gateway":           {"internal/bridge", "internal/durable"},
-	"internal/openclaw/memory":            {"internal/bridge"},
-	"internal/door/toolbus": {"internal/bridge", "internal/door/wire", "internal/guard/approval", "internal/workspace/files", "internal/workspace/language",
+	"internal/agent/session":     {"bridge"},
+	"internal/agent/runner":      {"internal/agent/session", "internal/agent/environ", "internal/agentfiles", "bridge", "internal/program", "internal/supervise"},
+	"internal/agent/sdk":         {"internal/agent/session", "internal/agent/environ", "bridge", "internal/durable", "internal/program", "internal/supervise"},
+	"internal/agent/vscode":      {"internal/agent/session", "bridge", "internal/editor"},
+	"internal/testing/agenttest": {"internal/agent/session", "bridge", "internal/engine"},
+	"internal/guard": {"internal/agentfiles", "bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
+		"internal/guard/redact", "internal/guard/repo", "internal/guard/sandbox", "internal/guard/shell"},
+	"internal/guard/approval":        {"bridge"},
+	"internal/guard/audit":           {"bridge", "internal/durable"},
+	"internal/testing/guardtest":     {},
+	"internal/guard/paths":           {"bridge", "internal/text"},
+	"internal/guard/policy":          {"bridge", "internal/durable", "internal/text"},
+	"internal/guard/redact":          {},
+	"internal/guard/repo":            {},
+	"internal/guard/sandbox":         {"bridge", "internal/durable", "internal/program"},
+	"internal/guard/shell":           {"bridge", "internal/text"},
+	"internal/capabilities":          {"bridge"},
+	"tools/capabilities":             {},
+	"internal/config":                {"bridge", "internal/text"},
+	"internal/copilotruntime":        {"bridge", "internal/durable", "internal/program", "internal/text"},
+	"internal/testing/runtimetest":   {"bridge", "internal/copilotruntime"},
+	"internal/api/acp":               {"internal/acpwire", "bridge", "internal/guard/approval", "internal/jsonrpc"},
+	"internal/api/wire":              {"bridge", "internal/text"},
+	"internal/httpserver":            {"bridge", "internal/api/wire", "internal/durable", "internal/text"},
+	"internal/api/abp":               {"bridge", "internal/durable", "internal/api/abp/contract", "internal/git", "internal/jsonrpc"},
+	"internal/api/abp/contract":      {},
+	"internal/api/openai":            {"bridge", "internal/api/wire"},
+	"internal/api/anthropic":         {"bridge", "internal/api/wire"},
+	"internal/api/mcp":               {"bridge", "internal/api/wire", "internal/guard", "internal/guard/approval", "internal/jsonrpc", "internal/openclaw", "internal/workspace", "internal/workspace/files"},
+	"internal/openclaw":              {"bridge", "internal/openclaw/gateway", "internal/openclaw/json5", "internal/openclaw/memory"},
+	"internal/openclaw/json5":        {},
+	"internal/openclaw/registration": {"extensions/openclaw", "bridge", "internal/config", "internal/durable", "internal/guard/redact", "internal/openclaw", "internal/openclaw/json5", "internal/program"},
+	"internal/openclaw/gateway":      {"bridge", "internal/durable", "internal/text"},
+	"internal/openclaw/memory":       {"bridge"},
+	"internal/api/toolbus": {"bridge", "internal/api/wire", "internal/guard/approval", "internal/jsonrpc", "internal/text", "internal/workspace", "internal/workspace/files", "internal/workspace/lsp",
 		"internal/workspace/patch", "internal/workspace/search", "internal/workspace/task"},
-	"internal/durable":           {"internal/bridge"},
-	"internal/editor":            {"internal/bridge", "internal/lineconn"},
-	"internal/lineconn":          {},
-	"internal/editor/editortest": {"internal/editor"},
-	"internal/program":           {"internal/bridge", "internal/supervise"},
-	"internal/git":               {"internal/bridge", "internal/program"},
-	"internal/orchestrate":       {"internal/bridge", "internal/durable", "internal/git"},
-	"internal/rehearsal":         {"internal/bridge"},
-	"internal/sessionstore":      {"internal/bridge", "internal/durable"},
-	"internal/supervise":         {},
-	"internal/workspace": {"internal/bridge", "internal/program", "internal/workspace/files", "internal/workspace/language", "internal/workspace/patch",
+	"internal/durable":            {"bridge"},
+	"internal/editor":             {"bridge", "internal/durable", "internal/guard/approval", "internal/jsonrpc"},
+	"internal/jsonrpc":            {},
+	"internal/testing/editortest": {"internal/editor", "internal/jsonrpc"},
+	"internal/program":            {"bridge", "internal/supervise"},
+	"internal/git":                {"bridge", "internal/program"},
+	"internal/orchestrate":        {"bridge", "internal/durable", "internal/git", "internal/text"},
+	"internal/demomodel":          {"bridge", "internal/text"},
+	"internal/sessionstore":       {"bridge", "internal/durable"},
+	"internal/upkeep":             {"bridge", "internal/agent/sdk", "internal/config", "internal/guard/sandbox", "internal/orchestrate", "internal/sessionstore", "internal/supervise"},
+	"internal/supervise":          {},
+	"internal/text":               {},
+	"internal/workspace": {"bridge", "internal/editor", "internal/guard", "internal/program", "internal/workspace/files", "internal/workspace/lsp", "internal/workspace/patch",
 		"internal/workspace/search", "internal/workspace/task"},
-	"internal/workspace/files":                 {"internal/bridge", "internal/workspace/files/ignore"},
-	"internal/workspace/files/ignore":          {},
-	"internal/workspace/search":                {"internal/bridge", "internal/program", "internal/workspace/files"},
-	"internal/workspace/language":              {"internal/bridge", "internal/program", "internal/workspace/task"},
-	"internal/workspace/language/languagetest": {"internal/durable"},
-	"internal/workspace/patch":                 {"internal/bridge", "internal/durable"},
-	"internal/workspace/task":                  {"internal/bridge", "internal/program"},
-	"internal/bridge":                          {},
-	"extensions/openclaw":                      {},
-	"test/layout":                              {},
-	"test/attempts":                            {},
-	"test/e2e":                                 {},
-	"test/bench":                               {},
-	"test/load":                                {},
-	"test/clients":                             {},
-	"test/openclaw":                            {},
-	"test/openclaw/gateway":                    {},
-	"test/openclaw/openclawtest":               {"internal/durable"},
-	"test/oracle":                              {},
-	"test/vscode":                              {},
+	"internal/workspace/files":        {"bridge", "internal/text", "internal/workspace/files/ignore"},
+	"internal/workspace/files/ignore": {},
+	"internal/workspace/search":       {"bridge", "internal/program", "internal/workspace/files"},
+	"internal/workspace/lsp":          {"bridge", "internal/jsonrpc", "internal/program", "internal/text", "internal/workspace/files", "internal/workspace/task"},
+	"internal/testing/languagetest":   {"internal/durable"},
+	"internal/workspace/patch":        {"bridge", "internal/durable", "internal/text"},
+	"internal/workspace/task":         {"bridge", "internal/program", "internal/text", "internal/workspace/files"},
+	"bridge":                          {},
+	"extensions/openclaw":             {},
+	"test/docs":                       {},
+	"test/layout":                     {},
+	"test/attempts":                   {},
+	"test/e2e":                        {},
+	"test/bench":                      {},
+	"test/load":                       {},
+	"test/soak":                       {"internal/testing/runtimetest", "internal/demomodel"},
+	"test/clients":                    {},
+	"test/openclaw":                   {},
+	"test/openclaw/gateway":           {},
+	"internal/testing/openclawtest":   {"internal/testing/languagetest"},
+	"test/oracle":                     {},
+	"test/vscode":                     {},
+}
+
+// relative is a package's path in this module, "" for the module itself. Paths
+// of other modules stay unchanged.
+func relative(path string) string {
+	if path+"/" == module {
+		return ""
+	}
+	return strings.TrimPrefix(path, module)
 }
 
 type listed struct {
@@ -117,7 +138,7 @@ func packages(t *testing.T) []listed { return packagesFor(t, runtime.GOOS) }
 
 func packagesFor(t *testing.T, system string) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", module+"...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", strings.TrimSuffix(module, "/")+"/...")
 	cmd.Env = append(os.Environ(), "GOOS="+system)
 	out, err := cmd.Output()
 	if err != nil {
@@ -137,14 +158,14 @@ func packagesFor(t *testing.T, system string) []listed {
 
 func TestImportDirection(t *testing.T) {
 	for _, p := range packages(t) {
-		name := strings.TrimPrefix(p.ImportPath, module)
+		name := relative(p.ImportPath)
 		may, known := allowed[name]
 		if !known {
 			t.Errorf("%s is not in the table: decide what it may import", name)
 			continue
 		}
 		for _, imp := range p.Imports {
-			if own, ok := strings.CutPrefix(imp, module); ok && !slices.Contains(may, own) {
+			if own := relative(imp); own != imp && !slices.Contains(may, own) {
 				t.Errorf("%s must not import %s", name, own)
 			}
 		}
@@ -153,7 +174,7 @@ func TestImportDirection(t *testing.T) {
 
 func TestDomainIsStandardLibraryOnly(t *testing.T) {
 	for _, p := range packages(t) {
-		if p.ImportPath != module+"internal/bridge" {
+		if p.ImportPath != module+"bridge" {
 			continue
 		}
 		for _, imp := range p.Imports {
@@ -166,14 +187,13 @@ func TestDomainIsStandardLibraryOnly(t *testing.T) {
 	t.Fatal("bridge was not listed")
 }
 
-// There is one way to start a program, on every system: package program, and
-// below it the supervisor, which starts what it is told to. Packages for tests
-// are left out.
+// Only package program, and the supervisor below it, start programs, on every
+// system. Test packages are exempt.
 func TestOneWayToStartAProgram(t *testing.T) {
 	starts := regexp.MustCompile(`\b(os\.StartProcess|syscall\.(ForkExec|Exec|StartProcess|CreateProcess)|unix\.Exec)\(`)
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		for _, p := range packagesFor(t, system) {
-			name := strings.TrimPrefix(p.ImportPath, module)
+			name := relative(p.ImportPath)
 			if name == "internal/program" || strings.HasSuffix(name, "test") {
 				continue
 			}
@@ -193,13 +213,67 @@ func TestOneWayToStartAProgram(t *testing.T) {
 	}
 }
 
-// Names that say nothing about what a package provides.
+// Package names say what the package provides.
 func TestPackageNamesSaySomething(t *testing.T) {
 	for _, p := range packages(t) {
-		for _, part := range strings.Split(strings.TrimPrefix(p.ImportPath, module), "/") {
+		for _, part := range strings.Split(relative(p.ImportPath), "/") {
 			if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "interfaces", "misc"}, part) {
 				t.Errorf("%s: name it for what it provides", p.ImportPath)
 			}
 		}
 	}
+}
+
+// All exported names of the public packages have a comment.
+func TestPublicIsDocumented(t *testing.T) {
+	for _, dir := range []string{"../..", "../../bridge"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		set := token.NewFileSet()
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range parsed.Decls {
+				for _, name := range undocumented(d) {
+					t.Errorf("%s: %s has no comment", set.Position(d.Pos()), name)
+				}
+			}
+		}
+	}
+}
+
+// undocumented lists the exported names in a declaration without a comment. One
+// comment is enough for a group of constants.
+func undocumented(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		exported := d.Name.IsExported()
+		if d.Recv != nil {
+			exported = exported && ast.IsExported(strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*"))
+		}
+		if exported && d.Doc == nil {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() && d.Doc == nil && s.Doc == nil {
+					names = append(names, s.Name.Name)
+				}
+			case *ast.ValueSpec:
+				if s.Names[0].IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+					names = append(names, s.Names[0].Name)
+				}
+			}
+		}
+	}
+	return names
 }

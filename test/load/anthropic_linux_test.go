@@ -1,8 +1,11 @@
 package load
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
-// messages is POST /v1/messages.
+// messages is the protocol of POST /v1/messages.
 type messages struct{}
 
 func (messages) name() string { return "messages" }
@@ -14,7 +17,7 @@ func (messages) encode(q *question) any {
 		var parts []any
 		if m.role == "tool" {
 			if i > 0 && q.messages[i-1].role == "tool" {
-				continue // it went with the first one
+				continue // already sent with the first one
 			}
 			for _, x := range q.messages[i:] {
 				if x.role != "tool" {
@@ -33,7 +36,7 @@ func (messages) encode(q *question) any {
 		}
 		list = append(list, object{"role": m.role, "content": parts})
 	}
-	body := object{"model": modelName, "max_tokens": 1000, "messages": list, "stream": q.stream}
+	body := object{"model": modelName, "max_tokens": cmp.Or(q.most, 1000), "messages": list, "stream": q.stream}
 	if q.system != "" {
 		body["system"] = q.system
 	}

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// caller is one client with a word of its own. It keeps the conversation, as
-// the clients of these APIs do.
+// caller is one client with its own nonce, a unique word. It keeps the
+// conversation history, as real clients of these APIs do.
 type caller struct {
 	client *client
 	proto  protocol
 	rng    *rand.Rand
 	nonce  string
-	asks   question // what it asks next, with all that was said before
+	asks   question // the next request, with the history
 	turns  int
-	sent   int // requests
-	right  int // of them, those that had to be answered and were
+	sent   int // requests sent
+	right  int // requests that had to be answered correctly, and were
 	fails  []string
 }
 
@@ -28,8 +28,8 @@ func (c *caller) failf(format string, args ...any) {
 	c.fails = append(c.fails, c.nonce+" ("+c.proto.name()+"): "+fmt.Sprintf(format, args...))
 }
 
-// ask sends the conversation so far and looks for words of others in the
-// answer.
+// ask sends the conversation and checks that the answer holds no nonce of
+// another caller.
 func (c *caller) ask(ctx context.Context, onText func() bool) *reply {
 	c.sent++
 	c.asks.stream = onText != nil || c.rng.IntN(3) > 0
@@ -37,35 +37,35 @@ func (c *caller) ask(ctx context.Context, onText func() bool) *reply {
 	for _, text := range []string{string(r.raw), r.text} {
 		for _, n := range nonces.FindAllString(text, -1) {
 			if n != c.nonce {
-				c.failf("it was told the words of %s: %s", n, text)
+				c.failf("its answer contains the nonce of %s: %s", n, text)
 			}
 		}
 	}
 	return r
 }
 
-func (c *caller) says(kind string) {
+func (c *caller) addUserMessage(kind string) {
 	c.turns++
-	c.asks.messages = append(c.asks.messages, message{role: "user", text: words(c.nonce, c.turns, kind)})
+	c.asks.messages = append(c.asks.messages, message{role: "user", text: messageText(c.nonce, c.turns, kind)})
 }
 
-// keep makes an answer part of the conversation.
-func (c *caller) keep(r *reply) {
+// addAnswer appends an answer to the conversation.
+func (c *caller) addAnswer(r *reply) {
 	if c.asks.previous != "" || c.proto.name() == "responses" && c.asks.messages[0].role == "user" && c.rng.IntN(2) == 0 {
-		c.asks.previous, c.asks.messages = r.id, nil // the bridge knows the rest
+		c.asks.previous, c.asks.messages = r.id, nil // the bridge stores the rest
 		return
 	}
 	c.asks.messages = append(c.asks.messages, message{role: "assistant", text: r.text, calls: r.calls})
 }
 
-// answered checks an answer that must be good and right.
-func (c *caller) answered(r *reply) bool {
+// checkAnswer checks an answer that must be complete and correct.
+func (c *caller) checkAnswer(r *reply) bool {
 	switch {
 	case !r.good():
 		c.failf("it got no answer: %d %q, broken by %v\n%s", r.status, r.fault, r.broken, tail(r.raw))
 		return false
 	case r.text != expected(c.nonce, c.turns):
-		c.failf("it was told %q instead of %q", r.text, expected(c.nonce, c.turns))
+		c.failf("it got %q instead of %q", r.text, expected(c.nonce, c.turns))
 		return false
 	}
 	c.right++
@@ -74,85 +74,84 @@ func (c *caller) answered(r *reply) bool {
 
 func tail(raw []byte) string { return string(raw[max(0, len(raw)-2000):]) }
 
-// talk is a conversation of several turns.
-func (c *caller) talk(ctx context.Context, turns int) {
+// converse holds a conversation of several turns.
+func (c *caller) converse(ctx context.Context, turns int) {
 	for range turns {
-		c.says([]string{"echo", "slow"}[c.rng.IntN(2)])
+		c.addUserMessage([]string{"echo", "slow"}[c.rng.IntN(2)])
 		r := c.ask(ctx, nil)
-		if !c.answered(r) {
+		if !c.checkAnswer(r) {
 			return
 		}
-		c.keep(r)
+		c.addAnswer(r)
 	}
 }
 
-// retell begins with a history that no session knows, as after a restart, and
-// changes it afterwards, as clients do that let people edit.
-func (c *caller) retell(ctx context.Context) {
+// editHistory starts with a history that no session knows, as after a restart,
+// and then edits it, as some clients allow.
+func (c *caller) editHistory(ctx context.Context) {
 	c.turns = 2
 	c.asks.messages = []message{
-		{role: "user", text: words(c.nonce, 1, "echo")}, {role: "assistant", text: "I am " + c.nonce},
-		{role: "user", text: words(c.nonce, 2, "echo")},
+		{role: "user", text: messageText(c.nonce, 1, "echo")}, {role: "assistant", text: "I am " + c.nonce},
+		{role: "user", text: messageText(c.nonce, 2, "echo")},
 	}
 	r := c.ask(ctx, nil)
-	if !c.answered(r) {
+	if !c.checkAnswer(r) {
 		return
 	}
 	c.asks.messages = append(c.asks.messages, message{role: "assistant", text: r.text})
 	c.asks.messages[1].text = "I was " + c.nonce
-	c.talk(ctx, 1)
+	c.converse(ctx, 1)
 }
 
-// call has the model call two tools; nil if it did not.
+// call has the model call two tools. It returns nil if the model did not.
 func (c *caller) call(ctx context.Context) *reply {
 	c.asks.tools = append(c.asks.tools, tool{"look", "looks"})
-	c.says("look")
+	c.addUserMessage("look")
 	r := c.ask(ctx, nil)
 	if !r.good() || len(r.calls) != 2 {
 		c.failf("it got %d calls: %d %q, broken by %v\n%s", len(r.calls), r.status, r.fault, r.broken, tail(r.raw))
 		return nil
 	}
 	c.right++
-	c.keep(r)
+	c.addAnswer(r)
 	return r
 }
 
-// results answers calls.
-func (c *caller) results(calls ...call) {
+// addResults adds the results of calls to the next request.
+func (c *caller) addResults(calls ...call) {
 	for _, x := range calls {
 		c.asks.messages = append(c.asks.messages, message{role: "tool", id: x.id, text: "result of " + c.nonce})
 	}
 }
 
-// use has the model call two tools; results come in any order, or only one,
-// or never.
-func (c *caller) use(ctx context.Context) {
+// useTools has the model call two tools. The client sends the results in any
+// order, sends only one, or never sends them.
+func (c *caller) useTools(ctx context.Context) {
 	r := c.call(ctx)
 	if r == nil || c.rng.IntN(4) == 0 {
-		return // and never comes back
+		return // the results never arrive
 	}
 	calls := slices.Clone(r.calls)
 	if c.rng.IntN(2) == 0 {
 		slices.Reverse(calls)
 	}
-	if c.rng.IntN(4) == 0 && c.proto.name() != "messages" { // which must have them all
+	if c.rng.IntN(4) == 0 && c.proto.name() != "messages" { // messages needs all results
 		calls = calls[:1]
 	}
-	c.results(calls...)
-	if r = c.ask(ctx, nil); !c.answered(r) {
+	c.addResults(calls...)
+	if r = c.ask(ctx, nil); !c.checkAnswer(r) {
 		return
 	}
-	c.keep(r)
+	c.addAnswer(r)
 	if c.rng.IntN(2) == 0 {
-		c.talk(ctx, 1)
+		c.converse(ctx, 1)
 	}
 }
 
-// leave hangs up: at the first word, or at a time that has nothing to do with
-// what goes on.
-func (c *caller) leave(ctx context.Context) {
+// hangUpEarly hangs up at the first text, or at a random time.
+func (c *caller) hangUpEarly(ctx context.Context) {
 	if c.rng.IntN(2) == 0 {
-		c.says("hang")
+		c.addUserMessage("hang")
 		if r := c.ask(ctx, func() bool { return false }); r.text != c.nonce || !r.quit {
 			c.failf("it left with %q: %d %q, broken by %v", r.text, r.status, r.fault, r.broken)
 		}
@@ -160,26 +159,26 @@ func (c *caller) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.rng.IntN(120))*time.Millisecond)
 	defer cancel()
-	c.says([]string{"slow", "hang", "look"}[c.rng.IntN(3)])
+	c.addUserMessage([]string{"slow", "hang", "look"}[c.rng.IntN(3)])
 	if r := c.ask(ctx, nil); !r.quit && !r.good() {
-		c.failf("before it left it was told %d %q", r.status, r.fault)
+		c.failf("before hanging up it got %d %q", r.status, r.fault)
 	}
 }
 
-// aliveWithin is when a stream may show its first sign of life, after which an
-// error cannot have a status any more.
+// aliveWithin is when a stream may send its first bytes. Later errors cannot
+// change the HTTP status.
 const aliveWithin = 9 * time.Second
 
-// suffer gets an error, with the status of the model's provider if nothing was
-// sent before it, and goes on afterwards.
-func (c *caller) suffer(ctx context.Context) {
+// meetError gets an error from the provider. If nothing was sent yet, the
+// response has the provider's status. The conversation continues afterwards.
+func (c *caller) meetError(ctx context.Context) {
 	kinds := map[string]int{"refuse": http.StatusBadRequest, "limit": http.StatusTooManyRequests, "fail": http.StatusInternalServerError, "cut": http.StatusBadGateway}
 	kind := []string{"refuse", "limit", "fail", "cut"}[c.rng.IntN(4)]
-	c.says(kind)
+	c.addUserMessage(kind)
 	want := kinds[kind]
 	began := time.Now()
 	r := c.ask(ctx, nil)
-	if c.asks.stream && kind == "cut" {
+	if c.asks.stream && kind == "cut" && r.status != want { // unless the runtime saw the cut before the first text
 		want = http.StatusOK
 	}
 	if r.status != want && time.Since(began) < aliveWithin || r.fault == "" || !r.ended || r.broken != nil {
@@ -190,5 +189,5 @@ func (c *caller) suffer(ctx context.Context) {
 	}
 	c.turns--
 	c.asks.messages = c.asks.messages[:len(c.asks.messages)-1]
-	c.talk(ctx, 1)
+	c.converse(ctx, 1)
 }

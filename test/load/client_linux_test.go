@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// protocol is one of the APIs as its clients speak it.
+// protocol is one of the HTTP APIs, seen from the client.
 type protocol interface {
 	name() string
 	path() string
 	// encode makes the body of a request.
 	encode(q *question) any
-	// event takes one event of a stream, whole the body of an answer that
-	// does not stream, and refused that of an error.
+	// event handles one event of a stream, whole the body of a response without
+	// streaming, refused the body of an error.
 	event(r *reply, name string, data []byte)
 	whole(r *reply, body []byte)
 	refused(r *reply, body []byte)
@@ -26,58 +26,61 @@ type protocol interface {
 
 func protocols() []protocol { return []protocol{completions{}, responses{}, messages{}} }
 
-// question is a request, before a protocol gives it its form.
+// question is a request, independent of the protocol.
 type question struct {
 	system   string
 	messages []message
 	tools    []tool
 	stream   bool
-	previous string // of the responses API: the answer that this one follows
+	most     int    // max tokens; 0 for no limit
+	previous string // responses API: ID of the previous response
 }
 
 type message struct {
 	role  string // user, assistant or tool
 	text  string
-	calls []call // of the assistant
-	id    string // of the call that a tool answers
+	calls []call // only with role assistant
+	id    string // of the call, with role tool
 }
 
 type call struct{ id, name, args string }
 
 type tool struct{ name, description string }
 
-// reply is what came of a question.
+// reply is the result of a question.
 type reply struct {
 	status int
 	id     string
 	text   string
 	calls  []call
-	fault  string // the API's name for what went wrong
-	ended  bool   // with what the API ends its streams with; always, if it does not stream
-	broken error  // of the connection
-	raw    []byte // all that came
-	quit   bool   // the client has left
+	fault  string // the error code or type of the API
+	ended  bool   // the stream has its end marker; always true without streaming
+	broken error  // connection error
+	raw    []byte // all bytes received
+	quit   bool   // the client hung up
+	retry  string // the Retry-After header of a refusal
 }
 
-// good says that the answer is complete.
+// good reports whether the answer is complete.
 func (r *reply) good() bool {
 	return r.broken == nil && r.status == http.StatusOK && r.fault == "" && r.ended
 }
 
-// client asks questions. It may be used concurrently.
+// client sends questions. It is safe for concurrent use.
 type client struct {
-	url  string
-	http *http.Client
+	url   string
+	http  *http.Client
+	agent string // the User-Agent header
 }
 
 func newClient(url string, connections int) *client {
-	return &client{url, &http.Client{Transport: &http.Transport{MaxIdleConns: connections, MaxIdleConnsPerHost: connections}}}
+	return &client{url: url, agent: "load", http: &http.Client{Transport: &http.Transport{MaxIdleConns: connections, MaxIdleConnsPerHost: connections}}}
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// ask sends a question and reads the answer. onText, if it is given, is called
-// after each piece of text that came; false hangs up.
+// ask sends a question and reads the answer. onText, if not nil, is called
+// after each piece of text; returning false hangs up.
 func (c *client) ask(ctx context.Context, p protocol, q *question, onText func() bool) *reply {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
@@ -93,13 +96,14 @@ func (c *client) ask(ctx context.Context, p protocol, q *question, onText func()
 		return r
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", c.agent)
 	res, err := c.http.Do(req)
 	if err != nil {
 		r.broken, r.quit = err, ctx.Err() != nil
 		return r
 	}
-	defer func() { _ = res.Body.Close() }() // the answer is read or not wanted
-	r.status = res.StatusCode
+	defer func() { _ = res.Body.Close() }() // already read, or not needed
+	r.status, r.retry = res.StatusCode, res.Header.Get("Retry-After")
 	switch {
 	case r.status != http.StatusOK:
 		r.raw, r.broken = io.ReadAll(res.Body)
@@ -119,7 +123,7 @@ func (c *client) ask(ctx context.Context, p protocol, q *question, onText func()
 	return r
 }
 
-// read takes the events of a stream.
+// read reads the events of a stream.
 func (r *reply) read(p protocol, body io.Reader, onText func() bool) {
 	in := bufio.NewReader(body)
 	name := ""
@@ -151,7 +155,7 @@ func (r *reply) read(p protocol, body io.Reader, onText func() bool) {
 	}
 }
 
-// decode fails into the reply: a client that cannot read an answer has none.
+// decode unmarshals data; a failure is recorded in the reply.
 func decode[T any](r *reply, data []byte) (v T) {
 	if err := json.Unmarshal(data, &v); err != nil && r.broken == nil {
 		r.broken = err

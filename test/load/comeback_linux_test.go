@@ -10,40 +10,40 @@ import (
 	"testing"
 )
 
-// faults are the names that the APIs have for what can happen here.
+// faults are the error codes of each API.
 var faults = map[string]struct{ crashed, provider, stopping string }{
 	"completions": {"runtime_exited", "provider_error", "copilot_unavailable"},
 	"responses":   {"runtime_exited", "provider_error", "copilot_unavailable"},
 	"messages":    {"overloaded_error", "api_error", "overloaded_error"},
 }
 
-// visitors come one after another, to one server.
-type visitors struct {
+// callerFactory creates callers for one server.
+type callerFactory struct {
 	s      *server
 	client *client
 	number int
 }
 
-func newVisitors(t *testing.T, s *server) *visitors {
-	v := &visitors{s: s, client: newClient(s.url, 16)}
+func newCallerFactory(t *testing.T, s *server) *callerFactory {
+	v := &callerFactory{s: s, client: newClient(s.url, 16)}
 	t.Cleanup(v.client.close)
 	return v
 }
 
-func (v *visitors) next(p protocol) *caller {
+func (v *callerFactory) newCaller(p protocol) *caller {
 	v.number++
 	return &caller{client: v.client, proto: p, rng: rand.New(rand.NewPCG(2, uint64(v.number))), nonce: fmt.Sprintf("nonce-%d-end", v.number)}
 }
 
-// told fails the test with what a caller has to complain about.
-func told(t *testing.T, c *caller) {
+// checkCaller fails the test if a caller recorded failures.
+func checkCaller(t *testing.T, c *caller) {
 	t.Helper()
 	for _, f := range c.fails {
 		t.Error(f)
 	}
 }
 
-// killRuntime kills what Copilot runs in, as if it had crashed.
+// killRuntime kills the Copilot runtime, which looks like a crash.
 func (s *server) killRuntime(t *testing.T) {
 	t.Helper()
 	pids := s.runtimes()
@@ -57,9 +57,9 @@ func (s *server) killRuntime(t *testing.T) {
 	}
 }
 
-// recovered waits until health says that all is well; it never says that the
-// bridge itself is not.
-func (s *server) recovered(t *testing.T) {
+// waitHealthy waits until the health check is good again. The bridge itself must
+// stay healthy all the time.
+func (s *server) waitHealthy(t *testing.T) {
 	t.Helper()
 	eventually(t, "health says that Copilot is there", func() bool {
 		status, body, err := s.get("/healthz")
@@ -77,72 +77,72 @@ func (s *server) recovered(t *testing.T) {
 	})
 }
 
-// A runtime that dies takes down the answers that are under way, each with an
-// error in the API's own form, and nothing else.
+// When the runtime dies, only the answers in progress fail, each with an error
+// in the format of its API.
 func TestCopilotComesBack(t *testing.T) {
 	m := newModel(t)
 	r := newRelay(t, m.URL())
 	s := serve(t, r.url(), m.Key(), "COPILOT_MAX_RETRIES=0")
-	v := newVisitors(t, s)
+	v := newCallerFactory(t, s)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	for _, p := range protocols() {
 		want := faults[p.name()]
 		t.Run(p.name()+" in the middle of a stream", func(t *testing.T) {
-			c := v.next(p)
-			c.says("hang")
+			c := v.newCaller(p)
+			c.addUserMessage("hang")
 			got := c.ask(ctx, func() bool { s.killRuntime(t); return true })
 			if got.broken != nil || got.status != http.StatusOK || got.text != c.nonce || got.fault != want.crashed || !got.ended {
 				t.Errorf("%d %q, then %q, ended %v, broken by %v", got.status, got.text, got.fault, got.ended, got.broken)
 			}
-			after := v.next(p)
-			after.talk(ctx, 2)
-			told(t, after)
-			s.recovered(t)
+			after := v.newCaller(p)
+			after.converse(ctx, 2)
+			checkCaller(t, after)
+			s.waitHealthy(t)
 		})
 		t.Run(p.name()+" before the first word", func(t *testing.T) {
-			c := v.next(p)
-			c.says("mute")
+			c := v.newCaller(p)
+			c.addUserMessage("mute")
 			done := make(chan *reply, 1)
 			go func() { done <- c.ask(ctx, nil) }()
-			eventually(t, "the model is asked", func() bool { return m.heard(c.nonce) })
+			eventually(t, "the model is asked", func() bool { return m.hasRequest(c.nonce) })
 			s.killRuntime(t)
 			if got := <-done; got.broken != nil || got.status != http.StatusServiceUnavailable || got.fault != want.crashed {
 				t.Errorf("%d %q, broken by %v", got.status, got.fault, got.broken)
 			}
-			after := v.next(p)
-			after.talk(ctx, 1)
-			told(t, after)
+			after := v.newCaller(p)
+			after.converse(ctx, 1)
+			checkCaller(t, after)
 		})
 		t.Run(p.name()+" between two turns", func(t *testing.T) {
-			c := v.next(p)
-			c.talk(ctx, 1)
+			c := v.newCaller(p)
+			c.converse(ctx, 1)
 			s.killRuntime(t)
-			c.talk(ctx, 2)
-			told(t, c)
+			c.converse(ctx, 2)
+			checkCaller(t, c)
 		})
 		t.Run(p.name()+" while a tool runs", func(t *testing.T) {
-			c := v.next(p)
+			c := v.newCaller(p)
 			got := c.call(ctx)
 			s.killRuntime(t)
 			eventually(t, "the call is let go", func() bool { return s.counts().parked == 0 })
 			if got != nil {
-				c.results(got.calls...)
-				c.answered(c.ask(ctx, nil))
+				c.addResults(got.calls...)
+				c.checkAnswer(c.ask(ctx, nil))
 			}
-			told(t, c)
+			checkCaller(t, c)
 		})
 		t.Run(p.name()+" without the model's provider", func(t *testing.T) {
 			r.down()
-			c := v.next(p)
-			c.says("echo")
+			c := v.newCaller(p)
+			c.addUserMessage("echo")
 			if got := c.ask(ctx, nil); got.broken != nil || got.status != http.StatusBadGateway || got.fault != want.provider {
 				t.Errorf("%d %q, broken by %v: %s", got.status, got.fault, got.broken, got.raw)
 			}
 			r.up()
-			c.answered(c.ask(ctx, nil))
-			told(t, c)
+			c.checkAnswer(c.ask(ctx, nil))
+			checkCaller(t, c)
 		})
 	}
-	s.recovered(t)
+	s.waitHealthy(t)
 }

@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// counts is what can leak.
+// counts are the resources that can leak.
 type counts struct {
-	conversations, running, parked, pooled int // as the program counts
+	conversations, running, parked, pooled int // from the program's metrics
 	connections, goroutines                int
-	heap                                   int // bytes in use
-	descriptors                            int // as the system counts
+	heap                                   int // heap bytes in use
+	descriptors                            int // open descriptors, from /proc
 	memory                                 int // resident bytes of all processes
 }
 
@@ -25,7 +25,8 @@ func (c counts) String() string {
 		c.conversations, c.running, c.parked, c.pooled, c.connections, c.goroutines, c.descriptors, float64(c.memory)/1e6, float64(c.heap)/1e6)
 }
 
-// sessions is how many there are in the runtime, besides those of turns.
+// sessions is the number of sessions in the runtime, without those of running
+// turns.
 func (c counts) sessions() int { return c.conversations + c.pooled }
 
 func (s *server) counts() counts {
@@ -40,7 +41,7 @@ func (s *server) counts() counts {
 	}
 }
 
-// allResident is what the program and those that it has started hold.
+// allResident is the resident memory of the program and its child processes.
 func (s *server) allResident() int {
 	s.t.Helper()
 	sum := s.resident(s.cmd.Process.Pid)
@@ -50,14 +51,14 @@ func (s *server) allResident() int {
 	return sum
 }
 
-// inFlight is how many requests are on their way, that for the metrics
-// included.
+// inFlight is the number of requests in progress, including the one that reads
+// the metrics.
 func (s *server) inFlight() int {
 	s.t.Helper()
 	return s.metrics()("copilot_bridge_requests_in_flight")
 }
 
-// metrics returns what the program says of itself, by name.
+// metrics fetches /metrics and returns a lookup by name.
 func (s *server) metrics() func(name string) int {
 	s.t.Helper()
 	status, page, err := s.get("/metrics")
@@ -80,21 +81,21 @@ func (s *server) metrics() func(name string) int {
 	}
 }
 
-// descriptors is how many a process has open; none if it has ended.
+// descriptors counts the open descriptors of a process; 0 if it has ended.
 func (s *server) descriptors(pid int) int {
 	s.t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil && !ended(err) {
+	if err != nil && !isEnded(err) {
 		s.t.Fatal(err)
 	}
 	return len(entries)
 }
 
-// resident is what a process holds; nothing if it has ended or is about to.
+// resident is the resident memory of a process; 0 if it has ended or is ending.
 func (s *server) resident(pid int) int {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil && !ended(err) {
+	if err != nil && !isEnded(err) {
 		s.t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(status), "VmRSS:")
@@ -108,4 +109,4 @@ func (s *server) resident(pid int) int {
 	return kb << 10
 }
 
-func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
+func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }

@@ -9,30 +9,31 @@ import (
 	"time"
 )
 
-// crowd is many callers at a time.
+// crowd runs many callers concurrently.
 type crowd struct {
 	t      *testing.T
 	url    string
-	size   int // at a time
+	size   int // concurrent callers
 	shape  func(c *caller)
 	budget time.Duration
 
 	mu      sync.Mutex
-	callers int // so far
-	active  int // of them
-	sent    int // requests of those that have gone
+	callers int // started so far
+	active  int // running now
+	sent    int // requests of finished callers
 	right   int
 	fails   []string
 }
 
-// run lets callers come until they have made so many requests, a tenth of them
-// if the time is up, and fails the test if one of them has something to complain about.
+// run starts callers until they have sent that many requests. When the time is
+// up, a tenth of them is enough. It fails the test if a caller recorded
+// failures.
 func (w *crowd) run(requests int) {
 	w.t.Helper()
 	began, before, right := time.Now(), w.sent, w.right
 	client := newClient(w.url, w.size)
 	defer client.close()
-	limit := w.budget * time.Duration(scale)
+	limit := w.budget
 	if raced {
 		limit /= 4
 	}
@@ -53,8 +54,8 @@ func (w *crowd) run(requests int) {
 				rng := rand.New(rand.NewPCG(1, uint64(n)))
 				c := &caller{client: client, rng: rng, proto: protocols()[rng.IntN(3)], nonce: fmt.Sprintf("nonce-%d-end", n)}
 				w.shape(c)
-				act(ctx, c)
-				w.gone(c)
+				runCaller(ctx, c)
+				w.finished(c)
 			}
 		})
 	}
@@ -68,12 +69,12 @@ func (w *crowd) run(requests int) {
 		}
 	}
 	if len(w.fails) > 0 {
-		w.t.Fatalf("there are %d complaints", len(w.fails))
+		w.t.Fatalf("there are %d failures", len(w.fails))
 	}
 }
 
-// next numbers the next caller, if there is need of one: whoever is still
-// there makes at least one request.
+// next returns the number of the next caller, if one is needed. Each active
+// caller will send at least one more request.
 func (w *crowd) next(until int) (n int, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +86,7 @@ func (w *crowd) next(until int) (n int, more bool) {
 	return w.callers, true
 }
 
-func (w *crowd) gone(c *caller) {
+func (w *crowd) finished(c *caller) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active--
@@ -94,20 +95,20 @@ func (w *crowd) gone(c *caller) {
 	w.fails = append(w.fails, c.fails...)
 }
 
-// act plays one caller's part.
-func act(ctx context.Context, c *caller) {
+// runCaller plays one caller's part: a random kind of conversation.
+func runCaller(ctx context.Context, c *caller) {
 	switch c.rng.IntN(10) {
 	case 0, 1, 2:
-		c.talk(ctx, 1)
+		c.converse(ctx, 1)
 	case 3:
-		c.talk(ctx, 3)
+		c.converse(ctx, 3)
 	case 4:
-		c.retell(ctx)
+		c.editHistory(ctx)
 	case 5, 6:
-		c.use(ctx)
+		c.useTools(ctx)
 	case 7, 8:
-		c.leave(ctx)
+		c.hangUpEarly(ctx)
 	case 9:
-		c.suffer(ctx)
+		c.meetError(ctx)
 	}
 }

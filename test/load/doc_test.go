@@ -1,8 +1,7 @@
-// Package load tests the built binary under load, hang-ups and strangers: many
-// clients at a time on all three HTTP APIs, the real Copilot runtime behind
-// them, and a model whose side of it is seen too. LOAD_SCALE turns the counts
-// up; at 1 the package is meant to fit into every test run.
-//
-// It looks for processes, descriptors and memory in /proc, so it runs on Linux
-// alone.
+// Package load tests the built binary under load: many clients of the three
+// HTTP APIs, clients that hang up and clients that never read. The runtime is
+// real; the model is a fake that checks every request. By default the tests
+// send a tenth of the load, with COPILOT_BRIDGE_TEST_LONG=1 all of it. They do
+// not measure speed, which test/bench does. They read /proc, so they run on
+// Linux only.
 package load

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A client that hangs up has its turn aborted at once, and nothing is left of
-// it.
+// When a client hangs up, its turn is aborted at once and leaves nothing
+// behind.
 func TestHangUp(t *testing.T) {
 	m := newModel(t)
 	r := newRelay(t, m.URL())
@@ -30,7 +30,7 @@ func TestHangUp(t *testing.T) {
 					eventually(t, "the turn is over", func() bool { return s.counts().running == 0 })
 					now := s.counts()
 					if try == 0 {
-						before = now // with the session that the first one needed
+						before = now // includes the session that the first request needed
 						continue
 					}
 					all = append(all, took)
@@ -49,8 +49,8 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// hangUp has a client leave in the middle of an answer; it returns how long
-// the model was kept after that.
+// hangUp has a client leave in the middle of an answer. It returns how long the
+// model request lasted after that.
 func hangUp(t *testing.T, s *server, m *model, r *relay, p protocol, stream bool, nonce string) time.Duration {
 	t.Helper()
 	c := newClient(s.url, 1)
@@ -59,7 +59,7 @@ func hangUp(t *testing.T, s *server, m *model, r *relay, p protocol, stream bool
 	defer leave()
 	var left time.Time
 	gone := func() { left = time.Now(); leave() }
-	q := &question{messages: []message{{role: "user", text: words(nonce, 1, "hang")}}, stream: stream}
+	q := &question{messages: []message{{role: "user", text: messageText(nonce, 1, "hang")}}, stream: stream}
 	if stream {
 		if reply := c.ask(ctx, p, q, func() bool { gone(); return false }); !reply.quit || reply.text != nonce {
 			t.Fatalf("it answered %q (%d %s %v)", reply.text, reply.status, reply.fault, reply.broken)
@@ -67,7 +67,7 @@ func hangUp(t *testing.T, s *server, m *model, r *relay, p protocol, stream bool
 	} else {
 		done := make(chan *reply, 1)
 		go func() { done <- c.ask(ctx, p, q, nil) }()
-		eventually(t, "the model is asked", func() bool { return m.heard(nonce) })
+		eventually(t, "the model is asked", func() bool { return m.hasRequest(nonce) })
 		gone()
 		if reply := <-done; !reply.quit {
 			t.Fatalf("it answered %q (%d %s %v)", reply.text, reply.status, reply.fault, reply.broken)

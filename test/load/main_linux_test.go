@@ -5,62 +5,59 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-// What a run does at LOAD_SCALE=1.
+// The sizes of a long run. By default the tests send a tenth of the requests.
 const (
-	streams           = 200  // clients at a time in TestManyStreams
-	streamRequests    = 6000 // requests in it, times the scale: 200 clients with one each 10 s, for 5 minutes
-	firstRequests     = 12   // before that, one at a time
-	isolationRequests = 5000 // requests in TestIsolation, times the scale
-	isolationCallers  = 48   // at a time
-	hangUps           = 5    // tries for each way to hang up; the median counts
+	streams           = 200  // concurrent clients in TestManyStreams
+	streamRequests    = 6000 // in TestManyStreams: 200 clients with one request each 10 s, for 5 minutes
+	firstRequests     = 12   // sent one at a time before that
+	isolationRequests = 5000 // in TestIsolation
+	isolationCallers  = 48   // concurrent callers in TestIsolation
+	hangUps           = 5    // tries for each way to hang up; the median must be fast
 
-	// Times the scale, these end the requests on machines that are too slow for
-	// all of them; a tenth is done in any case. With the race detector they are
-	// a quarter of that.
+	// On slow machines the tests stop sending after this time, a quarter of it
+	// with the race detector, but they always send a tenth of the requests.
 	streamBudget    = 60 * time.Second
 	isolationBudget = 60 * time.Second
 )
 
-// The bars.
+// The limits that the tests check.
 const (
-	abortWithin    = 200 * time.Millisecond // from a hang-up to the end of the model's request
-	memoryGrowth   = 1.20                   // after the load, against before
+	abortWithin    = 200 * time.Millisecond // from a hang-up to the end of the model request
+	memoryGrowth   = 1.20                   // memory after the load / before
 	shutdownWithin = 5 * time.Second        // from SIGTERM to the exit
-	// patience is long because machines that run tests are busy.
+	// patience is long because test machines are busy.
 	patience = 3 * time.Minute
 )
 
-// binary is the program under test and scale multiplies the counts; TestMain
-// sets them.
-var (
-	binary string
-	scale  = 1
-)
+// binary is the program under test; TestMain builds it.
+var binary string
+
+// long reports whether to send the whole load instead of a tenth.
+func long() bool { return os.Getenv("COPILOT_BRIDGE_TEST_LONG") != "" }
+
+// share is how many requests of a long run this run sends.
+func share(requests int) int {
+	if long() {
+		return requests
+	}
+	return requests / 10
+}
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
-	if s := os.Getenv("LOAD_SCALE"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			fmt.Fprintf(os.Stderr, "LOAD_SCALE is %q: it must be a whole number from 1\n", s)
-			return 2
-		}
-		scale = n
-	}
 	dir, err := os.MkdirTemp("", "copilot-bridge-load-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
 	binary = filepath.Join(dir, "copilot-bridge")
 	args := []string{"build", "-o", binary}
 	if raced {

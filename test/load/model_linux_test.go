@@ -10,42 +10,52 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 )
 
-// A caller has a word of its own, its nonce, and says it in every message:
+// Every caller has a nonce and sends it in every message:
 //
 //	nonce-12-end turn-3 echo
 //
-// The last word tells the model what to do; each kind is explained in reply.
+// The last word tells the model what to do; see reply.
 var (
-	nonces = regexp.MustCompile(`nonce-[0-9]+-end`)
-	said   = regexp.MustCompile(`(nonce-[0-9]+-end) turn-([0-9]+) ([a-z]+)`)
+	nonces         = regexp.MustCompile(`nonce-[0-9]+-end`)
+	messagePattern = regexp.MustCompile(`(nonce-[0-9]+-end) turn-([0-9]+) ([a-z]+)`)
 )
 
-func words(nonce string, turn int, kind string) string {
+func messageText(nonce string, turn int, kind string) string {
 	return fmt.Sprintf("%s turn-%d %s", nonce, turn, kind)
 }
 
-// expected is what the model says to the last of so many messages.
+// expected is the model's answer to a conversation with that many messages.
 func expected(nonce string, heard int) string { return fmt.Sprintf("%s heard %d", nonce, heard) }
 
-// model answers, and looks at every request for words that do not belong
-// together.
+// Delays of a real model: before the first text, and between pieces.
+const (
+	realFirst  = 2 * time.Second
+	realPiece  = 50 * time.Millisecond
+	realPieces = 20
+)
+
+// model is the fake model. It checks that no request mixes nonces of different
+// callers.
 type model struct {
-	*rehearsal.Server
+	*demomodel.Server
 
 	mu    sync.Mutex
-	asked map[string]int // requests by nonce
+	asked map[string]int // number of requests by nonce
 	total int
-	mixed []string // what was wrong with some
+	mixed []string // requests with more than one nonce
 }
 
-// newModel starts a model. At the test's end it must have been asked for one
-// caller at a time.
-func newModel(t *testing.T) *model {
+// newModel starts a model. The first functions may answer before it. At the end
+// of the test, no request may have mixed callers.
+func newModel(t *testing.T, first ...func(demomodel.Request) (demomodel.Reply, bool)) *model {
 	t.Helper()
-	m := &model{Server: rehearsal.New(rehearsal.WithJournal(0)), asked: map[string]int{}}
+	m := &model{Server: demomodel.New(demomodel.WithJournal(0)), asked: map[string]int{}}
+	for _, f := range first {
+		m.Handle(f)
+	}
 	m.Handle(m.reply)
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
@@ -59,8 +69,8 @@ func newModel(t *testing.T) *model {
 	return m
 }
 
-// note takes a request to the books.
-func (m *model) note(raw []byte) {
+// record records a request.
+func (m *model) record(raw []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := map[string]bool{}
@@ -76,8 +86,8 @@ func (m *model) note(raw []byte) {
 	}
 }
 
-// heard says whether a caller's request has come.
-func (m *model) heard(nonce string) bool {
+// hasRequest reports whether a request of the caller has arrived.
+func (m *model) hasRequest(nonce string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asked[nonce] > 0
@@ -89,7 +99,7 @@ func (m *model) requests() int {
 	return m.total
 }
 
-// check fails the test if callers were mixed.
+// check fails the test if a request mixed callers.
 func (m *model) check(t *testing.T) {
 	t.Helper()
 	m.mu.Lock()
@@ -99,16 +109,16 @@ func (m *model) check(t *testing.T) {
 	}
 }
 
-func (m *model) reply(req rehearsal.Request) (rehearsal.Reply, bool) {
-	m.note(req.Raw)
+func (m *model) reply(req demomodel.Request) (demomodel.Reply, bool) {
+	m.record(req.Raw)
 	var all strings.Builder
 	for _, x := range req.Messages {
 		all.WriteString(x.Content + "\n")
 	}
 	text := all.String()
-	found := said.FindAllStringSubmatchIndex(text, -1)
+	found := messagePattern.FindAllStringSubmatchIndex(text, -1)
 	if found == nil {
-		return rehearsal.Reply{rehearsal.Status(400, "nobody said anything")}, true
+		return demomodel.Reply{demomodel.Status(400, "no message has a nonce")}, true
 	}
 	turns := map[string]bool{}
 	for _, f := range found {
@@ -116,30 +126,38 @@ func (m *model) reply(req rehearsal.Request) (rehearsal.Reply, bool) {
 	}
 	last := found[len(found)-1]
 	nonce, kind, since := text[last[2]:last[3]], text[last[6]:last[7]], text[last[1]:]
-	answer := rehearsal.Chunks(nonce, " heard ", strconv.Itoa(len(turns)))
+	answer := demomodel.Chunks(nonce, " heard ", strconv.Itoa(len(turns)))
 	switch kind {
 	case "echo":
-		return rehearsal.Reply{answer}, true
-	case "slow": // takes its time, so that many are under way at once
-		beat := rehearsal.Delay(20 * time.Millisecond)
-		return rehearsal.Reply{beat, rehearsal.Chunks(nonce), beat, rehearsal.Chunks(" heard "), beat, rehearsal.Chunks(strconv.Itoa(len(turns)))}, true
+		return demomodel.Reply{answer}, true
+	case "slow": // slow enough that many answers overlap
+		beat := demomodel.Delay(20 * time.Millisecond)
+		return demomodel.Reply{beat, demomodel.Chunks(nonce), beat, demomodel.Chunks(" heard "), beat, demomodel.Chunks(strconv.Itoa(len(turns)))}, true
+	case "real": // as slow as a real model
+		reply := demomodel.Reply{demomodel.Delay(realFirst), demomodel.Chunks(nonce)}
+		for range realPieces {
+			reply = append(reply, demomodel.Delay(realPiece), demomodel.Chunks(" "))
+		}
+		return append(reply, demomodel.Chunks("heard ", strconv.Itoa(len(turns)))), true
 	case "look": // calls two tools, then answers
 		if strings.Contains(since, "result of "+nonce) {
-			return rehearsal.Reply{answer}, true
+			return demomodel.Reply{answer}, true
 		}
-		return rehearsal.Reply{rehearsal.ToolCall("look", object{"x": nonce}), rehearsal.ToolCall("look", object{"x": "two"})}, true
-	case "hang": // begins and never ends
-		return rehearsal.Reply{rehearsal.Chunks(nonce), rehearsal.Silence()}, true
-	case "mute": // never begins
-		return rehearsal.Reply{rehearsal.Silence()}, true
+		return demomodel.Reply{demomodel.ToolCall("look", object{"x": nonce}), demomodel.ToolCall("look", object{"x": "two"})}, true
+	case "hang": // starts and never ends
+		return demomodel.Reply{demomodel.Chunks(nonce), demomodel.Silence()}, true
+	case "runaway": // sends more text than anyone needs, without end
+		return demomodel.Reply{demomodel.Chunks(nonce, strings.Repeat(" and so on", 100)), demomodel.Silence()}, true
+	case "mute": // never starts
+		return demomodel.Reply{demomodel.Silence()}, true
 	case "refuse":
-		return rehearsal.Reply{rehearsal.Status(400, "no "+nonce)}, true
+		return demomodel.Reply{demomodel.Status(400, "no "+nonce)}, true
 	case "limit":
-		return rehearsal.Reply{rehearsal.RateLimit(time.Second)}, true
+		return demomodel.Reply{demomodel.RateLimit(time.Second)}, true
 	case "fail":
-		return rehearsal.Reply{rehearsal.Status(500, "failed "+nonce)}, true
-	case "cut": // the connection breaks in the middle
-		return rehearsal.Reply{rehearsal.Chunks(nonce), rehearsal.Cut()}, true
+		return demomodel.Reply{demomodel.Status(500, "failed "+nonce)}, true
+	case "cut": // closes the connection in the middle
+		return demomodel.Reply{demomodel.Chunks(nonce), demomodel.Cut()}, true
 	}
-	return rehearsal.Reply{rehearsal.Status(400, "what is "+kind+"?")}, true
+	return demomodel.Reply{demomodel.Status(400, "what is "+kind+"?")}, true
 }

@@ -1,16 +1,16 @@
 package load
 
-// modelName is what that all clients ask for.
+// modelName is the model that all clients request.
 const modelName = "rehearsal-1"
 
-// fault is an error as OpenAI's APIs show it.
+// fault is an error of OpenAI's APIs.
 type fault struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    string `json:"code"`
 }
 
-// completions is POST /v1/chat/completions.
+// completions is the protocol of POST /v1/chat/completions.
 type completions struct{}
 
 func (completions) name() string { return "completions" }
@@ -36,6 +36,9 @@ func (completions) encode(q *question) any {
 		list = append(list, o)
 	}
 	body := object{"model": modelName, "messages": list, "stream": q.stream}
+	if q.most > 0 {
+		body["max_completion_tokens"] = q.most
+	}
 	var tools []any
 	for _, t := range q.tools {
 		tools = append(tools, object{"type": "function", "function": object{"name": t.name, "description": t.description, "parameters": anything}})
@@ -112,7 +115,7 @@ func (completions) refused(r *reply, body []byte) {
 	}](r, body).Error.Code
 }
 
-// responses is POST /v1/responses.
+// responses is the protocol of POST /v1/responses.
 type responses struct{}
 
 func (responses) name() string { return "responses" }
@@ -135,6 +138,9 @@ func (responses) encode(q *question) any {
 		}
 	}
 	body := object{"model": modelName, "input": items, "stream": q.stream}
+	if q.most > 0 {
+		body["max_output_tokens"] = q.most
+	}
 	if q.system != "" {
 		body["instructions"] = q.system
 	}
@@ -151,7 +157,7 @@ func (responses) encode(q *question) any {
 	return body
 }
 
-// responseBody is an answer as a whole.
+// responseBody is a response without streaming.
 type responseBody struct {
 	ID     string `json:"id"`
 	Output []struct {
@@ -192,7 +198,7 @@ func (responses) event(r *reply, name string, data []byte) {
 		r.fault = v.Code
 	case "response.failed":
 		r.ended = true
-	case "response.completed":
+	case "response.completed", "response.incomplete":
 		r.ended = true
 		r.take(&v.Response)
 	}

@@ -2,6 +2,6 @@
 
 package load
 
-// raced says that the program under test is built with the race detector too,
-// which makes it slower, and large: what it takes for that it never returns.
+// raced reports that the program under test is built with the race detector.
+// That makes it slower, and memory that the detector takes is never freed.
 const raced = true

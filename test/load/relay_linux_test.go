@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// relay stands between the runtime and the model. It sees when the runtime
-// lets go of a connection, and can take the model off the net and bring it
-// back under the same address.
+// relay is a proxy between the runtime and the model. It records when the
+// runtime closes a connection. It can stop listening and start again on the
+// same address.
 type relay struct {
 	t    *testing.T
 	to   string // the model's host and port
-	addr string // its own
+	addr string // the relay's own address
 
 	mu    sync.Mutex
 	l     net.Listener
 	open  map[net.Conn]struct{}
-	ended map[string]time.Time // when a caller's connection was closed, by nonce
+	ended map[string]time.Time // when the connection of a caller was closed, by nonce
 	wg    sync.WaitGroup
 }
 
@@ -36,7 +36,7 @@ func newRelay(t *testing.T, model string) *relay {
 
 func (r *relay) url() string { return "http://" + r.addr }
 
-// up begins to listen.
+// up starts listening.
 func (r *relay) up() {
 	r.t.Helper()
 	var lc net.ListenConfig
@@ -59,21 +59,21 @@ func (r *relay) up() {
 	})
 }
 
-// down takes the model off the net: connections are cut, new ones refused.
+// down stops listening and closes all connections.
 func (r *relay) down() {
 	r.mu.Lock()
 	if r.l != nil {
-		_ = r.l.Close() // it may be closed
+		_ = r.l.Close() // may already be closed
 	}
 	for c := range r.open {
-		_ = c.Close() // it may be closed
+		_ = c.Close() // may already be closed
 	}
 	r.mu.Unlock()
 	r.wg.Wait()
 }
 
-// closed returns when the runtime let go of the connection on which it had
-// asked for a caller.
+// closed returns when the runtime closed the connection with the request of a
+// caller.
 func (r *relay) closed(nonce string) (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *relay) track(c net.Conn) func() {
 	r.open[c] = struct{}{}
 	r.mu.Unlock()
 	return func() {
-		_ = c.Close() // it may be closed
+		_ = c.Close() // may already be closed
 		r.mu.Lock()
 		delete(r.open, c)
 		r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *relay) serve(runtime net.Conn) {
 	}
 	defer r.track(model)()
 	r.wg.Go(func() {
-		_, _ = io.Copy(runtime, model) // ends with either side
+		_, _ = io.Copy(runtime, model) // ends when either side closes
 		_ = runtime.Close()
 	})
 	nonce, tail := "", ""

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // server is a running "serve".
@@ -26,12 +26,12 @@ type server struct {
 	url     string
 	home    string
 	runtime string // path of the runtime
-	said    *output
+	stdout  *output
 	errors  *output
-	done    chan struct{} // closed when it has ended
+	done    chan struct{} // closed when the process has ended
 }
 
-// output can be read while it grows.
+// output is a buffer that can be read while it is written.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -49,48 +49,49 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// serve starts the program with a home of its own, a model's provider and
-// further variables, and waits until it answers. The test's end stops it.
+// serve starts the program with its own home directory, a model provider and
+// more environment variables. It waits until the server is ready. The test
+// stops it at its end.
 func serve(t *testing.T, provider, key string, vars ...string) *server {
 	t.Helper()
-	s := &server{t: t, home: t.TempDir(), runtime: runtimetest.Path(t), said: &output{}, errors: &output{}, done: make(chan struct{})}
+	s := &server{t: t, home: t.TempDir(), runtime: runtimetest.Path(t), stdout: &output{}, errors: &output{}, done: make(chan struct{})}
 	workspace := filepath.Join(s.home, "w")
 	if err := os.Mkdir(workspace, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.cmd = exec.Command(binary, "serve", "--json", "--port", "0")
+	s.cmd = exec.Command(binary, "serve", "--json")
 	s.cmd.Dir = workspace
 	s.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + s.home, "COPILOT_BRIDGE_HOME=" + filepath.Join(s.home, "bridge"),
-		"COPILOT_CLI_PATH=" + s.runtime, "COPILOT_LOG_LEVEL=warning", "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + provider,
+		"COPILOT_CLI_PATH=" + s.runtime, "COPILOT_LOG_LEVEL=warning", "COPILOT_BRIDGE_PORT=0", "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + provider,
 		"COPILOT_BYOK_API_KEY=" + key, "COPILOT_BYOK_MODEL=" + modelName}, vars...)
-	s.cmd.Stdout, s.cmd.Stderr = s.said, s.errors
-	s.cmd.WaitDelay = patience // a survivor may hold the pipes
+	s.cmd.Stdout, s.cmd.Stderr = s.stdout, s.errors
+	s.cmd.WaitDelay = patience // a surviving child may hold the pipes
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.cmd.Wait() // the exit code says it
+		_ = s.cmd.Wait() // checked by the exit code
 	}()
-	t.Cleanup(s.end)
+	t.Cleanup(s.stop)
 	var line string
 	eventually(t, "it is ready", func() bool {
 		var whole bool
-		line, _, whole = strings.Cut(s.said.String(), "\n")
+		line, _, whole = strings.Cut(s.stdout.String(), "\n")
 		select {
 		case <-s.done:
-			t.Fatalf("it ended\n%s", s.errors)
+			t.Fatalf("it exited\n%s", s.errors)
 		default:
 		}
 		return whole
 	})
-	var told struct {
+	var address struct {
 		URL string `json:"url"`
 	}
-	if err := json.Unmarshal([]byte(line), &told); err != nil || told.URL == "" {
-		t.Fatalf("it said %q when it was ready (%v)", line, err)
+	if err := json.Unmarshal([]byte(line), &address); err != nil || address.URL == "" {
+		t.Fatalf("it printed %q when it was ready (%v)", line, err)
 	}
-	s.url = told.URL
+	s.url = address.URL
 	return s
 }
 
@@ -101,22 +102,22 @@ func (s *server) signal(sig syscall.Signal) {
 	}
 }
 
-// ended waits until the program has, and returns its exit code; -1 is that of
-// one that was killed.
-func (s *server) ended(within time.Duration) int {
+// waitExit waits until the program has ended and returns its exit code, -1 if it
+// was killed.
+func (s *server) waitExit(within time.Duration) int {
 	s.t.Helper()
 	select {
 	case <-s.done:
 		return s.cmd.ProcessState.ExitCode()
 	case <-time.After(within):
-		s.t.Fatalf("it did not end within %s\n%s", within, s.errors)
+		s.t.Fatalf("it did not exit within %s\n%s", within, s.errors)
 		return 0
 	}
 }
 
-// end stops the program as a service manager does. Whatever the test did, it
-// must end well and leave nothing.
-func (s *server) end() {
+// stop stops the program as a service manager does. It must exit cleanly and
+// leave nothing behind.
+func (s *server) stop() {
 	select {
 	case <-s.done:
 	default:
@@ -126,25 +127,25 @@ func (s *server) end() {
 		case <-time.After(patience):
 			_ = s.cmd.Process.Kill()
 			<-s.done
-			s.t.Errorf("it did not end when it was told to")
+			s.t.Errorf("it did not exit after SIGTERM")
 		}
 		if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-			s.t.Errorf("it ended with %d", code)
+			s.t.Errorf("it exited with %d", code)
 		}
 	}
-	s.alone()
-	s.forgotten()
-	if lines := strings.Count(s.said.String(), "\n"); lines != 1 {
-		s.t.Errorf("it said %q", s.said)
+	s.waitNoProcesses()
+	s.checkNoSessionsLeft()
+	if lines := strings.Count(s.stdout.String(), "\n"); lines != 1 {
+		s.t.Errorf("stdout is %q", s.stdout)
 	}
 	if text := s.errors.String(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "panic") || strings.Contains(text, "DATA RACE") || s.t.Failed() {
-		s.t.Errorf("it wrote:\n%s", text)
+		s.t.Errorf("stderr is:\n%s", text)
 	}
 }
 
-// forgotten checks that nothing of what callers said is left on the disk, not
-// even if the server was killed.
-func (s *server) forgotten() {
+// checkNoSessionsLeft checks that no session is left on disk, not even after
+// the server was killed.
+func (s *server) checkNoSessionsLeft() {
 	for _, place := range []string{"session-state", "chats"} {
 		left, err := filepath.Glob(filepath.Join(s.home, "bridge", "copilot", place, "*"))
 		if err != nil || len(left) > 0 {
@@ -153,8 +154,8 @@ func (s *server) forgotten() {
 	}
 }
 
-// alone waits until no process of the program is left.
-func (s *server) alone() {
+// waitNoProcesses waits until no process of the program is left.
+func (s *server) waitNoProcesses() {
 	deadline := time.Now().Add(patience)
 	for len(s.tree()) > 0 {
 		if time.Now().After(deadline) {
@@ -165,10 +166,10 @@ func (s *server) alone() {
 	}
 }
 
-// pause is the length of one round of polling.
+// pause waits between two rounds of polling.
 func pause() { <-time.After(5 * time.Millisecond) }
 
-// eventually polls until ok.
+// eventually polls until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	within(t, patience, what, ok)
@@ -185,8 +186,7 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// tree lists the processes below a bridge with this home, by their command
-// lines.
+// tree lists the processes of the bridge with this home, by command line.
 func (s *server) tree() map[int]string {
 	found := map[int]string{}
 	home := []byte("HOME=" + s.home)
@@ -209,14 +209,14 @@ func (s *server) tree() map[int]string {
 			mine = mine || bytes.Equal(kv, home)
 		}
 		cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if mine && err == nil && len(cmdline) > 0 { // a zombie has none
+		if mine && err == nil && len(cmdline) > 0 { // a zombie has no command line
 			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}
 	return found
 }
 
-// runtimes are the pids of the runtime itself, without its supervisor.
+// runtimes are the process IDs of the runtime, without its supervisor.
 func (s *server) runtimes() (pids []int) {
 	for pid, cmdline := range s.tree() {
 		if strings.HasPrefix(cmdline, s.runtime) {
@@ -226,7 +226,7 @@ func (s *server) runtimes() (pids []int) {
 	return pids
 }
 
-// get reads a page, on a connection that does not outlive it.
+// get reads a page on a new connection.
 func (s *server) get(path string) (int, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

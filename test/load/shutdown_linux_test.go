@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// busy starts a server with a request of each kind on its way, clients that do
-// not come to the point, calls that wait for theirs, and conversations that
-// are held. What becomes of the requests is sent to the channel.
+// busy starts a server with a request of each kind in progress, clients that
+// never finish their request, pending tool calls and stored conversations. The
+// results of the requests are sent to the channel.
 func busy(t *testing.T) (s *server, requests int, ends <-chan ending) {
 	t.Helper()
 	m := newModel(t)
-	s = serve(t, m.URL(), m.Key(), "COPILOT_BRIDGE_MAX_CONCURRENT=6")
-	v := newVisitors(t, s)
+	s = serve(t, m.URL(), m.Key(), "COPILOT_BRIDGE_MAX_CONCURRENT=6", "COPILOT_BRIDGE_DRAIN_TIMEOUT=0")
+	v := newCallerFactory(t, s)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	t.Cleanup(cancel)
 	for range 3 {
 		for _, p := range protocols() {
-			c := v.next(p)
-			c.talk(ctx, 1)
+			c := v.newCaller(p)
+			c.converse(ctx, 1)
 			c.call(ctx)
-			told(t, c)
+			checkCaller(t, c)
 		}
 	}
 	out := make(chan ending)
 	begun := make(chan struct{})
 	for _, p := range protocols() {
 		for _, stream := range []bool{true, false} {
-			c := v.next(p)
-			c.says("hang")
+			c := v.newCaller(p)
+			c.addUserMessage("hang")
 			var onText func() bool
 			if stream {
 				onText = func() bool { begun <- struct{}{}; return true }
@@ -44,30 +44,30 @@ func busy(t *testing.T) (s *server, requests int, ends <-chan ending) {
 				<-begun
 				continue
 			}
-			eventually(t, "the model is asked", func() bool { return m.heard(c.nonce) })
+			eventually(t, "the model is asked", func() bool { return m.hasRequest(c.nonce) })
 		}
 	}
-	for _, said := range []string{"", "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"} {
-		linger(t, s, said)
+	for _, data := range []string{"", "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"} {
+		sendPartial(t, s, data)
 	}
-	// All places are taken: this one has to wait.
-	c := v.next(completions{})
-	c.says("echo")
+	// All places are taken, so this request waits in the queue.
+	c := v.newCaller(completions{})
+	c.addUserMessage("echo")
 	before := s.inFlight()
 	go func() { out <- ending{c.proto, false, c.client.ask(ctx, c.proto, &c.asks, nil)} }()
 	eventually(t, "one more request is there", func() bool { return s.inFlight() > before })
 	return s, 7, out
 }
 
-// linger is a client that says so much and no more.
-func linger(t *testing.T, s *server, said string) {
+// sendPartial sends an incomplete request and keeps the connection open.
+func sendPartial(t *testing.T, s *server, data string) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(s.url, "http://"), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := conn.Write([]byte(said)); err != nil {
+	if _, err := conn.Write([]byte(data)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -78,8 +78,8 @@ type ending struct {
 	*reply
 }
 
-// A server that is told to stop ends what runs with an error of the API's own
-// form, and leaves nothing.
+// On SIGTERM without a drain timeout, requests in progress end with an error in
+// the format of their API, and nothing is left behind.
 func TestShutdown(t *testing.T) {
 	s, requests, ends := busy(t)
 	began := time.Now()
@@ -95,22 +95,22 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	t.Logf("the requests ended after %s", time.Since(began).Round(time.Millisecond))
-	if code := s.ended(patience); code != 0 {
-		t.Errorf("it ended with %d", code)
+	if code := s.waitExit(patience); code != 0 {
+		t.Errorf("it exited with %d", code)
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	t.Logf("the server ended after %s", took)
 	if took > shutdownWithin {
-		t.Errorf("it took %s to end", took)
+		t.Errorf("it took %s to exit", took)
 	}
 	if conn, err := net.DialTimeout("tcp", strings.TrimPrefix(s.url, "http://"), time.Second); err == nil {
 		_ = conn.Close()
-		t.Error("somebody still listens")
+		t.Error("the port still accepts connections")
 	}
-	s.alone()
+	s.waitNoProcesses()
 }
 
-// A server that is killed takes everything below it along.
+// When the server is killed, all its child processes end too.
 func TestKilled(t *testing.T) {
 	s, requests, ends := busy(t)
 	if len(s.tree()) == 0 {
@@ -119,11 +119,11 @@ func TestKilled(t *testing.T) {
 	s.signal(syscall.SIGKILL)
 	for range requests {
 		if e := <-ends; e.broken == nil && (!e.stream || e.status != http.StatusOK || e.ended) {
-			t.Errorf("%s: %d %q came to an end", e.proto.name(), e.status, e.text)
+			t.Errorf("%s: %d %q was completed", e.proto.name(), e.status, e.text)
 		}
 	}
-	if code := s.ended(patience); code != -1 {
-		t.Errorf("it ended with %d", code)
+	if code := s.waitExit(patience); code != -1 {
+		t.Errorf("it exited with %d", code)
 	}
-	s.alone()
+	s.waitNoProcesses()
 }

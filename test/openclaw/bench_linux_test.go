@@ -17,27 +17,27 @@ import (
 	"time"
 
 	openclawplugin "github.com/copilot-bridge/copilot-bridge/extensions/openclaw"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// patience is long because machines that run tests are busy.
+// patience is long because test machines are busy.
 const patience = 2 * time.Minute
 
-// bench is a user with OpenClaw, whose agent has a scripted model, and the
-// plugin, behind which the real Copilot runtime has another.
+// bench is a user with OpenClaw and the plugin. OpenClaw's agent has a scripted
+// model. The plugin runs the real Copilot runtime, which has a second model.
 type bench struct {
 	user      *openclawtest.User
 	gateway   *openclawtest.Gateway
 	workspace string
-	copilot   *rehearsal.Server // the words of Copilot's model
-	asked     *atomic.Int32     // requests that it has not answered yet
+	copilot   *demomodel.Server // the model of Copilot
+	asked     *atomic.Int32     // requests to it that are in progress
 }
 
-func model(t *testing.T) *rehearsal.Server {
+func model(t *testing.T) *demomodel.Server {
 	t.Helper()
-	m := rehearsal.New()
+	m := demomodel.New()
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,18 +49,17 @@ func model(t *testing.T) *rehearsal.Server {
 	return m
 }
 
-// delegate begins what a user tells OpenClaw's agent: a line with the tool,
-// a space and its arguments follows.
+// delegate starts a user message to OpenClaw's agent. A tool name, a space and
+// the arguments follow.
 const delegate = "DELEGATE "
 
-// agentModel is the model of OpenClaw's agent: it calls the tool that the user
-// has named, and when there is a result it repeats it. OpenClaw adds a message
-// of its own in the user's name after a result, so it is not the last message
-// that counts.
-func agentModel(t *testing.T) *rehearsal.Server {
+// agentModel is the model of OpenClaw's agent. It calls the tool that the user
+// has named and then repeats the result. OpenClaw adds a user message after a
+// result, so the model does not look at the last message only.
+func agentModel(t *testing.T) *demomodel.Server {
 	t.Helper()
 	m := model(t)
-	m.Handle(func(r rehearsal.Request) (rehearsal.Reply, bool) {
+	m.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
 		wish, result := "", ""
 		for _, message := range r.Messages {
 			if _, line, ok := strings.Cut(message.Content, delegate); ok && message.Role == "user" {
@@ -74,19 +73,19 @@ func agentModel(t *testing.T) *rehearsal.Server {
 		args, _, _ = strings.Cut(args, "\n")
 		switch {
 		case result != "":
-			return rehearsal.Reply{rehearsal.Text("The tool said: " + result)}, true
+			return demomodel.Reply{demomodel.Text("The tool said: " + result)}, true
 		case wish != "" && slices.Contains(r.ToolNames(), tool):
-			return rehearsal.Reply{rehearsal.ToolCall(tool, json.RawMessage(args))}, true
+			return demomodel.Reply{demomodel.ToolCall(tool, json.RawMessage(args))}, true
 		case wish != "":
-			return rehearsal.Reply{rehearsal.Text(fmt.Sprintf("I have no tool %s, only %q.", tool, r.ToolNames()))}, true
+			return demomodel.Reply{demomodel.Text(fmt.Sprintf("I have no tool %s, only %q.", tool, r.ToolNames()))}, true
 		}
-		return rehearsal.Reply{rehearsal.Text("Nothing to do.")}, true
+		return demomodel.Reply{demomodel.Text("Nothing to do.")}, true
 	})
 	return m
 }
 
-// newBench installs the plugin as a user would, with OpenClaw's own command,
-// and starts the gateway.
+// newBench installs the plugin with OpenClaw's own command, as a user does, and
+// starts the gateway.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{user: openclawtest.NewUser(t), copilot: model(t), asked: &atomic.Int32{}}
@@ -97,7 +96,7 @@ func newBench(t *testing.T) *bench {
 	b.workspace = resolved
 	agent := agentModel(t)
 	b.user.Env = append(b.user.Env, "COPILOT_CLI_PATH="+runtimetest.Path(t), "COPILOT_BRIDGE_HOME="+filepath.Join(b.user.Home, "bridge"),
-		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+watched(t, b.copilot.URL(), b.asked), "COPILOT_BYOK_API_KEY="+b.copilot.Key(),
+		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+countingProxy(t, b.copilot.URL(), b.asked), "COPILOT_BYOK_API_KEY="+b.copilot.Key(),
 		"COPILOT_BYOK_MODEL="+b.copilot.Model(), "OPENCLAW_PORT=1")
 	b.write(t, filepath.Join(b.user.Home, "bridge", "policy.yaml"), "shell: { allow: ['sleep *'] }\n")
 	b.user.Configure(t, map[string]any{
@@ -113,7 +112,7 @@ func newBench(t *testing.T) *bench {
 	b.user.Run(t, "plugins", "install", "--link", "--force", "--accept-capabilities", plugin)
 	b.settings(t, map[string]any{"binary": binary, "workspace": b.workspace})
 	b.gateway = b.user.Start(t)
-	t.Cleanup(func() { // OpenClaw goes on without a plugin that fails, and tells only its log
+	t.Cleanup(func() { // OpenClaw only logs the failure of a plugin
 		if log := b.gateway.Log(); strings.Contains(log, openclawplugin.ID+" failed") {
 			t.Errorf("the plugin failed:\n%s", log)
 		}
@@ -121,8 +120,8 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// watched counts the requests to a server that are under way.
-func watched(t *testing.T, target string, asked *atomic.Int32) string {
+// countingProxy is a proxy that counts the requests in progress to a server.
+func countingProxy(t *testing.T, target string, asked *atomic.Int32) string {
 	t.Helper()
 	to, err := url.Parse(target)
 	if err != nil {
@@ -149,7 +148,7 @@ func (b *bench) write(t *testing.T, path, text string) {
 	}
 }
 
-// settings writes the plugin's own settings into OpenClaw's configuration.
+// settings writes the plugin's settings into OpenClaw's configuration.
 func (b *bench) settings(t *testing.T, settings map[string]any) {
 	t.Helper()
 	data, err := os.ReadFile(b.user.ConfigPath())
@@ -164,13 +163,13 @@ func (b *bench) settings(t *testing.T, settings map[string]any) {
 	entries, _ := plugins["entries"].(map[string]any)
 	entry, _ := entries[openclawplugin.ID].(map[string]any)
 	if entry == nil {
-		t.Fatalf("OpenClaw has not entered the plugin: %s", data)
+		t.Fatalf("the configuration lacks the plugin: %s", data)
 	}
 	entry["config"] = settings
 	b.user.Configure(t, config)
 }
 
-// outcome is the result of a tool as the gateway gives it.
+// outcome is a tool result from the gateway.
 type outcome struct {
 	Content []struct{ Type, Text string }
 	Details struct {
@@ -212,19 +211,19 @@ func (b *bench) try(ctx context.Context, tool string, args any) (outcome, error)
 	return o, json.Unmarshal(data, &o)
 }
 
-// until polls; the machine may be busy.
-func until(t *testing.T, what string, is func() bool) {
+// waitUntil polls until is returns true.
+func waitUntil(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); !is(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		}
 	}
 }
 
-// processes are those of the user whose command line holds a text.
+// processes lists the user's processes whose command line contains the text.
 func (b *bench) processes(t *testing.T, text string) []int {
 	t.Helper()
 	var ids []int

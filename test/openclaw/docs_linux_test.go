@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
 )
 
-// TestDocsNameWhatOpenClawHas asks OpenClaw for each of its commands that
-// docs/openclaw.md names, and for the flags. What the document says of the
-// bridge's own commands is run in test/e2e.
+// TestDocsNameWhatOpenClawHas checks that OpenClaw has all commands and flags
+// that docs/guides/openclaw.md names. The examples of the bridge's own commands
+// are tested in test/e2e.
 func TestDocsNameWhatOpenClawHas(t *testing.T) {
 	u := openclawtest.NewUser(t)
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "openclaw.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "openclaw.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

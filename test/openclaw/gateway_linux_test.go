@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
 )
 
-// What the other tests stand on: the pinned OpenClaw, a gateway that answers
-// to its token alone, and that ends without leaving anything.
+// The other tests rely on this: the pinned OpenClaw version, a gateway that
+// accepts only its token, and a clean stop.
 func TestGatewayStartsAndStops(t *testing.T) {
 	u := openclawtest.NewUser(t)
 	if got := u.Run(t, "--version"); !strings.Contains(got, openclawtest.Version) {

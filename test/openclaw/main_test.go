@@ -1,6 +1,6 @@
-// Package openclaw tests the bridge with the real OpenClaw: its gateway, its
-// agent and its command line, against the built binary and the real Copilot
-// runtime; the rehearsal model gives the words. `make test-openclaw` runs it.
+// Package openclaw tests the built binary with the real OpenClaw (gateway,
+// agent and command line) and the real Copilot runtime. The models are
+// rehearsal models. Run it with `make test-openclaw`.
 package openclaw
 
 import (
@@ -14,21 +14,21 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the program under test; TestMain sets it where the tests run.
+// binary is the program under test. TestMain sets it if the tests run.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	if os.Getenv("COPILOT_BRIDGE_TEST_OPENCLAW") == "" {
-		return m.Run() // nothing to build: all are skipped
+		return m.Run() // all tests are skipped, so nothing to build
 	}
 	dir, err := os.MkdirTemp("", "copilot-bridge-openclaw-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
 	binary = filepath.Join(dir, "copilot-bridge")
 	build := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge")
 	build.Stderr = os.Stderr

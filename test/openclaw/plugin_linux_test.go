@@ -14,14 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 const child = "mcp plugin"
 
-// The plugin on the real gateway, with the real Copilot runtime behind it. One
-// gateway serves all parts, since each takes half a minute to start.
+// TestPlugin tests the plugin in the real gateway, with the real Copilot
+// runtime. The subtests share one gateway, because it takes half a minute to
+// start.
 func TestPlugin(t *testing.T) {
 	b := newBench(t)
 	t.Run("nothing runs before the first call", func(t *testing.T) {
@@ -57,12 +58,12 @@ func (b *bench) code(t *testing.T) {
 		t.Errorf("%v: %s", err, o.Details.Result)
 	}
 	if p := b.processes(t, child); len(p) != 1 {
-		t.Errorf("there are %d children", len(p))
+		t.Errorf("the gateway has %d child processes", len(p))
 	}
 	before := b.processes(t, child)
 	b.invoke(t, "copilot_code", map[string]any{"task": "rehearsal: text Again."})
 	if after := b.processes(t, child); !slices.Equal(after, before) {
-		t.Errorf("it was %v and is %v", before, after)
+		t.Errorf("the child process was %v and is %v", before, after)
 	}
 }
 
@@ -89,7 +90,7 @@ func (b *bench) badInput(t *testing.T) {
 		{"copilot_orchestrate", map[string]any{"task": "x", "maxConcurrency": 0}, "invalid", "maxConcurrency"},
 		{"copilot_orchestrate", map[string]any{"task": "x", "_depth": 3}, "denied", "that is a loop"},
 		{"copilot_code", map[string]any{"task": "create no.txt saying no", "workingDir": "locked"}, "denied", "has a policy of its own"},
-		// The policy refuses all that it tries.
+		// The policy denies every call of this prompt.
 		{"copilot_code", map[string]any{"task": "rehearsal: tool bash {\"command\":\"curl http://127.0.0.1:1/\",\"description\":\"fetch\"}\nrehearsal: next\nrehearsal: text So be it."}, "denied", "So be it."},
 		{"copilot_code", map[string]any{"task": "rehearsal: silence", "timeout": 1500}, "timeout", "took longer than 1.5s"},
 		{"copilot_code", map[string]any{"task": "rehearsal: status 400 broken"}, "failed", "broken"},
@@ -100,16 +101,16 @@ func (b *bench) badInput(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(b.workspace, "locked", "no.txt")); err == nil {
-		t.Error("the policy did not hold")
+		t.Error("a denied call was executed")
 	}
-	// Nothing of that has hurt anybody.
+	// The plugin still works after these failures.
 	if o := b.invoke(t, "copilot_code", map[string]any{"task": "rehearsal: text Well."}); !o.Details.OK || !strings.HasPrefix(o.text(), "Well.") {
 		t.Errorf("%+v", o)
 	}
 }
 
-// wish is what a user says to have the agent call a tool.
-func wish(t *testing.T, tool string, args map[string]any) string {
+// delegateMessage is a user message that has the agent call a tool.
+func delegateMessage(t *testing.T, tool string, args map[string]any) string {
 	t.Helper()
 	data, err := json.Marshal(args)
 	if err != nil {
@@ -118,7 +119,7 @@ func wish(t *testing.T, tool string, args map[string]any) string {
 	return delegate + tool + " " + string(data)
 }
 
-// chat begins a turn of OpenClaw's agent in a session of its own.
+// chat starts a turn of OpenClaw's agent in a new session.
 func (b *bench) chat(t *testing.T, s *openclawtest.Socket, session, message string) (run string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -130,7 +131,7 @@ func (b *bench) chat(t *testing.T, s *openclawtest.Socket, session, message stri
 	return run
 }
 
-// toolEvent is what the gateway tells of a tool at work.
+// toolEvent is a gateway event about a running tool.
 type toolEvent struct {
 	RunID  string `json:"runId"`
 	Stream string
@@ -143,7 +144,7 @@ type toolEvent struct {
 
 func (b *bench) verbose(t *testing.T) {
 	s := b.gateway.Connect(t)
-	b.chat(t, s, "agent:main:verbose", wish(t, "copilot_code_verbose", map[string]any{"task": "create steps.txt saying one"}))
+	b.chat(t, s, "agent:main:verbose", delegateMessage(t, "copilot_code_verbose", map[string]any{"task": "create steps.txt saying one"}))
 	var seen []string
 	s.Wait(t, "the result", func(e openclawtest.Event) bool {
 		var got toolEvent
@@ -169,21 +170,21 @@ func (b *bench) verbose(t *testing.T) {
 }
 
 func (b *bench) agent(t *testing.T) {
-	out := b.user.Run(t, "agent", "--agent", "main", "--session-key", "agent:main:delegates", "--message", wish(t, "copilot_code", map[string]any{"task": "create byagent.txt saying done"}), "--json")
+	out := b.user.Run(t, "agent", "--agent", "main", "--session-key", "agent:main:delegates", "--message", delegateMessage(t, "copilot_code", map[string]any{"task": "create byagent.txt saying done"}), "--json")
 	if text, err := os.ReadFile(filepath.Join(b.workspace, "byagent.txt")); err != nil || string(text) != "done\n" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if !strings.Contains(out, "The tool said: ") || !strings.Contains(out, "created byagent.txt") {
-		t.Errorf("the agent said %s", out)
+		t.Errorf("the agent answered %s", out)
 	}
 }
 
-// abort begins a task, waits until it is at work, and aborts the agent's turn.
+// abort starts a task, waits until it runs, and aborts the agent's turn.
 func (b *bench) abort(t *testing.T, session, task string, atWork func() bool) {
 	t.Helper()
 	s := b.gateway.Connect(t)
-	run := b.chat(t, s, session, wish(t, "copilot_code", map[string]any{"task": task}))
-	until(t, "the task begins", atWork)
+	run := b.chat(t, s, session, delegateMessage(t, "copilot_code", map[string]any{"task": task}))
+	waitUntil(t, "the task begins", atWork)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if answer, err := s.Call(ctx, "chat.abort", map[string]any{"sessionKey": session, "runId": run}); err != nil {
@@ -191,15 +192,15 @@ func (b *bench) abort(t *testing.T, session, task string, atWork func() bool) {
 	} else if !strings.Contains(string(answer), `"aborted":true`) {
 		t.Fatalf("chat.abort: %s", answer)
 	}
-	until(t, "the task ends", func() bool { return !atWork() })
+	waitUntil(t, "the task ends", func() bool { return !atWork() })
 }
 
 func (b *bench) abortModel(t *testing.T) {
 	if n := b.asked.Load(); n != 0 {
-		t.Fatalf("%d requests are under way", n)
+		t.Fatalf("%d requests are in progress", n)
 	}
 	b.abort(t, "agent:main:abort-model", "rehearsal: silence", func() bool { return b.asked.Load() > 0 })
-	// The directory is free for the next one.
+	// The directory is unlocked for the next task.
 	if o := b.invoke(t, "copilot_code", map[string]any{"task": "rehearsal: text Next."}); !o.Details.OK {
 		t.Errorf("%+v", o)
 	}
@@ -209,7 +210,7 @@ func (b *bench) abortCommand(t *testing.T) {
 	const command = "sleep 1234"
 	b.abort(t, "agent:main:abort-command", `rehearsal: tool bash {"command":"`+command+`","description":"wait","mode":"sync","initial_wait":600}`,
 		func() bool { return len(b.processes(t, command)) > 0 })
-	until(t, "no request to the model is left", func() bool { return b.asked.Load() == 0 })
+	waitUntil(t, "no request to the model is left", func() bool { return b.asked.Load() == 0 })
 }
 
 func (b *bench) orchestrate(t *testing.T) {
@@ -258,7 +259,7 @@ func (b *bench) orchestrate(t *testing.T) {
 func (b *bench) kill(t *testing.T) {
 	before := b.processes(t, child)
 	if len(before) != 1 {
-		t.Fatalf("there are %d children", len(before))
+		t.Fatalf("the gateway has %d child processes", len(before))
 	}
 	type answer struct {
 		o   outcome
@@ -271,10 +272,10 @@ func (b *bench) kill(t *testing.T) {
 		o, err := b.try(ctx, "copilot_code", map[string]any{"task": "rehearsal: silence"})
 		under <- answer{o, err}
 	}()
-	until(t, "the task begins", func() bool { return b.asked.Load() > 0 })
+	waitUntil(t, "the task begins", func() bool { return b.asked.Load() > 0 })
 	runtimes := b.processes(t, filepath.Base(runtimetest.Path(t)))
 	if len(runtimes) == 0 {
-		t.Error("no runtime is seen")
+		t.Error("found no runtime process")
 	}
 	if err := syscall.Kill(before[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -287,21 +288,22 @@ func (b *bench) kill(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if after := b.processes(t, child); len(after) != 1 || after[0] == before[0] {
-		t.Errorf("it was %v and is %v", before, after)
+		t.Errorf("the child process was %v and is %v", before, after)
 	}
-	until(t, "the runtime of the dead one is gone", func() bool {
+	waitUntil(t, "the runtime of the dead one is gone", func() bool {
 		return !slices.ContainsFunc(b.processes(t, filepath.Base(runtimetest.Path(t))), func(id int) bool { return slices.Contains(runtimes, id) })
 	})
 }
 
-// A program that is missing, or not the one, is a result that says so; the
-// gateway takes new settings while it runs.
+// A missing or wrong binary leads to a result that says so. The gateway accepts
+// new settings while it runs.
 func (b *bench) binaries(t *testing.T) {
 	old := filepath.Join(b.user.Home, "old-bridge")
 	b.write(t, old, "#!/bin/sh\necho 'unknown command \"plugin\"' >&2\nexit 2\n")
 	other := filepath.Join(b.user.Home, "other")
 	b.write(t, other, "#!/bin/sh\nread line\necho '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"serverInfo\":{\"name\":\"other\",\"version\":\"9\"}}}'\ncat >/dev/null\n")
-	// One that does not end when it should, and whose child keeps its streams.
+	// A program that does not exit when asked, and whose child process keeps
+	// its pipes open.
 	slow := filepath.Join(b.user.Home, "slow-bridge")
 	b.write(t, slow, "#!/bin/sh\n"+binary+" \"$@\"\nexec 0</dev/null\nsleep 20 &\nwait\n")
 	for _, program := range []string{old, other, slow} {
@@ -311,7 +313,7 @@ func (b *bench) binaries(t *testing.T) {
 	}
 	first := b.processes(t, child)
 	b.settings(t, map[string]any{"binary": slow, "workspace": b.workspace})
-	until(t, "the slow one is at work", func() bool {
+	waitUntil(t, "the slow one is at work", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		o, err := b.try(ctx, "copilot_code", map[string]any{"task": "rehearsal: text Slowly."})
@@ -324,7 +326,7 @@ func (b *bench) binaries(t *testing.T) {
 	} {
 		b.settings(t, map[string]any{"binary": tt.binary, "workspace": b.workspace})
 		var o outcome
-		until(t, "the new settings count", func() bool {
+		waitUntil(t, "the new settings count", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var err error
@@ -335,12 +337,12 @@ func (b *bench) binaries(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	until(t, "the first child has gone with its settings", func() bool {
+	waitUntil(t, "the first child has gone with its settings", func() bool {
 		return !slices.ContainsFunc(b.processes(t, child), func(id int) bool { return slices.Contains(first, id) })
 	})
-	until(t, "the slow one is ended, and what it has left", func() bool { return len(b.processes(t, slow))+len(b.processes(t, "sleep 20")) == 0 })
+	waitUntil(t, "the slow one is ended, and what it has left", func() bool { return len(b.processes(t, slow))+len(b.processes(t, "sleep 20")) == 0 })
 	b.settings(t, map[string]any{"binary": binary, "workspace": b.workspace})
-	until(t, "the first settings count again", func() bool {
+	waitUntil(t, "the first settings count again", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		o, err := b.try(ctx, "copilot_code", map[string]any{"task": "rehearsal: text As before."})
@@ -351,11 +353,11 @@ func (b *bench) binaries(t *testing.T) {
 func (b *bench) stop(t *testing.T) {
 	ours := append(b.processes(t, child), b.processes(t, filepath.Base(runtimetest.Path(t)))...)
 	if len(ours) < 2 {
-		t.Errorf("child and runtime are not seen: %v", ours)
+		t.Errorf("child or runtime process not found: %v", ours)
 	}
 	b.gateway.Stop(t)
 	for _, id := range ours {
-		until(t, fmt.Sprintf("process %d ends", id), func() bool { return syscall.Kill(id, 0) != nil })
+		waitUntil(t, fmt.Sprintf("process %d ends", id), func() bool { return syscall.Kill(id, 0) != nil })
 	}
 	openclawtest.NoneLeft(t, b.user.Home)
 }

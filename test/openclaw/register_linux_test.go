@@ -12,32 +12,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
 )
 
-// settler is a user of OpenClaw who registers the bridge.
-type settler struct {
+// registrar is a user of OpenClaw who registers the bridge.
+type registrar struct {
 	*openclawtest.User
-	dir string // where they want Copilot to work
+	dir string // the directory where Copilot should work
 }
 
-func newSettler(t *testing.T, config any) *settler {
+func newRegistrar(t *testing.T, config any) *registrar {
 	t.Helper()
-	s := &settler{User: openclawtest.NewUser(t), dir: t.TempDir()}
+	s := &registrar{User: openclawtest.NewUser(t), dir: t.TempDir()}
 	s.Env = append(s.Env, "COPILOT_BRIDGE_HOME="+filepath.Join(s.Home, "bridge"))
 	s.Configure(t, config)
 	return s
 }
 
-// told is what register and unregister say with --json.
-type told struct {
+// registerResult is the output of register and unregister with --json.
+type registerResult struct {
 	Outcome, Method, Backup string
 	Commands, Notes         []string
 }
 
-// bridge runs `copilot-bridge ARGS… --json`. Without with OpenClaw's command is
-// not on the PATH.
-func (s *settler) bridge(t *testing.T, with bool, into any, args ...string) {
+// bridge runs `copilot-bridge ARGS… --json`. If with is false, OpenClaw's
+// command is not on the PATH.
+func (s *registrar) bridge(t *testing.T, with bool, into any, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -56,9 +56,9 @@ func (s *settler) bridge(t *testing.T, with bool, into any, args ...string) {
 	}
 }
 
-func (s *settler) expect(t *testing.T, with bool, want, method string, args ...string) told {
+func (s *registrar) checkOutcome(t *testing.T, with bool, want, method string, args ...string) registerResult {
 	t.Helper()
-	var o told
+	var o registerResult
 	s.bridge(t, with, &o, args...)
 	if o.Outcome != want || o.Method != method {
 		t.Fatalf("%q: %+v; want %s by %s", args, o, want, method)
@@ -66,7 +66,7 @@ func (s *settler) expect(t *testing.T, with bool, want, method string, args ...s
 	return o
 }
 
-func (s *settler) config(t *testing.T) string {
+func (s *registrar) config(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(s.ConfigPath())
 	if err != nil {
@@ -75,8 +75,9 @@ func (s *settler) config(t *testing.T) string {
 	return string(text)
 }
 
-// probed lists the tools that OpenClaw finds when it connects to the server.
-func (s *settler) probed(t *testing.T) []string {
+// probedTools lists the tools that OpenClaw finds when it connects to the
+// server.
+func (s *registrar) probedTools(t *testing.T) []string {
 	t.Helper()
 	text := s.Run(t, "mcp", "probe", "copilot", "--json")
 	var p struct{ Tools []any }
@@ -95,8 +96,8 @@ func (s *settler) probed(t *testing.T) []string {
 	return names
 }
 
-// listed is the plugin in OpenClaw's own list.
-func (s *settler) listed(t *testing.T) (enabled bool, tools []string) {
+// listedPlugin returns the plugin's state from OpenClaw's list of plugins.
+func (s *registrar) listedPlugin(t *testing.T) (enabled bool, tools []string) {
 	t.Helper()
 	text := s.Run(t, "plugins", "list", "--json")
 	var l struct {
@@ -117,9 +118,9 @@ func (s *settler) listed(t *testing.T) (enabled bool, tools []string) {
 	return false, nil
 }
 
-// takesUp waits until the gateway knows the plugin's tool, or no longer does.
-// The call is wrong on purpose: the answer comes from the bridge all the same.
-func takesUp(t *testing.T, g *openclawtest.Gateway, want bool) {
+// waitForPlugin waits until the gateway has the plugin's tool, or no longer has
+// it. The call is invalid on purpose: the bridge still answers it.
+func waitForPlugin(t *testing.T, g *openclawtest.Gateway, want bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -135,7 +136,7 @@ func takesUp(t *testing.T, g *openclawtest.Gateway, want bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("the gateway has not taken it up: %s, %v", answer, err)
+			t.Fatalf("the gateway still has its old settings: %s, %v", answer, err)
 		}
 	}
 }
@@ -143,45 +144,45 @@ func takesUp(t *testing.T, g *openclawtest.Gateway, want bool) {
 var pluginTools = []string{"copilot_code", "copilot_code_verbose", "copilot_orchestrate"}
 var serverTools = []string{"copilot_code_task", "copilot_create_file", "copilot_list_files", "copilot_orchestrate", "copilot_read_file"}
 
-// TestRegisterByCommand lets OpenClaw's own command do it, with its gateway
-// running. Its configuration is one that OpenClaw has written itself.
+// TestRegisterByCommand registers with OpenClaw's own command while its gateway
+// runs. OpenClaw has written its configuration itself.
 func TestRegisterByCommand(t *testing.T) {
-	s := newSettler(t, map[string]any{"gateway": map[string]any{"mode": "local"},
-		// OpenClaw refuses to write less than half of what there was.
+	s := newRegistrar(t, map[string]any{"gateway": map[string]any{"mode": "local"},
+		// OpenClaw refuses to shrink its configuration by more than half.
 		"env": map[string]any{"vars": map[string]any{"MUCH": strings.Repeat("more ", 400)}}})
 	s.Run(t, "config", "set", "logging.file", filepath.Join(s.Home, "openclaw.log"))
 	g := s.Start(t)
 	before := s.config(t)
 
-	o := s.expect(t, true, "registered", "command", "register", "openclaw", "--workspace", s.dir)
+	o := s.checkOutcome(t, true, "registered", "command", "register", "openclaw", "--workspace", s.dir)
 	if len(o.Commands) != 1 || !strings.HasPrefix(o.Commands[0], "openclaw plugins install --link --force") {
 		t.Errorf("%+v", o)
 	}
-	takesUp(t, g, true)
-	if enabled, tools := s.listed(t); !enabled || !slices.Equal(tools, pluginTools) {
+	waitForPlugin(t, g, true)
+	if enabled, tools := s.listedPlugin(t); !enabled || !slices.Equal(tools, pluginTools) {
 		t.Errorf("%v, %q", enabled, tools)
 	}
-	s.expect(t, true, "already", "command", "register", "openclaw", "--workspace", s.dir)
+	s.checkOutcome(t, true, "already", "command", "register", "openclaw", "--workspace", s.dir)
 
-	s.expect(t, true, "registered", "command", "register", "openclaw-mcp", "--workspace", s.dir)
-	if tools := s.probed(t); !slices.Equal(tools, serverTools) {
+	s.checkOutcome(t, true, "registered", "command", "register", "openclaw-mcp", "--workspace", s.dir)
+	if tools := s.probedTools(t); !slices.Equal(tools, serverTools) {
 		t.Errorf("%q", tools)
 	}
-	s.expect(t, true, "already", "command", "register", "openclaw-mcp", "--workspace", s.dir)
+	s.checkOutcome(t, true, "already", "command", "register", "openclaw-mcp", "--workspace", s.dir)
 
-	s.expect(t, true, "unregistered", "command", "unregister", "openclaw")
-	takesUp(t, g, false)
-	s.expect(t, true, "unregistered", "command", "unregister", "openclaw-mcp")
+	s.checkOutcome(t, true, "unregistered", "command", "unregister", "openclaw")
+	waitForPlugin(t, g, false)
+	s.checkOutcome(t, true, "unregistered", "command", "unregister", "openclaw-mcp")
 	if after := s.config(t); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
-	s.expect(t, true, "absent", "command", "unregister", "openclaw")
+	s.checkOutcome(t, true, "absent", "command", "unregister", "openclaw")
 }
 
-// TestRegisterByEditing has no command of OpenClaw's: the configuration, which
-// has comments, is edited under the eyes of a gateway that runs.
+// TestRegisterByEditing registers without OpenClaw's command: register edits
+// the configuration, which has comments, while a gateway watches it.
 func TestRegisterByEditing(t *testing.T) {
-	s := newSettler(t, `// how I like it
+	s := newRegistrar(t, `// how I like it
 {
   gateway: { mode: 'local', }, // at home
   logging: { "file": "`+"LOG"+`" },
@@ -195,7 +196,7 @@ func TestRegisterByEditing(t *testing.T) {
 	g := s.Start(t)
 	before := s.config(t)
 	if !strings.Contains(before, "// no heart") {
-		t.Fatalf("the gateway itself has written anew:\n%s", before)
+		t.Fatalf("the gateway has rewritten the configuration:\n%s", before)
 	}
 	agents := filepath.Join(s.Home, ".openclaw", "workspace", "AGENTS.md")
 	if err := os.MkdirAll(filepath.Dir(agents), 0o700); err != nil {
@@ -206,16 +207,16 @@ func TestRegisterByEditing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.expect(t, false, "registered", "edit", "register", "openclaw", "--workspace", s.dir, "--persona")
-	takesUp(t, g, true)
-	s.expect(t, false, "registered", "edit", "register", "openclaw-mcp", "--workspace", s.dir)
+	s.checkOutcome(t, false, "registered", "edit", "register", "openclaw", "--workspace", s.dir, "--persona")
+	waitForPlugin(t, g, true)
+	s.checkOutcome(t, false, "registered", "edit", "register", "openclaw-mcp", "--workspace", s.dir)
 	if got := s.config(t); !strings.Contains(got, "// no heart") || !strings.Contains(got, "'local', }, // at home") {
-		t.Errorf("the comments have gone:\n%s", got)
+		t.Errorf("the comments are lost:\n%s", got)
 	}
-	if tools := s.probed(t); !slices.Equal(tools, serverTools) {
+	if tools := s.probedTools(t); !slices.Equal(tools, serverTools) {
 		t.Errorf("%q", tools)
 	}
-	if enabled, tools := s.listed(t); !enabled || !slices.Equal(tools, pluginTools) {
+	if enabled, tools := s.listedPlugin(t); !enabled || !slices.Equal(tools, pluginTools) {
 		t.Errorf("%v, %q", enabled, tools)
 	}
 	s.Run(t, "config", "validate")
@@ -237,9 +238,9 @@ func TestRegisterByEditing(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	s.expect(t, false, "unregistered", "edit", "unregister", "openclaw")
-	takesUp(t, g, false)
-	s.expect(t, false, "unregistered", "edit", "unregister", "openclaw-mcp")
+	s.checkOutcome(t, false, "unregistered", "edit", "unregister", "openclaw")
+	waitForPlugin(t, g, false)
+	s.checkOutcome(t, false, "unregistered", "edit", "unregister", "openclaw-mcp")
 	if after := s.config(t); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
@@ -248,8 +249,9 @@ func TestRegisterByEditing(t *testing.T) {
 	}
 }
 
-// validate runs `copilot-bridge validate`, whose exit code speaks of Copilot.
-func (s *settler) validate(t *testing.T, g *openclawtest.Gateway, into any) {
+// validate runs `copilot-bridge validate`. Its exit code depends on Copilot
+// only.
+func (s *registrar) validate(t *testing.T, g *openclawtest.Gateway, into any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
-// constructs are what the shell puts around commands. In them and in shapes
-// below, letters behind % stand for words:
+// constructs are shell constructs around commands. In them and in shapes below,
+// a letter after % is replaced by a random word:
 //
 //	%1 %2  commands            %o  options          %f  a file, mostly a good one
 //	%d     a directory         %b  a bad file       %g  a glob
@@ -21,7 +21,7 @@ import (
 //	%t     a test of files     %e  a test of find   %s  a string for printf, date …
 //	%r     a revision          %q  a path for git   %c  a name of a command
 //	%v     an assignment       %a  arithmetic       %R  a repository
-//	%h     a glob for some
+//	%h     a glob of some words
 var constructs = []string{
 	"%1 | %2", "%1 |& %2", "%1 && %2", "%1 || %2", "%1; %2", "%1\n%2", "%1 &", "%1 & %2", "(%1)", "{ %1; }", "! %1", "(%1; %2) | %1", "time %1", "time -p %1",
 	"if %1; then %2; fi", "if ! %1; then :; else %2; fi", "while %1; do %2; break; done", "until %1; do %2; break; done", "for f in %f %f; do %1; done",
@@ -48,8 +48,8 @@ var constructs = []string{
 	"type %c; %1", "which %c && %1", "printf -v X %f; %1", "echo -e '%w' | %1", "jobs; %1", "pwd; %1", "umask 077; %1", "exit 0; %1", "ls | while read x; do %1; done", "unset X; %1",
 }
 
-// shapes are what the words behind a program are. Those of * are for all that
-// are not here; git is for all of its commands.
+// shapes are the arguments of each program. The key * is for all programs
+// without an entry; git is for all git commands.
 var shapes = map[string][]string{
 	"*":        {"%o %f", "%o %f %f", "%f %o", "%o -- %f", "%o %g", "%o", "%o %f %b", "%o %b", "%o %d"},
 	"grep":     {"%o %p %f", "%o %p %f %f", "%o -e %p %f", "-r %o %p %d", "-rn %p %o %d", "%o %p", "%o -- %p %f", "%p %f %o", "%o %p %g", "-r %p", "-r %o %p", "-e%p %o %f", "-d recurse %p %d", "%o %p %b"},
@@ -74,11 +74,11 @@ var shapes = map[string][]string{
 	"git": {"%o", "%o %r", "%r %o", "%o -- %q", "%o %r -- %q", "%o %q", "%r %q", "%r %r %o", "%o %r %q %q", "%o %o %q", "-- %q", "%q -- %q"},
 }
 
-// aliases have the shapes of others.
+// aliases are programs with the same arguments as another.
 var aliases = map[string]string{"egrep": "grep", "fgrep": "grep", "[": "test", "dirname": "basename"}
 
-// words are what the letters stand for. The first list is taken three times in
-// four, so that most commands are such as the guard allows.
+// words are the replacements for the letters. Three times in four the first
+// list is used, so that most commands are likely to be allowed.
 var words = map[byte][2][]string{
 	'f': {{"README.md", "plain/a.txt", "plain/b.md", "plain/sub/c.txt", "docs/z.md", "e1/plain.txt", "plain/empty", "list", "go.mod", "./README.md", "plain/../README.md", "$PWD/README.md", "tree/leaf.txt"},
 		{"names/-rf", "names/--output=x", "names/@file", "names/a b.txt", "names/*", "names/$(id)", "names/new\nline", "names/[a]", "names/{}", "names/~", "names/-", "names/x:y", "src/main.go", "evil.sh",
@@ -94,7 +94,7 @@ var words = map[byte][2][]string{
 	'w': {{"x", "'a b'", "abc", "a-z", "A-Z", "1", "'now'", "yesterday", "RES"}, {"''", "-n", "--", "README.md", "'$(touch out/pwn)'", "'`id`'", "'a[$(id)]'", "..", "*", "link", "X=y", "@0", "'%n'", "\\\\", "'x\ny'", "'${X@P}'", "~", "~+", "{a,b}", "$((1+1))", "'\\0'", "-r", "README.md:1", "'[a'"}},
 	'n': {{"1", "2", "0", "3"}, {"10", "-1", "+1", "1k", "x", "2026-01-01", "README.md", "010203042030"}},
 	't': {{"-e %f", "-f %f", "-d %d", "-r %f", "-s %f", "-n %w", "-z %w", "-x %f", "-L %b", "%f"}, {"-e %b", "-h %b", "-O %f", "-N %f", "-t %n", "-o errexit", "-S %f", "-w %g", "-e %g", "-v %w", "-f %b"}},
-	'e': {{"-name %p", "-type f", "-maxdepth %n", "-print", "-size +%n", "-newer %f", "-path %p", "-empty", "-mtime -%n", "-iname %p", "-ls", "-printf %s", "-prune", "-xdev"}, nil}, // and what find's help names
+	'e': {{"-name %p", "-type f", "-maxdepth %n", "-print", "-size +%n", "-newer %f", "-path %p", "-empty", "-mtime -%n", "-iname %p", "-ls", "-printf %s", "-prune", "-xdev"}, nil}, // and the tests that find's help names
 	's': {{"'%s\\n'", "%F", "'%d'", "%s", "'%n %s'", "'%p\\n'", "x"}, {"'%N'", "'%*d'", "'%b'", "'%q'", "'%(%F)T'", "'\\c'", "'%h'", "%G", "'%G?'", "'%n'", "'%1$s'", "'%C'", "'%ln'"}},
 	'r': {{"HEAD", "HEAD~1", "v1", "side", "@", "HEAD^", "v1..HEAD", "--all", "HEAD:README.md", ":README.md", "HEAD~1..HEAD"}, {"HEAD~2:.env", "HEAD~2", "HEAD~2:private", "HEAD~2:private/old.key", "HEAD^{tree}", "BLOB", ":/first",
 		"':/fir'", "HEAD:", "HEAD:./README.md", "HEAD:src/../.env", "HEAD~2^{tree}", "v1^{}", "side@{0}", "@{-1}", "HEAD...side", "^HEAD", "HEAD~2:./.env", "v1~1:.env", "HEAD@{0}", "-1", "stash", "FETCH_HEAD", ":0:README.md", "HEAD^!", "HEAD~2^@", "HEAD~2:README.md", "HEAD~2:src", "'HEAD^{/first}'", "':/first:.env'", "HEAD~2..HEAD~1", "HEAD~2...HEAD", "side~1", "side~1:.env", "side:", "v1~1", "v1~1^{tree}:.env", "HEAD~2:.e''nv", "TREE", "HEAD~2^{tree}:.env", "refs/heads/side~1:.env", "master~2:.env", "main", "HEAD@{1}", "@{u}", "HEAD~2:./private/old.key", ":.env", "HEAD~2:private/", "COMMIT:.env", "COMMIT"}},
@@ -105,15 +105,15 @@ var words = map[byte][2][]string{
 		"LS_COLORS=x", "TMPDIR=.", "LANGUAGE=../outside", "POSIXLY_CORRECT=1", "GIT_EXTERNAL_DIFF=./evil.sh", "GIT_CONFIG_COUNT=1", "BASH_ENV=evil.sh", "QUOTING_STYLE=c", "X=OUT", "GIT_TRACE=WS/out/trace", "BLOCK_SIZE=1", "TZ=:OUT/secret.txt", "LC_ALL=../../OUT", "PWD=OUT", "OLDPWD=OUT", "LANG=OUT/x", "TERM=../x", "COLUMNS=x", "GIT_OPTIONAL_LOCKS=1", "X='a[$(touch out/pwn)]'", "BASHPID=1", "SHELLOPTS=x", "IFS=/", "GLOBIGNORE=*", "EXECIGNORE=*", "XDG_CONFIG_HOME=."}},
 	'a': {{"1+1", "2*3", "1"}, {"X", "X=1", "'a[$(id)]'", "X[0]", "1/0", "PATH=1", "'X[$(touch out/pwn)]'", "TZ", "RANDOM", "x?1:2", "\"$(id)\"", "HOME"}},
 	'h': {{"hostile/ext*", "hostile/f*r", "h*/textconv", "hostile/[c]ommand", "ev*", "hostile/pl*", "{hostile/external,x}", "hostile/{filter,x}", "hostile/p?ain"}, {"hostile/*", "h*/*", "borrowed/*", "re*d", "pos*", "lin*", "hook*d"}},
-	'R': {nil, nil}, // the repositories
+	'R': {nil, nil}, // filled in with the repositories
 }
 
-// globals are options of git in front of the command.
+// globals are options of git that precede the command.
 var globals = []string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "-C %d", "-C %R", "-C %R", "-C %R -P", "-C . -C %d", "-c core.fsmonitor=./evil.sh", "--git-dir=%R/.git", "--work-tree=..", "-p", "--bare",
 	"--exec-path=.", "--glob-pathspecs", "--namespace=x", "-C link", "-C %b", "-C %g", "-C %h", "-C %h -P", "-C ./%h", "--git-dir %R/.git", "--config-env=core.pager=HOME", "--icase-pathspecs", "-C%d", "--paginate", "--attr-source=HEAD"}
 
-// more are options that the help of programs does not name.
-var more = map[string][]string{
+// extraOptions are options that are missing in the help of the programs.
+var extraOptions = map[string][]string{
 	"echo": {"-n", "-e", "-E", "-ne"}, "printf": {"-v X", "--"}, "type": {"-a", "-t", "-p", "-P", "-f"}, "pwd": {"-L", "-P"}, "which": {"-a"},
 	"git": {"-p", "-u", "-s", "-1", "-n1", "-U0", "-M", "-C", "-B", "-L1,2:README.md", "-L1,1:.env", "-S%p", "-G%p", "-O%f", "-l%n", "--stat", "--format=%s", "--pretty=%s", "--pretty=format:%s", "--follow", "--since=%w", "--author=%w", "--grep=%p",
 		"--name-only", "--oneline", "--graph", "--cached", "--no-index", "--ext-diff", "--textconv", "--no-textconv", "--show-signature", "--submodule=diff", "--full-diff", "--find-object=%r", "--stdin", "--notes=%w", "--contents=%f",
@@ -124,22 +124,22 @@ var more = map[string][]string{
 	"tail": {"-F", "--retry", "--pid=%n"}, "grep": {"-R", "-f %f", "-%n"}, "diff": {"-r", "-N", "-S%f", "-X %f", "-l"}, "date": {"-s x", "--set=x"}, "wc": {"--files0-from=%f"},
 }
 
-// generator makes commands.
+// generator generates commands.
 type generator struct {
 	seed     uint64
 	programs []string            // "cat", "git log"
-	missing  []string            // those that are not installed
-	options  map[string][]string // of each, as its help names them
+	missing  []string            // programs that are not installed
+	options  map[string][]string // of each program, from its help
 	words    map[byte][2][]string
 	fill     *strings.Replacer
 }
 
-func newGenerator(t *testing.T, y *yard, seed int) *generator {
+func newGenerator(t *testing.T, y *testTree, seed int) *generator {
 	t.Helper()
 	g := &generator{seed: uint64(seed), options: map[string][]string{}, words: maps.Clone(words),
 		fill: strings.NewReplacer("OUT", y.Outside, "WS", y.Workspace, "BLOB", blob("KEY=CANARY-7f3a\n"), "TREE", y.ids[0], "COMMIT", y.ids[1])}
 	repositories := []string{".", "evil", "hooked", "redirected", "posing", "borrowed/common", "borrowed/linked", "borrowed/alternate", "plain/sub"}
-	for _, name := range slices.Sorted(maps.Keys(hostile)) {
+	for _, name := range slices.Sorted(maps.Keys(hostileRepositories)) {
 		repositories = append(repositories, "hostile/"+name)
 	}
 	g.words['R'] = [2][]string{repositories, {"hostile/super/sub", "hostile/gitfile/t", "hostile/gitlink/t", "link", "hostile/plain/.git", "hostile/plain/../fsmonitor"}}
@@ -152,24 +152,24 @@ func newGenerator(t *testing.T, y *yard, seed int) *generator {
 			}
 		}
 		g.programs = append(g.programs, name)
-		g.options[name] = g.harvest(t, y, name)
+		g.options[name] = g.readOptions(t, y, name)
 	}
 	g.words['e'] = [2][]string{words['e'][0], g.options["find"]}
 	return g
 }
 
-// option finds an option in a text of help, with what begins its value.
+// option matches an option in a help text, and the start of its value.
 var option = regexp.MustCompile(`(?:^|[\s,/\[(|])(-{1,2}[A-Za-z0-9][A-Za-z0-9-]*)(\[?[= ]?[<A-Z\[][A-Za-z<>_-]*)?`)
 
-// harvest reads the options that a program itself names.
-func (g *generator) harvest(t *testing.T, y *yard, name string) []string {
+// readOptions reads the options from the help of a program.
+func (g *generator) readOptions(t *testing.T, y *testTree, name string) []string {
 	t.Helper()
 	parts := strings.Fields(name)
 	family := parts[0]
 	if to := aliases[family]; to != "" {
 		family = to
 	}
-	found := slices.Clone(more[family])
+	found := slices.Clone(extraOptions[family])
 	ask := [][]string{{"--help"}}
 	if parts[0] == "git" {
 		ask = [][]string{{parts[1], "-h"}, {parts[1], "--git-completion-helper"}, {"diff", "--git-completion-helper"}}
@@ -181,7 +181,7 @@ func (g *generator) harvest(t *testing.T, y *yard, name string) []string {
 		}
 		out, usage := &program.Head{Limit: 1 << 18}, &program.Head{Limit: 1 << 18}
 		_, err = cmd.Run(t.Context(), program.RunOptions{Stdout: out, Stderr: usage})
-		must(t, err)
+		check(t, err)
 		for _, m := range option.FindAllStringSubmatch(out.String()+"\n"+usage.String(), -1) {
 			if m[2] != "" && !strings.Contains(m[2], "[") || strings.HasSuffix(m[0], "=") {
 				m[1] += "="
@@ -201,28 +201,28 @@ func (g *generator) countOptions() int {
 	return n
 }
 
-// command is a case by its number. Programs and their options take turns, so
-// that none is left out.
+// command generates a case by its number. Programs and their options take
+// turns, so that each is tested.
 func (g *generator) command(n int) string {
 	m := &maker{generator: g, r: rand.New(rand.NewPCG(g.seed, uint64(n))), turn: n / len(g.programs)}
 	text := g.fill.Replace(m.compound(m.simple(g.programs[n%len(g.programs)]), 2))
-	if denies(n) { // what may be read without reads.deny is not written where it is read with it
+	if denies(n) { // a case without reads.deny must not copy a denied file to a place where a case with reads.deny may read it
 		text = strings.ReplaceAll(text, "out/", "kept/")
 	}
 	return text
 }
 
-// maker makes one command.
+// maker generates one command.
 type maker struct {
 	*generator
 	r    *rand.Rand
 	turn int
-	used bool // the option whose turn it is
+	used bool // the option of this case has been used
 }
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// compound puts a command into constructs, at most so many.
+// compound puts a command into at most that many nested constructs.
 func (m *maker) compound(first string, most int) string {
 	if most == 0 || m.r.IntN(5) < 3 {
 		return first
@@ -231,7 +231,7 @@ func (m *maker) compound(first string, most int) string {
 	return m.compound(strings.NewReplacer("\x011", first, "\x012", second).Replace(m.expand(pick(m.r, constructs), "")), most-1)
 }
 
-// simple is a program with its words.
+// simple generates a program call with arguments.
 func (m *maker) simple(name string) string {
 	family, sub, isGit := strings.Cut(name, " ")
 	shape := family
@@ -256,7 +256,7 @@ func (m *maker) simple(name string) string {
 	return strings.TrimRight(out, " ")
 }
 
-// expand puts words in the place of letters. %1 and %2 stay, marked.
+// expand replaces the letters. %1 and %2 stay as marks.
 func (m *maker) expand(text, program string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -279,7 +279,7 @@ func (m *maker) expand(text, program string) string {
 	return b.String()
 }
 
-// word is one that a letter stands for.
+// word returns a replacement for a letter.
 func (m *maker) word(letter byte, program string) string {
 	lists := m.words[letter]
 	list := lists[0]
@@ -288,7 +288,7 @@ func (m *maker) word(letter byte, program string) string {
 	}
 	w := pick(m.r, list)
 	switch letter {
-	case 's': // it has percent signs of its own
+	case 's': // the format has its own percent signs
 		return w
 	case 't', 'v':
 		return m.expand(w, program)
@@ -303,7 +303,7 @@ func (m *maker) word(letter byte, program string) string {
 	return w
 }
 
-// quoted writes a file name in one of the ways that the shell knows.
+// quoted writes a file name with one of the shell's ways of quoting.
 func (m *maker) quoted(w string) string {
 	if strings.HasPrefix(w, "'") {
 		return w
@@ -322,13 +322,13 @@ func (m *maker) quoted(w string) string {
 		}
 	}
 	if plain || m.r.IntN(3) == 0 && !strings.ContainsAny(w, "`$;'\"\n#(") {
-		return w // also a glob that is not quoted
+		return w // globs stay unquoted, too
 	}
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
-// optionsOf are up to three options of a program. The first is the one whose
-// turn it is.
+// optionsOf returns up to three options of a program. The first is the option
+// of this case.
 func (m *maker) optionsOf(program string) string {
 	list := m.options[program]
 	var out []string
@@ -345,7 +345,7 @@ func (m *maker) optionsOf(program string) string {
 	return strings.Join(out, " ")
 }
 
-// spell writes an option in one of the ways that programs take.
+// spell writes an option in one of its possible spellings.
 func (m *maker) spell(o, program string) string {
 	if strings.Contains(o, "%") {
 		return m.expand(o, program)
@@ -366,7 +366,7 @@ func (m *maker) spell(o, program string) string {
 		}
 		return name + "=" + m.value(program)
 	}
-	if m.r.IntN(4) == 0 { // several letters together
+	if m.r.IntN(4) == 0 { // several letters combined
 		for range 1 + m.r.IntN(2) {
 			if other := strings.TrimSuffix(pick(m.r, m.options[program]), "="); len(other) == 2 {
 				name = "-" + other[1:] + name[1:]
@@ -384,7 +384,7 @@ func (m *maker) spell(o, program string) string {
 	return name + " " + m.value(program)
 }
 
-// value is one for an option: mostly a number or a word that many take, else a
+// value returns an option value: usually a number or a common word, otherwise a
 // file.
 func (m *maker) value(program string) string {
 	switch m.r.IntN(10) {

@@ -19,27 +19,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/guardtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/paths"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/shell"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
 )
 
 const (
-	setting = "COPILOT_BRIDGE_TEST_ORACLE" // how many cases; with _SEED and _CASE
-	sample  = 1_500
-	// patience is what a command may take. Only those that wait for ever need
-	// more, and what they do they have done by then.
+	settingPrefix = "COPILOT_BRIDGE_TEST_ORACLE" // number of cases; also with the suffixes _SEED and _CASE
+	sample        = 1_500
+	// patience is the time limit of a command. Only commands that wait forever
+	// exceed it, and they have had their effects by then.
 	patience = 2 * time.Second
 	workers  = 2
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv("ORACLE_DRIVER") != "" {
-		if err := drive(os.Stdin, os.Stdout); err != nil {
+		if err := runDriver(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -48,19 +48,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// trial is a case on its way through the driver.
+// trial is a case: a shell construct around programs from
+// policy.ReadOnlyCommands, with options from the programs' own help. It depends
+// only on the seed and its number, so that it can be repeated.
 type trial struct {
 	N      int
 	Denies bool // the policy has reads.deny
 	Text   string
-	// What came of it.
+	// The results.
 	Leaked, Late bool
 	Failed       string
 }
 
-// drive runs commands one after the other and says what came of each. It is
-// the program that strace watches.
-func drive(in io.Reader, out io.Writer) error {
+// runDriver runs commands one after the other and reports the result of each.
+// strace watches the process that calls it.
+func runDriver(in io.Reader, out io.Writer) error {
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	var place program.Place
 	if err := dec.Decode(&place); err != nil {
@@ -94,21 +96,23 @@ func drive(in io.Reader, out io.Writer) error {
 	}
 }
 
-// oracle judges commands, runs them and judges what they did.
+// oracle has the guard judge commands as the tool bus would, with the default
+// policy and without a user to ask. It runs those that are allowed as the tool
+// bus runs them, and judges their effects.
 type oracle struct {
-	*yard
+	*testTree
 	ws     *paths.Workspace
-	guards map[bool]*guard.Guard // with reads.deny and without
+	guards map[bool]*guard.Guard // with and without reads.deny
 	rules  map[bool]*policy.Policy
 	strace string
-	driver string // this program, by the name that the kernel knows
+	driver string // name of the test binary in the kernel
 
-	trials map[int]trial
-	named  map[int]named
+	trials   map[int]trial
+	expected map[int]expectation
 }
 
-// named is what the analysis of a command lists.
-type named struct {
+// expectation lists the programs and files from the analysis of a command.
+type expectation struct {
 	programs []string
 	writes   []string
 }
@@ -116,7 +120,7 @@ type named struct {
 func newOracle(t *testing.T) *oracle {
 	t.Helper()
 	refuse := t.Skipf
-	if os.Getenv(setting) != "" {
+	if os.Getenv(settingPrefix) != "" {
 		refuse = t.Fatalf
 	}
 	strace, err := program.Find("strace", os.Environ())
@@ -124,31 +128,31 @@ func newOracle(t *testing.T) *oracle {
 		refuse("strace is not installed, so nothing is run: as root, run: apt-get install -y strace")
 	}
 	try, err := program.New(program.Place{Env: os.Environ()}, strace, append(straceArgs(os.DevNull), "true")...)
-	must(t, err)
+	check(t, err)
 	problems := &program.Head{Limit: 1 << 10}
 	if exit, err := try.Run(t.Context(), program.RunOptions{Stderr: problems}); err != nil || exit.Err() != nil {
 		refuse("strace cannot watch programs here, so nothing is run: %s", problems)
 	}
-	o := &oracle{yard: newYard(t), strace: strace, guards: map[bool]*guard.Guard{}, rules: map[bool]*policy.Policy{}, trials: map[int]trial{}, named: map[int]named{}}
+	o := &oracle{testTree: newTestTree(t), strace: strace, guards: map[bool]*guard.Guard{}, rules: map[bool]*policy.Policy{}, trials: map[int]trial{}, expected: map[int]expectation{}}
 	self, err := os.Executable()
-	must(t, err)
+	check(t, err)
 	o.driver = filepath.Base(self)
 	o.driver = o.driver[:min(15, len(o.driver))]
 	o.ws, err = paths.New(o.Workspace)
-	must(t, err)
-	t.Cleanup(func() { must(t, o.ws.Close()) })
+	check(t, err)
+	t.Cleanup(func() { check(t, o.ws.Close()) })
 	denies, err := policy.ParseYAML("policy.yaml", []byte(`reads: {deny: ["**/.env", "secrets/**", "private/**"]}`))
-	must(t, err)
+	check(t, err)
 	defaults := policy.DefaultsRun()
 	defaults.Root, defaults.Protected = o.ws.Root(), []string{o.Home}
 	o.rules[false], o.rules[true] = policy.Combine(defaults), policy.Combine(defaults, policy.Layer{Rules: denies, Trusted: true})
 	for denies, rules := range o.rules {
-		o.guards[denies] = guard.New(guard.Options{Workspace: o.ws, Policy: rules}) // nobody is asked
+		o.guards[denies] = guard.New(guard.Options{Workspace: o.ws, Policy: rules}) // without a user to ask
 	}
 	return o
 }
 
-// allows asks the guard, as the tool bus does.
+// allows asks the guard as the tool bus does.
 func (o *oracle) allows(c trial) bool {
 	cmd, err := o.shell(c.Text)
 	if err != nil {
@@ -156,17 +160,17 @@ func (o *oracle) allows(c trial) bool {
 	}
 	call := bridge.ToolCall{ID: strconv.Itoa(c.N), Name: "mcp.shell.run", Args: map[string]any{"command": cmd.Line(), "program": cmd.Path}}
 	d := o.guards[c.Denies].Before(context.Background(), call)
-	o.guards[c.Denies].Failed(context.Background(), call, "not run") // the guard remembers open calls
+	o.guards[c.Denies].Failed(context.Background(), call, "not run") // the guard keeps open calls in memory
 	return d.Verdict == bridge.Allow
 }
 
 // run runs commands under strace and returns the escapes of each.
-func (o *oracle) run(t *testing.T, list []trial) effects {
+func (o *oracle) run(t *testing.T, list []trial) effectsByCase {
 	t.Helper()
 	for _, c := range list {
-		o.trials[c.N], o.named[c.N] = c, o.names(c)
+		o.trials[c.N], o.expected[c.N] = c, o.analyze(c)
 	}
-	found := make([]effects, workers)
+	found := make([]effectsByCase, workers)
 	var wg sync.WaitGroup
 	for w := range workers {
 		var mine []trial
@@ -174,14 +178,14 @@ func (o *oracle) run(t *testing.T, list []trial) effects {
 			mine = append(mine, list[i])
 		}
 		wg.Go(func() {
-			found[w] = effects{}
-			if err := o.watch(t, mine, found[w]); err != nil {
+			found[w] = effectsByCase{}
+			if err := o.trace(t, mine, found[w]); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	all := effects{}
+	all := effectsByCase{}
 	for _, e := range found {
 		for n, what := range e {
 			all[n] = what
@@ -190,10 +194,10 @@ func (o *oracle) run(t *testing.T, list []trial) effects {
 	return all
 }
 
-// names lists what the analysis says that a command runs and writes.
-func (o *oracle) names(c trial) named {
-	var out named
-	an, err := shell.Analyse(c.Text, shell.Bash)
+// analyze returns the programs and written files that the analysis lists.
+func (o *oracle) analyze(c trial) expectation {
+	var out expectation
+	an, err := shell.Analyse(c.Text)
 	if err != nil {
 		return out
 	}
@@ -208,8 +212,8 @@ func (o *oracle) names(c trial) named {
 	return out
 }
 
-// watch runs commands in one driver.
-func (o *oracle) watch(t *testing.T, list []trial, into effects) error {
+// trace runs commands in one driver process under strace.
+func (o *oracle) trace(t *testing.T, list []trial, into effectsByCase) error {
 	log := filepath.Join(t.TempDir(), "trace")
 	self, err := os.Executable()
 	if err != nil {
@@ -254,18 +258,18 @@ func (o *oracle) watch(t *testing.T, list []trial, into effects) error {
 	return errors.Join(readTrace(bufio.NewReader(f), o, into), f.Close())
 }
 
-// ignored are files of the system that programs read by themselves.
+// ignored are system files that programs may read, with reasons.
 var ignored = []struct{ programs, paths *regexp.Regexp }{
 	{match(`.*`), match(`/(usr/)?lib(32|64|exec)?/.*|/etc/ld\.so\..*`)},                                                     // libraries, locales, git's own programs
 	{match(`.*`), match(`/usr/share/(locale|zoneinfo|i18n)/.*|/etc/(localtime|locale\.alias)`)},                             // messages and time zones
-	{match(`.*`), match(`/dev/(null|tty|zero|full|u?random|pts/.*)|/proc/(self|\d+)/.*`)},                                   // nothing that anybody keeps
-	{match(`id|whoami|ls|stat|find|git|bash|du`), match(`/etc/(passwd|group|nsswitch\.conf)|/proc/sys/kernel/ngroups_max`)}, // names of users; bash reads them for ~user
-	{match(`ls|df|find|stat|du|id`), match(`/proc/(filesystems|mounts)|/etc/(mtab|selinux/.*)`)},                            // which file systems there are
-	{match(`find`), match(`/`)}, // it tries out whether open knows a flag
-	{match(`sort|rg|git`), match(`/sys/.*|/proc/(meminfo|cpuinfo|stat|sys/vm/overcommit_memory)`)},        // how many processors and how much memory there is
-	{match(`file`), match(`/etc/magic.*|/usr/share/(misc/magic.*|file/.*)`)},                              // how files are told apart
-	{match(`which|egrep|fgrep`), match(`/usr/bin/(which(\.debianutils)?|[ef]grep)`)},                      // these are scripts
-	{match(`git|rg`), match(`/etc/gitconfig|.*/user/\.(gitconfig|config/git/.*)|/usr/share/git-core/.*`)}, // the user's own settings
+	{match(`.*`), match(`/dev/(null|tty|zero|full|u?random|pts/.*)|/proc/(self|\d+)/.*`)},                                   // no user data
+	{match(`id|whoami|ls|stat|find|git|bash|du`), match(`/etc/(passwd|group|nsswitch\.conf)|/proc/sys/kernel/ngroups_max`)}, // user names; bash reads them for ~user
+	{match(`ls|df|find|stat|du|id`), match(`/proc/(filesystems|mounts)|/etc/(mtab|selinux/.*)`)},                            // the list of file systems
+	{match(`find`), match(`/`)}, // find tests whether open supports a flag
+	{match(`sort|rg|git`), match(`/sys/.*|/proc/(meminfo|cpuinfo|stat|sys/vm/overcommit_memory)`)},        // number of processors and amount of memory
+	{match(`file`), match(`/etc/magic.*|/usr/share/(misc/magic.*|file/.*)`)},                              // patterns for file types
+	{match(`which|egrep|fgrep`), match(`/usr/bin/(which(\.debianutils)?|[ef]grep)`)},                      // the shell reads these scripts
+	{match(`git|rg`), match(`/etc/gitconfig|.*/user/\.(gitconfig|config/git/.*)|/usr/share/git-core/.*`)}, // the settings of the user
 }
 
 func resolved(path string) string {
@@ -277,9 +281,9 @@ func resolved(path string) string {
 
 func match(re string) *regexp.Regexp { return regexp.MustCompile("^(" + re + ")$") }
 
-// opens judges a file that is opened. The path has its links followed, or is as
-// it was named if that failed.
-func (o *oracle) opens(n int, by, path string, write, failed bool) string {
+// judgeOpen judges the opening of a file. Links in the path are resolved if
+// possible.
+func (o *oracle) judgeOpen(n int, by, path string, write, failed bool) string {
 	rel, inside := strings.CutPrefix(path, o.Workspace+"/")
 	if path == o.Workspace {
 		rel, inside = ".", true
@@ -293,51 +297,55 @@ func (o *oracle) opens(n int, by, path string, write, failed bool) string {
 		_, denied = o.rules[true].ReadDenied(rel)
 	}
 	switch {
-	case write && !harmless && !slices.Contains(o.named[n].writes, path) && !slices.Contains(o.named[n].writes, resolved(path)):
+	case write && !harmless && !slices.Contains(o.expected[n].writes, path) && !slices.Contains(o.expected[n].writes, resolved(path)):
 		return "writes " + path
 	case write || failed || harmless:
 	case !inside:
 		return "reads " + path
-	case denied && by != "git": // git compares files; what it shows of them is in the output
+	case denied && by != "git": // git compares files; the output is checked for their text
 		return "reads the denied " + path
 	}
 	return ""
 }
 
-func (o *oracle) lists(_ int, by, dir string) string {
+func (o *oracle) judgeList(_ int, by, dir string) string {
 	for _, i := range ignored {
 		if i.programs.MatchString(by) && i.paths.MatchString(dir+"/") {
 			return ""
 		}
 	}
 	if dir == o.Workspace || strings.HasPrefix(dir, o.Workspace+"/") {
-		return "" // names may be shown, also of denied files
+		return "" // names of denied files may be shown, too
 	}
 	return "lists " + dir
 }
 
-func (o *oracle) starts(n int, by, path string) string {
+func (o *oracle) judgeStart(n int, by, path string) string {
 	name := filepath.Base(path)
 	switch {
 	case strings.HasPrefix(path, o.Root+"/"):
-	case name == "bash" && by == o.driver, slices.Contains(o.named[n].programs, name):
+	case name == "bash" && by == o.driver, slices.Contains(o.expected[n].programs, name):
 		return ""
 	case name == "grep" && (by == "egrep" || by == "fgrep"), name == "git" && by == "git":
-		return "" // scripts that run grep; git runs itself for submodules
+		return "" // egrep and fgrep are scripts that run grep; git runs itself for submodules
 	}
 	return "starts " + path
 }
 
-// What the guard allows without a question has no effect that it did not name.
+// Commands that the guard allows have no effects beyond those it expects. To
+// run more cases, or to repeat one:
+//
+//	make oracle SEED=7 CASES=50000
+//	COPILOT_BRIDGE_TEST_ORACLE_SEED=7 COPILOT_BRIDGE_TEST_ORACLE_CASE=1234 go test -v -run Escapes ./test/oracle
 func TestNoEscapes(t *testing.T) {
-	seed, cases := number(t, setting+"_SEED", 1), number(t, setting, sample)
+	seed, cases := number(t, settingPrefix+"_SEED", 1), number(t, settingPrefix, sample)
 	o := newOracle(t)
-	g := newGenerator(t, o.yard, seed)
+	g := newGenerator(t, o.testTree, seed)
 	t.Logf("seed %d", seed)
 	if len(g.missing) > 0 {
 		t.Logf("not installed, and so not run: %s", strings.Join(g.missing, " "))
 	}
-	only, one := number(t, setting+"_CASE", 0), os.Getenv(setting+"_CASE") != ""
+	only, one := number(t, settingPrefix+"_CASE", 0), os.Getenv(settingPrefix+"_CASE") != ""
 	var allowed []trial
 	seen := map[string]bool{}
 	for n := range cases {
@@ -360,11 +368,11 @@ func TestNoEscapes(t *testing.T) {
 	t.Logf("%d cases of %d programs with %d options: %d different, %d allowed and run, %d escapes",
 		cases, len(g.programs), g.countOptions(), len(seen), len(allowed), len(escapes))
 	if !one && len(allowed) < len(seen)/10 {
-		t.Errorf("only %d of %d commands were allowed: the generator has lost touch with the guard", len(allowed), len(seen))
+		t.Errorf("only %d of %d commands were allowed: the generator no longer fits the guard", len(allowed), len(seen))
 	}
 }
 
-func report(t *testing.T, o *oracle, seed int, escapes effects) {
+func report(t *testing.T, o *oracle, seed int, escapes effectsByCase) {
 	t.Helper()
 	for _, n := range slices.Sorted(maps.Keys(o.trials)) {
 		if c, what := o.trials[n], escapes[n]; what != nil {
@@ -373,7 +381,7 @@ func report(t *testing.T, o *oracle, seed int, escapes effects) {
 	}
 }
 
-// denies says whether a case is judged with reads.deny.
+// denies reports whether a case is judged with reads.deny.
 func denies(n int) bool { return n%2 == 0 }
 
 func number(t *testing.T, name string, otherwise int) int {
@@ -383,11 +391,11 @@ func number(t *testing.T, name string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	must(t, err)
+	check(t, err)
 	return n
 }
 
-// An oracle that allows everything reports what each of these does.
+// Without the guard, each of these commands has an effect that is reported.
 func TestTheOracleCanFail(t *testing.T) {
 	o := newOracle(t)
 	var list []trial

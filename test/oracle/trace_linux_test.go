@@ -10,26 +10,28 @@ import (
 	"strings"
 )
 
-// writers are calls that change files or the system otherwise than through a
-// descriptor. strace lets them fail.
+// writers are system calls that change files or the system without a file
+// descriptor. strace makes them fail, so that no file is removed and no clock
+// is set even if the guard is wrong.
 const writers = `unlink unlinkat rename renameat renameat2 mkdir mkdirat rmdir link linkat symlink symlinkat mknod mknodat chmod fchmod fchmodat fchmodat2
 	chown fchown lchown fchownat truncate setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr utime utimes utimensat futimesat
 	clock_settime settimeofday adjtimex clock_adjtime mount umount2 sethostname setdomainname reboot swapon swapoff ptrace`
 
-// readers are the other calls that are watched.
+// readers are the other system calls that strace records.
 const readers = "open openat openat2 creat getdents getdents64 execve execveat connect bind sendto sendmsg sendmmsg"
 
-// straceArgs make strace watch a program and all that it starts.
+// straceArgs are the arguments of strace for watching a program and its
+// children.
 func straceArgs(log string) []string {
 	calls := func(list string) string { return "?" + strings.Join(strings.Fields(list), ",?") }
-	return []string{"-f", "-y", "-Y", "-qq", "-s", "512", "--seccomp-bpf", "-o", log, "-e", "trace=" + calls(writers) + "," + calls(readers),
+	return []string{"-f", "-y", "-Y", "-q", "-s", "512", "--seccomp-bpf", "-o", log, "-e", "trace=" + calls(writers) + "," + calls(readers),
 		"-e", "inject=" + calls(writers) + ":error=EPERM", "-e", "signal=none"}
 }
 
-// effects are what a case did, each once.
-type effects map[int][]string
+// effectsByCase are the effects of each case, without duplicates.
+type effectsByCase map[int][]string
 
-func (e effects) add(n int, format string, args ...any) {
+func (e effectsByCase) add(n int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	for _, known := range e[n] {
 		if known == text {
@@ -39,14 +41,15 @@ func (e effects) add(n int, format string, args ...any) {
 	e[n] = append(e[n], text)
 }
 
-// process is one that strace sees.
+// process is a process in strace's log.
 type process struct {
-	n          int    // the case that it belongs to
-	program    string // which it runs
-	unfinished string // a call whose end is on another line
+	n          int    // number of its case
+	program    string // the program that it runs
+	unfinished string // a call that ends on a later line
 }
 
-// mark is the name of a file that the driver tries to open before a case.
+// mark is a file that the driver tries to open before a case; the failed call
+// marks the start of the case in the log.
 const mark = "/oracle-case/"
 
 var (
@@ -58,8 +61,8 @@ var (
 	started = regexp.MustCompile(`^execve(?:at)?\((?:[^<"]*<[^>]*>, )?"((?:[^"\\]|\\.)*)".* = (-?\d+|\?)`)
 )
 
-// readTrace sorts what strace wrote down by cases and returns the escapes.
-func readTrace(r io.Reader, o *oracle, into effects) error {
+// readTrace assigns the lines of strace's log to cases and records the escapes.
+func readTrace(r io.Reader, o *oracle, into effectsByCase) error {
 	processes := map[string]*process{}
 	current := -1
 	scan := bufio.NewScanner(r)
@@ -76,14 +79,14 @@ func readTrace(r io.Reader, o *oracle, into effects) error {
 		}
 		p := processes[pid]
 		if p == nil {
-			p = &process{n: current, program: unescape(m[2])} // strace knows its first program alone
+			p = &process{n: current, program: unescape(m[2])} // only the first process has no execve call in the log
 			processes[pid] = p
 		}
 		if m := resumed.FindStringSubmatch(call); m != nil {
 			call, p.unfinished = p.unfinished+m[1], ""
 		}
 		if strings.HasSuffix(call, " <detached ...>") {
-			continue // it was killed
+			continue // killed
 		}
 		if begun, ok := strings.CutSuffix(call, " <unfinished ...>"); ok {
 			p.unfinished = begun
@@ -108,12 +111,24 @@ func readTrace(r io.Reader, o *oracle, into effects) error {
 	return scan.Err()
 }
 
-// effect judges one call of a process.
+// effect judges one system call of a process, and returns the escape or "".
+// These are escapes:
+//
+//   - a file is written, created, moved or removed, or its mode is changed, and
+//     the analysis did not list it as written,
+//   - a program is started that the analysis did not list,
+//   - a file outside the workspace or one that reads.deny names is opened, or a
+//     directory outside is listed,
+//   - a socket is connected or bound.
+//
+// The existence, size and owner of an outside file are no escape: links are
+// shown with their targets. Text of a denied file in the output is one too, see
+// trial.Leaked.
 func (p *process) effect(call string, o *oracle) string {
 	name, _, _ := strings.Cut(call, "(")
 	switch {
-	case (p.program == "bash" || p.program == "sort") && strings.Contains(call, o.temp+"/s"): // temporary files for much input
-	case p.program == "git" && strings.Contains(call, "/.git/index.lock\""): // diff brings it up to date, also without optional locks
+	case (p.program == "bash" || p.program == "sort") && strings.Contains(call, o.temp+"/s"): // temporary files for large input
+	case p.program == "git" && strings.Contains(call, "/.git/index.lock\""): // git diff updates it, even without optional locks
 	case strings.HasPrefix(name, "open") || name == "creat":
 		m := opened.FindStringSubmatch(call)
 		if m == nil {
@@ -127,15 +142,15 @@ func (p *process) effect(call string, o *oracle) string {
 		}
 		write := name == "creat" || writing.MatchString(flags)
 		if path == "" {
-			return "" // no file has that name
+			return "" // the file does not exist
 		}
 		if strings.Contains(flags, "O_DIRECTORY") || strings.Contains(flags, "O_PATH") {
-			return "" // it counts once it is listed
+			return "" // judged when it is listed
 		}
-		return o.opens(p.n, p.program, path, write, failed)
+		return o.judgeOpen(p.n, p.program, path, write, failed)
 	case strings.HasPrefix(name, "getdents"):
 		if m := listed.FindStringSubmatch(call); m != nil {
-			return o.lists(p.n, p.program, unescape(m[1]))
+			return o.judgeList(p.n, p.program, unescape(m[1]))
 		}
 	case strings.HasPrefix(name, "execve"):
 		m := started.FindStringSubmatch(call)
@@ -146,20 +161,20 @@ func (p *process) effect(call string, o *oracle) string {
 		if m[2] == "0" {
 			p.program = filepath.Base(path)
 		}
-		return o.starts(p.n, by, path)
+		return o.judgeStart(p.n, by, path)
 	case strings.HasPrefix(name, "send"):
 		if strings.Contains(call, "sa_family=AF_INET") {
 			return "sends " + call
 		}
-	case strings.HasPrefix(name, "???"): // it was killed
-	case name == "connect" && strings.Contains(call, `sun_path="/var/run/nscd/`): // where names of users are looked up
+	case strings.HasPrefix(name, "???"): // killed
+	case name == "connect" && strings.Contains(call, `sun_path="/var/run/nscd/`): // name service cache, for user names
 	default:
 		return "calls " + call
 	}
 	return ""
 }
 
-// unescape undoes what strace does to odd characters.
+// unescape decodes the escapes in strace's strings.
 func unescape(s string) string {
 	var b strings.Builder
 	for s != "" {
@@ -168,7 +183,7 @@ func unescape(s string) string {
 			for end < len(s) && end < 4 && s[end] >= '0' && s[end] <= '7' {
 				end++
 			}
-			c, _ := strconv.ParseUint(s[1:end], 8, 8) // three octal digits of a byte
+			c, _ := strconv.ParseUint(s[1:end], 8, 8) // a byte as three octal digits
 			b.WriteByte(byte(c))
 			s = s[end:]
 			continue

@@ -18,10 +18,10 @@ import (
 // client calls the bridge as curl would.
 type client struct {
 	url  string
-	home string // the bridge's
+	home string // the bridge's home
 }
 
-// windows are the files by which a window's bridge is found.
+// windows returns the files that announce the bridges of windows.
 func (c *client) windows(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(c.home, "windows", "*.json"))
@@ -54,7 +54,7 @@ func (c *client) request(ctx context.Context, t *testing.T, method, path string,
 	return resp
 }
 
-// ask makes a request and returns status and body.
+// ask sends a request and returns status and body.
 func (c *client) ask(t *testing.T, method, path string, body any) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -70,11 +70,11 @@ func (c *client) ask(t *testing.T, method, path string, body any) (int, string) 
 // chat is a request to /v1/chat/completions.
 type chat map[string]any
 
-func say(model, text string) chat {
+func chatRequest(model, text string) chat {
 	return chat{"model": model, "stream": true, "messages": []any{map[string]any{"role": "user", "content": text}}}
 }
 
-// chunk is what the tests look at of a streamed chunk.
+// chunk has the fields of a streamed chunk that the tests use.
 type chunk struct {
 	Object  string
 	Choices []struct {
@@ -95,17 +95,17 @@ type chunk struct {
 	Error *struct{ Message, Code string }
 }
 
-// stream is an answer of server-sent events as it comes.
+// stream is an answer as server-sent events.
 type stream struct {
 	resp *http.Response
 	scan *bufio.Scanner
 }
 
-// streams asks and returns the answer, whose status must be 200.
+// streams sends a request and returns the answer, whose status must be 200.
 func (c *client) streams(ctx context.Context, t *testing.T, body chat) *stream {
 	t.Helper()
 	resp := c.request(ctx, t, http.MethodPost, "/v1/chat/completions", body)
-	t.Cleanup(func() { _ = resp.Body.Close() }) // it may be closed already
+	t.Cleanup(func() { _ = resp.Body.Close() }) // may already be closed
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		data, _ := io.ReadAll(resp.Body)
 		t.Fatalf("%s, %s: %s", resp.Status, resp.Header.Get("Content-Type"), data)
@@ -113,8 +113,8 @@ func (c *client) streams(ctx context.Context, t *testing.T, body chat) *stream {
 	return &stream{resp, bufio.NewScanner(resp.Body)}
 }
 
-// next returns the next chunk; done says that [DONE] has come, err that the
-// answer ended without it.
+// next returns the next chunk. done reports [DONE], err that the answer ended
+// without it.
 func (s *stream) next() (c chunk, done bool, err error) {
 	for s.scan.Scan() {
 		data, ok := strings.CutPrefix(s.scan.Text(), "data: ")
@@ -132,10 +132,10 @@ func (s *stream) next() (c chunk, done bool, err error) {
 	return c, false, io.ErrUnexpectedEOF
 }
 
-// whole is an answer that has ended.
+// whole is a complete streamed answer.
 type whole struct {
 	text   string
-	pieces int // chunks with text
+	pieces int // number of chunks with text
 	calls  map[string]string
 	ids    map[string]string
 	finish string
@@ -143,11 +143,11 @@ type whole struct {
 	fault  string
 }
 
-// all reads the stream to [DONE].
+// all reads the stream up to [DONE].
 func (s *stream) all(t *testing.T) whole {
 	t.Helper()
 	w := whole{calls: map[string]string{}, ids: map[string]string{}}
-	names := map[int]string{} // which comes with the first piece alone
+	names := map[int]string{} // only the first piece of a call has its name
 	for {
 		c, done, err := s.next()
 		if err != nil {
@@ -191,7 +191,7 @@ type bus struct {
 	id   int
 }
 
-// bus connects to the tool bus, where the bridge says that it is.
+// bus connects to the tool bus at the address that the bridge announces.
 func (c *client) bus(t *testing.T) *bus {
 	t.Helper()
 	var found struct{ RPC string }
@@ -205,7 +205,7 @@ func (c *client) bus(t *testing.T) *bus {
 		}
 	}
 	if found.RPC == "" {
-		t.Fatalf("no window has written that it is at %s", c.url)
+		t.Fatalf("no file announces a window at %s", c.url)
 	}
 	address := found.RPC
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -215,10 +215,10 @@ func (c *client) bus(t *testing.T) *bus {
 		t.Fatal(err)
 	}
 	if resp.Body != nil {
-		_ = resp.Body.Close() // the connection is not in it
+		_ = resp.Body.Close() // the connection does not need it
 	}
 	conn.SetReadLimit(16 << 20)
-	t.Cleanup(func() { _ = conn.CloseNow() }) // the bridge may have gone
+	t.Cleanup(func() { _ = conn.CloseNow() }) // the bridge may have ended
 	return &bus{conn: conn}
 }
 
@@ -228,7 +228,7 @@ type busError struct {
 	Data    map[string]any
 }
 
-// call makes one call and returns the result as it is, or the error.
+// call makes one call and returns its result or error.
 func (b *bus) call(t *testing.T, method string, params any) (map[string]any, *busError) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -260,8 +260,8 @@ func (b *bus) call(t *testing.T, method string, params any) (map[string]any, *bu
 	}
 }
 
-// must is call for what has to work.
-func (b *bus) must(t *testing.T, method string, params any) map[string]any {
+// mustCall makes a call that must succeed.
+func (b *bus) mustCall(t *testing.T, method string, params any) map[string]any {
 	t.Helper()
 	r, e := b.call(t, method, params)
 	if e != nil {

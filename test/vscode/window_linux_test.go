@@ -18,31 +18,31 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// window is a window of VS Code: a tab of the browser.
+// window is a window of VS Code in a browser tab.
 type window struct {
-	desk   *desk
-	folder string
-	ctx    context.Context
-	close  func() // also when the test ends; more than once is fine
+	testbed *testbed
+	folder  string
+	ctx     context.Context
+	close   func() // also called when the test ends; may be called twice
 }
 
-// sharedWindow is the one window of the shared desk, with the files as they
-// are at the beginning of every test.
+// sharedWindow returns the window of the shared testbed, with its files
+// restored.
 func sharedWindow(t *testing.T) *window {
 	t.Helper()
-	d := sharedDesk(t)
+	d := sharedTestbed(t)
 	if d.window == nil {
 		dir := filepath.Join(d.root, "workspace")
 		restore(t, dir)
 		d.window = d.show(t, dir)
 	}
 	w := d.window
-	w.explain(t)
+	w.savePictureOnFailure(t)
 	for range 3 {
 		if w.dialog(t) == "" {
 			break
 		}
-		w.act(t, "close what is left", chromedp.KeyEvent(kb.Escape))
+		w.runSteps(t, "close what is left", chromedp.KeyEvent(kb.Escape))
 	}
 	if w.dirty(t) {
 		w.revert(t)
@@ -51,7 +51,7 @@ func sharedWindow(t *testing.T) *window {
 	return w
 }
 
-// restore makes a folder what it was.
+// restore resets the files of a folder.
 func restore(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -66,51 +66,51 @@ func restore(t *testing.T, dir string) {
 		}
 	}
 	for name, text := range files {
-		put(t, filepath.Join(dir, name), text)
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 }
 
-// open shows a folder in a new window, until the test ends.
-func (d *desk) open(t *testing.T, folder string) *window {
+// open opens a folder in a new window, until the test ends.
+func (d *testbed) open(t *testing.T, folder string) *window {
 	t.Helper()
 	w := d.show(t, folder)
 	t.Cleanup(w.close)
-	w.explain(t)
+	w.savePictureOnFailure(t)
 	return w
 }
 
-// explain keeps a picture of the window if the test fails.
-func (w *window) explain(t *testing.T) {
+// savePictureOnFailure saves a picture of the window if the test fails.
+func (w *window) savePictureOnFailure(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			w.shoot(t, "failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
+			w.savePicture(t, "failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
 		}
 	})
 }
 
-func (d *desk) show(t *testing.T, folder string) *window {
+func (d *testbed) show(t *testing.T, folder string) *window {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(d.browser)
-	w := &window{desk: d, folder: folder, ctx: ctx, close: cancel}
-	if err := chromedp.Do(ctx); err != nil { // without a bound: it would be the tab's
+	w := &window{testbed: d, folder: folder, ctx: ctx, close: cancel}
+	if err := chromedp.Do(ctx); err != nil { // without a time limit, which would apply to the whole tab
 		t.Fatal(err)
 	}
-	w.act(t, "open "+folder, chromedp.Navigate(d.url+"/?folder="+url.QueryEscape(folder)))
-	w.settled(t)
+	w.runSteps(t, "open "+folder, chromedp.Navigate(d.url+"/?folder="+url.QueryEscape(folder)))
+	w.waitLoaded(t)
 	return w
 }
 
-// settled waits until the workbench is there.
-func (w *window) settled(t *testing.T) {
+// waitLoaded waits until the workbench is loaded.
+func (w *window) waitLoaded(t *testing.T) {
 	t.Helper()
-	until(t, "the workbench", patience, func() (string, bool) {
+	waitUntil(t, "the workbench", patience, func() (string, bool) {
 		text := w.eval(t, `(document.querySelector('.part.statusbar') ? 'bar ' : '') + (document.querySelector('.explorer-viewlet .monaco-list-row') ? 'files' : '')`)
 		return text, text == "bar files"
 	})
 }
 
-// act does something in the window, in bounded time.
-func (w *window) act(t *testing.T, what string, steps ...chromedp.Action[chromedp.Void]) {
+// runSteps runs steps in the window, with a time limit.
+func (w *window) runSteps(t *testing.T, what string, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
@@ -119,7 +119,7 @@ func (w *window) act(t *testing.T, what string, steps ...chromedp.Action[chromed
 	}
 }
 
-// eval returns what a JavaScript expression is, as text.
+// eval evaluates a JavaScript expression and returns its value as text.
 func (w *window) eval(t *testing.T, expression string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
@@ -131,7 +131,7 @@ func (w *window) eval(t *testing.T, expression string) string {
 	return out
 }
 
-// statusBar is all that the status bar says.
+// statusBar returns the text of the status bar.
 func (w *window) statusBar(t *testing.T) string {
 	t.Helper()
 	return strings.Join(strings.Fields(w.eval(t, `document.querySelector('.part.statusbar')?.innerText ?? ''`)), " ")
@@ -139,12 +139,12 @@ func (w *window) statusBar(t *testing.T) string {
 
 var onAt = regexp.MustCompile(`Bridge: ON \((127\.0\.0\.1:\d+)\) · Chat: (OK|Unavailable|Consent needed|…)`)
 
-// on waits until the bridge is on with that state of the chat ("" for any) and
-// returns a client for it.
-func (w *window) on(t *testing.T, chat string) *client {
+// waitOn waits until the bridge is on and its chat has this state ("" for any).
+// It returns a client for the bridge.
+func (w *window) waitOn(t *testing.T, chat string) *client {
 	t.Helper()
 	var at string
-	until(t, "the status bar says ON, chat "+chat, patience, func() (string, bool) {
+	waitUntil(t, "the status bar says ON, chat "+chat, patience, func() (string, bool) {
 		text := w.statusBar(t)
 		m := onAt.FindStringSubmatch(text)
 		if m == nil || chat != "" && m[2] != chat {
@@ -153,64 +153,63 @@ func (w *window) on(t *testing.T, chat string) *client {
 		at = m[1]
 		return "", true
 	})
-	return &client{url: "http://" + at, home: filepath.Join(w.desk.home, "bridge")}
+	return &client{url: "http://" + at, home: filepath.Join(w.testbed.home, "bridge")}
 }
 
-// ready waits until the bridge of the window can be used, enabling it and
-// giving consent if need be. A person would be asked before a write.
+// ready enables the bridge, gives consent if needed, and waits until it can be
+// used. Writes still ask the user.
 func (w *window) ready(t *testing.T) *client {
 	t.Helper()
 	w.set(t, true)
-	w.on(t, "")
+	w.waitOn(t, "")
 	if strings.Contains(w.statusBar(t), "Consent needed") {
 		w.palette(t, "Bridge: Enable")
 		w.dialogWith(t, "Copilot Bridge")
 		w.press(t, "Allow")
 	}
-	return w.on(t, "OK")
+	return w.waitOn(t, "OK")
 }
 
-// writable is ready, and then lets the tools write.
+// writable is ready, and allows writes.
 func (w *window) writable(t *testing.T) *client {
 	t.Helper()
 	w.ready(t)
 	w.set(t, false)
-	return w.on(t, "OK")
+	return w.waitOn(t, "OK")
 }
 
-// set enables the bridge and waits until it runs like that.
+// set enables the bridge with this setting and waits until it runs.
 func (w *window) set(t *testing.T, readOnly bool) {
 	t.Helper()
-	w.desk.set(t, map[string]any{"bridge.readOnly": readOnly, "bridge.enabled": true})
-	until(t, fmt.Sprintf("a bridge with read-only %v", readOnly), patience, func() (string, bool) {
+	w.testbed.set(t, map[string]any{"bridge.readOnly": readOnly, "bridge.enabled": true})
+	waitUntil(t, fmt.Sprintf("a bridge with read-only %v", readOnly), patience, func() (string, bool) {
 		lines := w.pids()
 		return fmt.Sprint(lines), len(lines) == 1 && strings.Contains(lines[0].line, " --read-write ") != readOnly
 	})
 }
 
-// pids are the bridges of this window.
-func (w *window) pids() []process { return w.desk.processes(" --workspace " + w.folder) }
+// pids returns the bridges of this window.
+func (w *window) pids() []process { return w.testbed.processes(" --workspace " + w.folder) }
 
 const (
 	quickInput = `.quick-input-widget .quick-input-box input`
-	// The first row, if whoever types now types into the list.
+	// The first row, if the list has the focus.
 	firstRow = `document.activeElement?.closest('.quick-input-widget') ?
 		document.querySelector('.quick-input-widget .quick-input-list .monaco-list-row.focused .label-name')?.innerText?.trim() ?? '' : ''`
 )
 
-// palette runs a command by its name, as a person would.
+// palette runs a command by its name, as a user would.
 func (w *window) palette(t *testing.T, command string) {
 	t.Helper()
-	w.pick(t, chromedp.KeyEvent(kb.F1), command, command) // behind the > that is there
+	w.pick(t, chromedp.KeyEvent(kb.F1), command, command) // F1 opens the list with a > in it
 }
 
-// pick opens a list, types what to look for and takes what it finds. The list
-// does not grow by itself: what an extension brings is there when that has been
-// loaded, so it is opened again from time to time.
+// pick opens a list, types a text and selects a match. The list shows only what
+// was loaded when it was opened, so it is opened again from time to time.
 func (w *window) pick(t *testing.T, open chromedp.Action[chromedp.Void], text, want string) {
 	t.Helper()
-	until(t, "a choice of "+want, patience, func() (first string, ok bool) {
-		w.act(t, "open the list", chromedp.KeyEvent(kb.Escape), open, chromedp.WaitVisible(chromedp.CSS(quickInput)), insert(text))
+	waitUntil(t, "a choice of "+want, patience, func() (first string, ok bool) {
+		w.runSteps(t, "open the list", chromedp.KeyEvent(kb.Escape), open, chromedp.WaitVisible(chromedp.CSS(quickInput)), insert(text))
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for range 30 {
@@ -221,11 +220,11 @@ func (w *window) pick(t *testing.T, open chromedp.Action[chromedp.Void], text, w
 		}
 		return first, false
 	})
-	w.act(t, "take "+want, enter)
+	w.runSteps(t, "take "+want, enter)
 }
 
-// enter presses the key without typing what it stands for: the list goes with
-// the key, and the character would end up in the editor behind it.
+// enter presses the Enter key without typing its character. The key closes the
+// list, so the character would go to the editor behind it.
 var enter = chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 	for _, kind := range []input.DispatchKeyEventType{"rawKeyDown", "keyUp"} {
 		if _, err := cdp.Call(ctx, tab, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Enter", Code: "Enter", WindowsVirtualKeyCode: 13}); err != nil {
@@ -235,7 +234,7 @@ var enter = chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error 
 	return nil
 })
 
-// insert puts text where the cursor is.
+// insert inserts text at the cursor.
 func insert(text string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 		_, err := cdp.Call(ctx, tab, input.InsertText, input.InsertTextParams{Text: text})
@@ -243,24 +242,26 @@ func insert(text string) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// dialog is the text of the modal dialog, or "".
+// dialog returns the text of the modal dialog, or "".
 func (w *window) dialog(t *testing.T) string {
 	t.Helper()
 	return w.eval(t, `document.querySelector('.monaco-dialog-box')?.innerText ?? ''`)
 }
 
-// dialogWith waits for a modal dialog that says this and returns all of it.
+// dialogWith waits for a modal dialog that contains the text and returns its
+// whole text.
 func (w *window) dialogWith(t *testing.T, text string) string {
 	t.Helper()
 	var said string
-	until(t, "a dialog with "+text, patience, func() (string, bool) {
+	waitUntil(t, "a dialog with "+text, patience, func() (string, bool) {
 		said = w.dialog(t)
 		return fmt.Sprintf("%q", said), strings.Contains(said, text)
 	})
 	return said
 }
 
-// press clicks on a button of the modal dialog and waits until that has gone.
+// press clicks a button of the modal dialog and waits until the dialog is
+// closed.
 func (w *window) press(t *testing.T, button string) {
 	t.Helper()
 	before := w.dialog(t)
@@ -273,33 +274,33 @@ func (w *window) press(t *testing.T, button string) {
 	if done != "true" {
 		t.Fatalf("the dialog has no button %q: %q", button, before)
 	}
-	until(t, "the dialog goes", patience, func() (string, bool) {
+	waitUntil(t, "the dialog goes", patience, func() (string, bool) {
 		now := w.dialog(t)
 		return fmt.Sprintf("%q", now), now != before
 	})
 }
 
-// edit opens a file in the editor and puts the cursor at its very beginning.
+// edit opens a file in the editor and puts the cursor at its start.
 func (w *window) edit(t *testing.T, file string) {
 	t.Helper()
 	base := filepath.Base(file)
 	w.pick(t, chromedp.KeyEvent("p", chromedp.KeyModifiers(chromedp.ModifierCtrl)), file, base)
-	until(t, "the editor of "+file, patience, func() (string, bool) {
+	waitUntil(t, "the editor of "+file, patience, func() (string, bool) {
 		tab := w.eval(t, `document.querySelector('.tabs-container .tab.active')?.getAttribute('data-resource-name') ?? ''`)
 		text := w.eval(t, `document.querySelector('.editor-instance .view-lines')?.innerText?.length ?? 0`)
 		return tab + " " + text, tab == base && text != "0"
 	})
-	w.act(t, "go to its beginning", chromedp.Click(chromedp.CSS(`.editor-instance .view-lines`)), chromedp.KeyEvent(kb.Home, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	w.runSteps(t, "go to its beginning", chromedp.Click(chromedp.CSS(`.editor-instance .view-lines`)), chromedp.KeyEvent(kb.Home, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 }
 
-// shown is what the active editor shows.
-func (w *window) shown(t *testing.T) string {
+// editorText returns the visible text of the active editor.
+func (w *window) editorText(t *testing.T) string {
 	t.Helper()
 	return strings.ReplaceAll(w.eval(t, `[...document.querySelectorAll('.editor-instance .view-line')]
 		.sort((a, b) => a.offsetTop - b.offsetTop).map((l) => l.innerText).join('\n')`), "\u00a0", " ")
 }
 
-// dirty says whether the active editor has something that is not saved.
+// dirty reports whether the active editor has unsaved changes.
 func (w *window) dirty(t *testing.T) bool {
 	t.Helper()
 	return w.eval(t, `document.querySelector('.tabs-container .tab.active')?.classList.contains('dirty') ?? false`) == "true"
@@ -307,20 +308,20 @@ func (w *window) dirty(t *testing.T) bool {
 
 func (w *window) undo(t *testing.T) {
 	t.Helper()
-	w.act(t, "undo", chromedp.KeyEvent("z", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	w.runSteps(t, "undo", chromedp.KeyEvent("z", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 }
 
-// notified waits for a notification with that text.
-func (w *window) notified(t *testing.T, text string) {
+// waitForNotification waits for a notification with that text.
+func (w *window) waitForNotification(t *testing.T, text string) {
 	t.Helper()
-	until(t, "the notification "+text, patience, func() (string, bool) {
+	waitUntil(t, "the notification "+text, patience, func() (string, bool) {
 		all := w.eval(t, `[...document.querySelectorAll('.notification-list-item-message')].map((n) => n.innerText).join('\n')`)
 		return fmt.Sprintf("%q", all), strings.Contains(all, text)
 	})
 }
 
-// shoot keeps a picture of the window below build/vscode.
-func (w *window) shoot(t *testing.T, name string) {
+// savePicture saves a picture of the window below build/vscode.
+func (w *window) savePicture(t *testing.T, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 	defer cancel()
@@ -336,7 +337,7 @@ func (w *window) shoot(t *testing.T, name string) {
 	}
 }
 
-// workspace makes a folder with files.
+// workspace creates a folder with files.
 func workspace(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -344,12 +345,12 @@ func workspace(t *testing.T, files map[string]string) string {
 		t.Fatal(err)
 	}
 	for name, text := range files {
-		put(t, filepath.Join(dir, name), text)
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 	return dir
 }
 
-func put(t *testing.T, file, text string) {
+func writeFile(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 // The extension: commands, and following the setting bridge.enabled. All the
-// work is in the copilot-bridge program; see docs/vscode.md.
+// work is in the copilot-bridge program; see docs/guides/vscode.md.
 import * as vscode from 'vscode';
 import { bounded } from './bounded';
 import { Bridge } from './bridge';

@@ -56,6 +56,5 @@ export function environment(s: Settings, token: string): NodeJS.ProcessEnv {
 		...process.env,
 		COPILOT_BRIDGE_TOKEN: token,
 		COPILOT_BRIDGE_HISTORY_TURNS: String(s.historyTurns),
-		COPILOT_BRIDGE_UNKNOWN_MODEL: 'default',
 	};
 }

@@ -1,32 +1,30 @@
-// Package acp reaches Copilot, or any other agent, through the Agent Client
-// Protocol: over the standard streams of a program that it starts, or over
-// TCP. It is an engine.Agent that knows bridge's types and acpwire's, and
-// translates between them.
-//
-// It decides nothing about what a tool may do; that is asked of the session's
-// Gate, for the agent's permission requests and for the files and terminals
-// that it serves. The protocol lets an agent act without asking: such a call
-// is judged when it is seen, and one that is denied ends the turn. See
-// docs/agents.md for what that means.
+// Package acp reaches Copilot, or another agent, through the Agent Client
+// Protocol: over the standard streams of a program, or over TCP. It is an
+// engine.Agent that translates between bridge's types and acpwire's. The session's
+// Gate answers the agent's permission requests and judges the files and terminals
+// that it asks for. A call that the agent makes without asking is judged when it
+// is seen; a denied one ends the turn. See docs/guides/agents.md.
 package acp
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 	"github.com/copilot-bridge/copilot-bridge/internal/agentfiles"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // Options say which agent to reach, and how.
 type Options struct {
 	// Program is started with Args and spoken to over its standard streams;
-	// with an Address, only if nobody listens there, and spoken to over TCP.
+	// with an Address, only if nothing listens there, and spoken to over TCP.
 	Program string
 	Args    []string
 	Address string // host:port
@@ -86,14 +84,14 @@ func (a *Agent) ensure(ctx context.Context) (*link, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return nil, errClosed()
+		return nil, session.ErrClosed()
 	}
 	if a.link != nil && a.link.alive() {
 		return a.link, nil
 	}
 	if a.link != nil {
 		if err := a.link.close(ctx); err != nil {
-			a.opts.Logger.Debug("ending a dead ACP agent", "error", err) // how it died
+			a.opts.Logger.Debug("acp.end_failed", "error", err) // how it died
 		}
 		a.link = nil
 		a.backOff()
@@ -148,10 +146,10 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 	if resp.SessionID == "" {
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the ACP agent opened a session without an id"}
 	}
-	return a.adopt(ctx, newSession(a, l, resp.SessionID, spec), resp)
+	return a.adopt(ctx, newConversation(a, l, resp.SessionID, spec), resp)
 }
 
-// Resume goes on with a stored session, with its history if the agent tells.
+// Resume opens a stored session, with its history if the agent sends it.
 func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) (bridge.Session, error) {
 	if err := a.supported(spec); err != nil {
 		return nil, err
@@ -171,7 +169,7 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 		return nil, err
 	}
 	req.SessionID = id
-	s := newSession(a, l, id, spec)
+	s := newConversation(a, l, id, spec)
 	s.loading = true
 	l.register(s) // the history comes before the answer
 	var resp acpwire.NewSessionResponse
@@ -185,20 +183,35 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 
 // adopt takes a session into service: nothing may be allowed in it without
 // asking, and it has the model that was asked for.
-func (a *Agent) adopt(ctx context.Context, s *session, resp acpwire.NewSessionResponse) (bridge.Session, error) {
+func (a *Agent) adopt(ctx context.Context, s *conversation, resp acpwire.NewSessionResponse) (bridge.Session, error) {
 	a.mu.Lock()
 	a.loggedIn = s.link
 	a.mu.Unlock()
 	s.configured(resp)
 	s.link.register(s)
 	err := s.makeItAsk(ctx)
-	if err == nil && s.spec.Model != "" && s.spec.Model != a.opts.Model {
-		err = s.SetModel(ctx, s.spec.Model, s.spec.ReasoningEffort)
+	if err == nil && s.Spec.Model != "" && s.Spec.Model != a.opts.Model {
+		err = s.SetModel(ctx, s.Spec.Model, s.Spec.ReasoningEffort)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
+}
+
+// Capabilities are what can be had over ACP. Which tools there are only the
+// agent knows; those named here are Copilot's.
+func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
+	native := bridge.Support{Level: bridge.SupportNative}
+	out := map[bridge.Capability]bridge.Support{bridge.CapStreaming: native, bridge.CapMCPClient: native, bridge.CapSessionResume: native,
+		bridge.CapHooksPre:  {Level: bridge.SupportRestricted, Reason: "over ACP only calls that the agent asks about can be stopped"},
+		bridge.CapHooksPost: {Level: bridge.SupportRestricted, Reason: "over ACP the agent has a tool's result before the bridge"}}
+	if a.opts.Copilot {
+		for _, c := range []bridge.Capability{bridge.CapToolRead, bridge.CapToolWrite, bridge.CapToolEdit, bridge.CapToolBash, bridge.CapToolGlob, bridge.CapToolGrep} {
+			out[c] = native
+		}
+	}
+	return out
 }
 
 // Close ends the agent and everything it started.
@@ -226,10 +239,6 @@ func (a *Agent) ProgramPID() int {
 	return a.link.group.PID()
 }
 
-func errClosed() error {
-	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the agent is closed"}
-}
-
 func unsupported(what string) error {
 	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the ACP agent cannot " + what,
 		Remedy: "use the SDK for it: unset ABP_COPILOT_TRANSPORT"}
@@ -243,7 +252,7 @@ func (a *Agent) supported(spec bridge.SessionSpec) error {
 	a.mu.Unlock()
 	switch {
 	case closed:
-		return errClosed()
+		return session.ErrClosed()
 	case spec.Profile == bridge.ProfileChat:
 		return unsupported("be kept from using its own tools, which a chat must")
 	case len(spec.Tools) > 0:
@@ -264,4 +273,108 @@ func (a *Agent) supported(spec bridge.SessionSpec) error {
 // instructions. Copilot's CLI does so over ACP whatever its arguments say.
 func (a *Agent) loadable(spec bridge.SessionSpec) error {
 	return agentfiles.Check("ACP agent", spec.WorkingDir, a.opts.Trusted)
+}
+
+// List returns the sessions that the agent has stored.
+func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
+	l, err := a.ensure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.init.Capabilities.Session.List == nil {
+		return nil, unsupported("list its sessions")
+	}
+	var out []bridge.SessionInfo
+	req := acpwire.ListSessionsRequest{}
+	for range 1000 { // an agent that never ends its pages is not followed for ever
+		var resp acpwire.ListSessionsResponse
+		if err := l.call(ctx, acpwire.MethodSessionList, req, &resp); err != nil {
+			return nil, l.explain(err, "list sessions")
+		}
+		for _, s := range resp.Sessions {
+			info := bridge.SessionInfo{ID: s.SessionID, Title: s.Title, WorkingDir: s.Cwd}
+			if t, err := time.Parse(time.RFC3339, s.UpdatedAt); err == nil {
+				info.Modified = t
+			}
+			out = append(out, info)
+		}
+		if resp.NextCursor == "" || resp.NextCursor == req.Cursor {
+			break
+		}
+		req.Cursor = resp.NextCursor
+	}
+	slices.SortStableFunc(out, func(x, y bridge.SessionInfo) int { return y.Modified.Compare(x.Modified) })
+	return out, nil
+}
+
+// Delete removes a stored session, where the agent can.
+func (a *Agent) Delete(ctx context.Context, id string) error {
+	l, err := a.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	if l.init.Capabilities.Session.Delete == nil {
+		return unsupported("delete its sessions")
+	}
+	return l.explain(l.call(ctx, acpwire.MethodSessionDelete, acpwire.SessionRef{SessionID: id}, nil), "delete session "+id)
+}
+
+// Models lists what can answer: the provider's model if one is configured,
+// else what the agent lets choose.
+func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
+	if a.opts.Copilot && a.opts.Provider != nil {
+		return []bridge.Model{{ID: a.opts.Model, Name: a.opts.Model}}, nil
+	}
+	if err := a.probe(ctx, false); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.models), nil
+}
+
+// Status says which agent runs and whether it opens sessions.
+func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
+	l, err := a.ensure(ctx)
+	if err != nil {
+		return bridge.AgentStatus{}, err
+	}
+	out := bridge.AgentStatus{Agent: a.Name(), ProtocolVersion: l.init.ProtocolVersion, AuthType: "agent"}
+	if i := l.init.AgentInfo; i != nil {
+		out.RuntimeVersion = i.Name + " " + i.Version
+	}
+	if a.opts.Copilot && a.opts.Provider != nil {
+		out.AuthType, out.Host = "provider", a.opts.Provider.BaseURL
+	}
+	err = a.probe(ctx, true)
+	if bridge.CodeOf(err) == bridge.CodeUnauthenticated {
+		out.Message = err.Error() + "; " + bridge.AsError(err).Remedy
+		return out, nil
+	}
+	out.Authenticated = err == nil
+	return out, err
+}
+
+// probe opens and closes a session, which is the one way to learn whether
+// there is a login. It is done once a link, unless known is enough.
+func (a *Agent) probe(ctx context.Context, known bool) error {
+	l, err := a.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	done := a.loggedIn == l && (known || a.models != nil)
+	a.mu.Unlock()
+	if done {
+		return nil
+	}
+	dir := a.opts.Home
+	if dir == "" {
+		dir = "/"
+	}
+	s, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: dir})
+	if err != nil {
+		return err
+	}
+	return s.Close(ctx)
 }

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/acp"
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // other starts an agent that is not Copilot.
@@ -155,7 +155,7 @@ func TestTerminalsForTheAgent(t *testing.T) {
 			t.Errorf("%s was judged as %+v", tc.order, seen)
 		}
 	}
-	// What is left running ends with the session.
+	// A command that is still running ends with the session.
 	if got := tell(t, ctx, s, `run {"command":"echo $$ > pid; exec sleep 300 # leave it"}`); got != "left\n" {
 		t.Errorf("%q", got)
 	}
@@ -284,7 +284,7 @@ func TestAgentsThatStopAsking(t *testing.T) {
 	}
 	for _, arg := range []string{"--yolo", "--allow-all-tools", "--allow-tool=shell"} {
 		b := acp.New(acp.Options{Program: "copilot", Copilot: true, Args: []string{"--acp", arg}, Records: t.TempDir(), Self: self(t)})
-		if err := b.Ping(ctx); bridge.CodeOf(err) != bridge.CodeInvalid || !strings.Contains(err.Error(), strings.Split(arg, "=")[0]) {
+		if _, err := b.Status(ctx); bridge.CodeOf(err) != bridge.CodeInvalid || !strings.Contains(err.Error(), strings.Split(arg, "=")[0]) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
@@ -389,7 +389,7 @@ func TestAgentsThatDoNotStart(t *testing.T) {
 		t.Errorf("status %+v, %v", st, err)
 	}
 	gone := acp.New(acp.Options{Address: "127.0.0.1:1", Records: t.TempDir(), Self: self(t)})
-	if err := gone.Ping(ctx); bridge.CodeOf(err) != bridge.CodeUnavailable || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if _, err := gone.Status(ctx); bridge.CodeOf(err) != bridge.CodeUnavailable || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("nobody there: %v", err)
 	}
 }
@@ -400,7 +400,7 @@ func TestExitEndsTheTurn(t *testing.T) {
 	s := open(t, ctx, a, bridge.SessionSpec{})
 	began := time.Now()
 	o := agenttest.Collect(ctx, s, bridge.Prompt{Text: "do:\nexit"})
-	if took := time.Since(began); bridge.CodeOf(o.Err) != bridge.CodeCrashed || !strings.Contains(o.Err.Error(), "had enough") || took > 3*time.Second {
+	if took := time.Since(began); bridge.CodeOf(o.Err) != bridge.CodeCrashed || !strings.Contains(o.Err.Error(), "had enough") || took > 20*time.Second {
 		t.Errorf("after %s: %v", took, o.Err)
 	}
 	if o := agenttest.Collect(ctx, s, bridge.Prompt{Text: "do:\nsay x"}); bridge.CodeOf(o.Err) != bridge.CodeCrashed {
@@ -416,6 +416,7 @@ func TestExitEndsTheTurn(t *testing.T) {
 
 // An agent that does not end an aborted turn is replaced.
 func TestDeafAgent(t *testing.T) {
+	t.Parallel()
 	ctx, a := other(t, "deaf")
 	s := open(t, ctx, a, bridge.SessionSpec{})
 	turn, cancel := context.WithCancel(ctx)

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
 // configured takes note of what the agent says about a new session.
-func (s *session) configured(resp acpwire.NewSessionResponse) {
+func (s *conversation) configured(resp acpwire.NewSessionResponse) {
 	s.mu.Lock()
 	s.modes, s.options = resp.Modes, resp.ConfigOptions
 	if s.modes != nil {
@@ -62,7 +63,7 @@ func option(options []acpwire.ConfigOption, category, id string) *acpwire.Config
 
 // makeItAsk sees to it that the agent asks before it acts: Copilot can be
 // configured not to, and then there would be nothing to judge.
-func (s *session) makeItAsk(ctx context.Context) error {
+func (s *conversation) makeItAsk(ctx context.Context) error {
 	s.mu.Lock()
 	free := s.unasking()
 	s.mu.Unlock()
@@ -74,13 +75,13 @@ func (s *session) makeItAsk(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		s.link.opts.Logger.Warn("switching allow-all off", "error", err)
+		s.link.opts.Logger.Warn("acp.allow_all_stays_on", "error", err)
 	}
 	return errUnasked(free)
 }
 
 // unasking says by what the agent would act without asking, or "". mu is held.
-func (s *session) unasking() string {
+func (s *conversation) unasking() string {
 	if o := option(s.options, "permissions", "allow_all"); o != nil && (o.Current == "on" || o.Current == true) {
 		return o.ID
 	}
@@ -98,7 +99,7 @@ func (s *session) unasking() string {
 const autopilot = "autopilot"
 
 // watchMode ends the turn if the agent has stopped asking. mu is held.
-func (s *session) watchMode() {
+func (s *conversation) watchMode() {
 	if s.turn == nil || s.loading {
 		return
 	}
@@ -122,7 +123,7 @@ func short(id string) string {
 
 // setMode switches to the mode of one turn: the session's own if it is "".
 // Names are the short ones of bridge.Prompt; ids are the agent's own.
-func (s *session) setMode(ctx context.Context, name string) error {
+func (s *conversation) setMode(ctx context.Context, name string) error {
 	s.mu.Lock()
 	modes, want := s.modes, s.baseMode
 	s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *session) setMode(ctx context.Context, name string) error {
 	if modes == nil || want == "" || want == modes.Current {
 		return nil
 	}
-	err := s.link.call(ctx, acpwire.MethodSetMode, acpwire.SetModeRequest{SessionID: s.id, ModeID: want}, nil)
+	err := s.link.call(ctx, acpwire.MethodSetMode, acpwire.SetModeRequest{SessionID: s.ID(), ModeID: want}, nil)
 	if err != nil {
 		return s.link.explain(err, "switch to mode "+short(want))
 	}
@@ -157,9 +158,9 @@ func (s *session) setMode(ctx context.Context, name string) error {
 	return nil
 }
 
-func (s *session) setOption(ctx context.Context, id, value string) error {
+func (s *conversation) setOption(ctx context.Context, id, value string) error {
 	var resp acpwire.SetConfigOptionResponse
-	err := s.link.call(ctx, acpwire.MethodSetConfigOption, acpwire.SetConfigOptionRequest{SessionID: s.id, ConfigID: id, Value: value}, &resp)
+	err := s.link.call(ctx, acpwire.MethodSetConfigOption, acpwire.SetConfigOptionRequest{SessionID: s.ID(), ConfigID: id, Value: value}, &resp)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (s *session) setOption(ctx context.Context, id, value string) error {
 
 // SetModel switches the model, by the option for it or by the method that
 // agents had before there were options.
-func (s *session) SetModel(ctx context.Context, model, effort string) error {
+func (s *conversation) SetModel(ctx context.Context, model, effort string) error {
 	s.mu.Lock()
 	byOption := option(s.options, "model", "model")
 	level := option(s.options, "thought_level", "reasoning_effort")
@@ -182,8 +183,8 @@ func (s *session) SetModel(ctx context.Context, model, effort string) error {
 	if byOption != nil {
 		err = s.setOption(ctx, byOption.ID, model)
 	} else {
-		err = s.link.call(ctx, acpwire.MethodSetModel, acpwire.SetModelRequest{SessionID: s.id, ModelID: model}, nil)
-		if acpwire.CodeOf(err) == acpwire.CodeMethodNotFound {
+		err = s.link.call(ctx, acpwire.MethodSetModel, acpwire.SetModelRequest{SessionID: s.ID(), ModelID: model}, nil)
+		if jsonrpc.CodeOf(err) == jsonrpc.CodeMethodNotFound {
 			err = s.setOption(ctx, "model", model)
 		}
 	}

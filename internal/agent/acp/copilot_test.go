@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/acp"
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // started starts the real CLI for one test.
-func started(t *testing.T, change func(*acp.Options)) (context.Context, *acp.Agent, *rehearsal.Server) {
+func started(t *testing.T, change func(*acp.Options)) (context.Context, *acp.Agent, *demomodel.Server) {
 	t.Helper()
 	m := model(t)
 	o := copilot(t, m)
@@ -38,6 +38,7 @@ func started(t *testing.T, change func(*acp.Options)) (context.Context, *acp.Age
 }
 
 func TestCopilotKilledInMidTurn(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := started(t, nil)
 	dir := t.TempDir()
 	s := open(t, ctx, a, bridge.SessionSpec{WorkingDir: dir})
@@ -56,7 +57,7 @@ func TestCopilotKilledInMidTurn(t *testing.T) {
 			}
 		}
 	}
-	if took := time.Since(killed); took > 2*time.Second || bridge.CodeOf(failure) != bridge.CodeCrashed {
+	if took := time.Since(killed); took > 20*time.Second || bridge.CodeOf(failure) != bridge.CodeCrashed {
 		t.Errorf("after %s: %v", took, failure)
 	}
 	r, err := a.Resume(ctx, s.ID(), bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: dir})
@@ -73,6 +74,7 @@ func TestCopilotKilledInMidTurn(t *testing.T) {
 
 // What the agent counts for the session is told turn by turn.
 func TestUsageIsPerTurn(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := started(t, nil)
 	s := open(t, ctx, a, bridge.SessionSpec{})
 	for _, want := range []struct{ in, out int64 }{{7, 3}, {5, 2}, {9, 9}} {
@@ -87,6 +89,7 @@ func TestUsageIsPerTurn(t *testing.T) {
 func itoa(n int64) string { return string('0' + rune(n)) }
 
 func TestCopilotErrorsAndNotices(t *testing.T) {
+	t.Parallel()
 	ctx, a, m := started(t, nil)
 	s := open(t, ctx, a, bridge.SessionSpec{Gate: agenttest.AllowAll()})
 	for status, code := range map[string]bridge.Code{"400": bridge.CodeProvider, "401": bridge.CodeUnauthenticated} {
@@ -114,6 +117,7 @@ func TestCopilotErrorsAndNotices(t *testing.T) {
 
 // The bridge's credentials must not reach the shells that the agent runs.
 func TestSecretsStayOutOfShells(t *testing.T) {
+	t.Parallel()
 	const secret = "s3cr3t-canary"
 	ctx, a, m := started(t, func(o *acp.Options) {
 		for _, name := range []string{"COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_API_KEY", "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"} {
@@ -134,6 +138,7 @@ func TestSecretsStayOutOfShells(t *testing.T) {
 }
 
 func TestCopilotWithoutALogin(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := started(t, func(o *acp.Options) { o.Provider, o.Model = nil, "" })
 	_, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: t.TempDir()})
 	if e := bridge.AsError(err); bridge.CodeOf(err) != bridge.CodeUnauthenticated || !strings.Contains(e.Remedy, "copilot login") || !strings.Contains(e.Remedy, "COPILOT_GITHUB_TOKEN") {
@@ -147,6 +152,7 @@ func TestCopilotWithoutALogin(t *testing.T) {
 // Copilot does not ask before it reads in its directory; a policy that denies
 // it ends the turn. Outside, and in the temporary directory, it asks.
 func TestCopilotReads(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := started(t, nil)
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	for _, f := range []string{filepath.Join(dir, "a.txt"), filepath.Join(elsewhere, "b.txt")} {
@@ -175,6 +181,7 @@ func TestCopilotReads(t *testing.T) {
 }
 
 func TestCopilotModesAndModels(t *testing.T) {
+	t.Parallel()
 	ctx, a, m := started(t, nil)
 	s := open(t, ctx, a, bridge.SessionSpec{})
 	for _, mode := range []string{"plan", "", "interactive"} {

@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -22,7 +24,7 @@ func (l *link) explain(err error, what string) error {
 	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if errors.Is(err, acpwire.ErrClosed) {
+	if errors.Is(err, jsonrpc.ErrClosed) {
 		out := &bridge.Error{Code: bridge.CodeCrashed, Message: "the ACP agent exited; could not " + what, Cause: l.scrub(err),
 			Remedy: "try again: the agent is started anew"}
 		if words := l.quoted(); words != "" {
@@ -32,22 +34,22 @@ func (l *link) explain(err error, what string) error {
 	}
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "could not " + what, Cause: l.scrub(err)}
 	text := strings.ToLower(err.Error())
-	switch acpwire.CodeOf(err) {
+	switch jsonrpc.CodeOf(err) {
 	case acpwire.CodeAuthRequired:
 		out.Code, out.Message, out.Cause = bridge.CodeUnauthenticated, "the ACP agent wants a login; could not "+what, nil
 		out.Remedy = l.howToLogIn()
 	case acpwire.CodeResourceNotFound:
 		out.Code = bridge.CodeNotFound
-	case acpwire.CodeInvalidParams:
+	case jsonrpc.CodeInvalidParams:
 		out.Code = bridge.CodeInvalid
 		if strings.Contains(text, "not found") || strings.Contains(text, "unknown session") {
 			out.Code = bridge.CodeNotFound
 		}
-	case acpwire.CodeMethodNotFound:
+	case jsonrpc.CodeMethodNotFound:
 		out.Code = bridge.CodeUnsupported
-	case acpwire.CodeCancelled:
+	case jsonrpc.CodeCanceled:
 		out.Code = bridge.CodeCanceled
-	case acpwire.CodeInternal:
+	case jsonrpc.CodeInternal:
 		if strings.Contains(text, "busy") {
 			out.Code = bridge.CodeBusy
 		}
@@ -59,13 +61,9 @@ func (l *link) explain(err error, what string) error {
 func (l *link) howToLogIn() string {
 	var ways []string
 	for _, m := range l.init.AuthMethods {
-		var terminal struct {
-			Command string   `json:"command"`
-			Args    []string `json:"args"`
-		}
-		switch {
-		case m.Rest.Meta("terminal-auth", &terminal) && terminal.Command != "":
-			ways = append(ways, "run `"+strings.Join(append([]string{terminal.Command}, terminal.Args...), " ")+"`")
+		switch login := m.Login(); {
+		case login != nil:
+			ways = append(ways, "run `"+strings.Join(login, " ")+"`")
 		case m.Type == "terminal" && l.opts.Program != "":
 			ways = append(ways, "run `"+strings.Join(append([]string{l.opts.Program}, m.Args...), " ")+"`")
 		case m.Description != "":
@@ -97,7 +95,7 @@ func (l *link) explainStart(err error) error {
 	case errors.Is(err, program.ErrNotFound):
 		out.Message = "the program " + l.opts.Program + " was not found"
 		out.Remedy = "correct ABP_COPILOT_CMD, or unset it and run `copilot-bridge setup --acp`"
-	case acpwire.CodeOf(err) != 0:
+	case jsonrpc.CodeOf(err) != 0:
 		out.Message = "the ACP agent refused to begin"
 	}
 	if words := l.quoted(); words != "" {
@@ -106,26 +104,11 @@ func (l *link) explainStart(err error) error {
 	return out
 }
 
-// scrub takes the credentials that we handed out back out of an error.
-func (l *link) scrub(err error) error {
-	text := err.Error()
-	if clean := l.scrubText(text); clean != text {
-		return errors.New(clean)
-	}
-	return err
-}
+// scrub removes the credentials that the agent was given from an error.
+func (l *link) scrub(err error) error { return session.ScrubError(err, l.opts.Provider, l.opts.Token) }
 
 func (l *link) scrubText(text string) string {
-	secrets := []string{l.opts.Token}
-	if l.opts.Provider != nil {
-		secrets = append(secrets, l.opts.Provider.APIKey)
-	}
-	for _, s := range secrets {
-		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, "[REDACTED]")
-		}
-	}
-	return text
+	return session.Scrub(text, l.opts.Provider, l.opts.Token)
 }
 
 var statusText = regexp.MustCompile(`\b([45]\d\d)\b`)

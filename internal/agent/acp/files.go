@@ -11,8 +11,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
 // maxFile bounds a file that is read or written for the agent.
@@ -21,11 +22,11 @@ const maxFile = 8 << 20
 // permit lets the gate see an act of the bridge's own that the agent asks for,
 // in the same two steps as one of the agent's: the call, then the permission.
 // It returns the call's arguments as the gate wants them.
-func (s *session) permit(ctx context.Context, tool bridge.ToolCall, req bridge.PermissionRequest) (map[string]any, *bridge.Confinement, error) {
-	gateC, cancel := context.WithCancel(s.gateContext())
+func (s *conversation) permit(ctx context.Context, tool bridge.ToolCall, req bridge.PermissionRequest) (map[string]any, *bridge.Confinement, error) {
+	gateC, cancel := context.WithCancel(s.GateContext())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	waiting := bridge.WithWaiting(gateC, s.waiting)
+	waiting := s.WithWaiting(gateC)
 	args, _ := tool.Args.(map[string]any)
 	d := s.before(waiting, tool)
 	grant := d.Grant
@@ -34,64 +35,45 @@ func (s *session) permit(ctx context.Context, tool bridge.ToolCall, req bridge.P
 			args = changed
 		}
 		req.Tool, req.CallID = tool.Name, tool.ID
-		d = guarded(waiting, func(ctx context.Context) bridge.Decision { return s.spec.Gate.Permit(ctx, req) })
+		d = s.Decide(waiting, func(ctx context.Context, g bridge.Gate) bridge.Decision { return g.Permit(ctx, req) })
 	}
 	if d.Verdict != bridge.Allow {
-		return nil, nil, acpwire.Errorf(acpwire.CodeInternal, "denied: %s", d.Reason)
+		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "denied: %s", d.Reason)
 	}
 	return args, grant, nil
 }
 
-// after lets the gate see a result before the agent does.
-func (s *session) after(tool bridge.ToolCall, text string) (clean string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the guard failed: %v", r)
-		}
-	}()
-	out, err := s.spec.Gate.After(s.gateContext(), tool, map[string]any{"textResultForLlm": text})
-	if err != nil {
-		return "", err
-	}
-	m, _ := out.(map[string]any)
-	clean, ok := m["textResultForLlm"].(string)
-	if !ok {
-		return "", errors.New("the guard returned nothing")
-	}
-	return clean, nil
-}
-
 // within opens the working directory, out of which no name leads, and makes a
 // path relative to it.
-func (s *session) within(path string) (*os.Root, string, error) {
+func (s *conversation) within(path string) (*os.Root, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return nil, "", acpwire.Errorf(acpwire.CodeInternal, "the session is closed")
+	if s.over() {
+		return nil, "", jsonrpc.Errorf(jsonrpc.CodeInternal, "the session is closed")
 	}
 	if s.root == nil {
-		root, err := os.OpenRoot(s.spec.WorkingDir)
+		root, err := os.OpenRoot(s.Spec.WorkingDir)
 		if err != nil {
 			return nil, "", err
 		}
 		s.root = root
 	}
-	dir := s.spec.WorkingDir
+	dir := s.Spec.WorkingDir
 	if !filepath.IsAbs(path) {
-		return nil, "", acpwire.Errorf(acpwire.CodeInvalidParams, "the path must be absolute: %s", path)
+		return nil, "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the path must be absolute: %s", path)
 	}
 	rel, err := filepath.Rel(dir, path)
 	if place, rerr := filepath.EvalSymlinks(dir); rerr == nil && (err != nil || strings.HasPrefix(rel, "..")) {
 		rel, err = filepath.Rel(place, path) // the gate has named the real place
 	}
 	if err != nil || !filepath.IsLocal(rel) {
-		return nil, "", acpwire.Errorf(acpwire.CodeInternal, "denied: %s is outside the working directory", path)
+		return nil, "", jsonrpc.Errorf(jsonrpc.CodeInternal, "denied: %s is outside the working directory", path)
 	}
 	return s.root, rel, nil
 }
 
 // readFile serves fs/read_text_file under the gate.
-func (s *session) readFile(ctx context.Context, p acpwire.ReadTextFileRequest) (any, error) {
+func (s *conversation) readFile(ctx context.Context, p acpwire.ReadTextFileRequest) (any, error) {
 	tool := bridge.ToolCall{ID: s.number("read"), Name: "view", Args: map[string]any{"path": p.Path}}
 	args, _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionRead, Paths: []string{p.Path}, ReadOnly: true})
 	if err != nil {
@@ -100,20 +82,20 @@ func (s *session) readFile(ctx context.Context, p acpwire.ReadTextFileRequest) (
 	path, _ := args["path"].(string)
 	text, err := s.read(path)
 	if err != nil {
-		s.spec.Gate.Failed(s.gateContext(), tool, err.Error())
+		s.Spec.Gate.Failed(s.GateContext(), tool, err.Error())
 		return nil, err
 	}
 	if p.Line != nil || p.Limit != nil {
 		text = cut(text, p.Line, p.Limit)
 	}
-	clean, err := s.after(tool, text)
+	clean, err := s.AfterText(s.GateContext(), tool, text)
 	if err != nil {
-		return nil, acpwire.Errorf(acpwire.CodeInternal, "withheld: %s", err)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "withheld: %s", err)
 	}
 	return acpwire.ReadTextFileResponse{Content: clean}, nil
 }
 
-func (s *session) read(path string) (text string, err error) {
+func (s *conversation) read(path string) (text string, err error) {
 	root, rel, err := s.within(path)
 	if err != nil {
 		return "", err
@@ -124,16 +106,16 @@ func (s *session) read(path string) (text string, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", acpwire.Errorf(acpwire.CodeInvalidParams, "%s is not a file", path)
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s is not a file", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
 		return "", fileError(path, err)
 	case len(b) > maxFile:
-		return "", acpwire.Errorf(acpwire.CodeInvalidParams, "%s is larger than %d MiB", path, maxFile>>20)
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s is larger than %d MiB", path, maxFile>>20)
 	case !utf8.Valid(b):
-		return "", acpwire.Errorf(acpwire.CodeInvalidParams, "%s is not text", path)
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s is not text", path)
 	}
 	return string(b), nil
 }
@@ -160,9 +142,9 @@ func cut(text string, line, limit *int) string {
 }
 
 // writeFile serves fs/write_text_file under the gate.
-func (s *session) writeFile(ctx context.Context, p acpwire.WriteTextFileRequest) (any, error) {
+func (s *conversation) writeFile(ctx context.Context, p acpwire.WriteTextFileRequest) (any, error) {
 	if len(p.Content) > maxFile {
-		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "the content is larger than %d MiB", maxFile>>20)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the content is larger than %d MiB", maxFile>>20)
 	}
 	tool := bridge.ToolCall{ID: s.number("write"), Name: "create", Args: map[string]any{"path": p.Path, "file_text": p.Content}}
 	args, _, err := s.permit(ctx, tool, bridge.PermissionRequest{Kind: bridge.PermissionWrite, Paths: []string{p.Path}})
@@ -171,16 +153,16 @@ func (s *session) writeFile(ctx context.Context, p acpwire.WriteTextFileRequest)
 	}
 	path, _ := args["path"].(string)
 	if err := s.write(path, p.Content); err != nil {
-		s.spec.Gate.Failed(s.gateContext(), tool, err.Error())
+		s.Spec.Gate.Failed(s.GateContext(), tool, err.Error())
 		return nil, err
 	}
-	if _, err := s.after(tool, fmt.Sprintf("wrote %d bytes to %s", len(p.Content), p.Path)); err != nil {
-		return nil, acpwire.Errorf(acpwire.CodeInternal, "written, but not on record: %s", err)
+	if _, err := s.AfterText(s.GateContext(), tool, fmt.Sprintf("wrote %d bytes to %s", len(p.Content), p.Path)); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "written, but not on record: %s", err)
 	}
 	return struct{}{}, nil
 }
 
-func (s *session) write(path, content string) error {
+func (s *conversation) write(path, content string) error {
 	root, rel, err := s.within(path)
 	if err != nil {
 		return err
@@ -200,7 +182,7 @@ func (s *session) write(path, content string) error {
 }
 
 func fileError(path string, err error) error {
-	code := acpwire.CodeInternal
+	code := jsonrpc.CodeInternal
 	if errors.Is(err, fs.ErrNotExist) {
 		code = acpwire.CodeResourceNotFound
 	}
@@ -208,11 +190,11 @@ func fileError(path string, err error) error {
 	if errors.As(err, &p) {
 		err = p.Err
 	}
-	return acpwire.Errorf(code, "%s: %s", path, err)
+	return jsonrpc.Errorf(code, "%s: %s", path, err)
 }
 
 // number names a call of the bridge's own.
-func (s *session) number(what string) string {
+func (s *conversation) number(what string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.numbered++

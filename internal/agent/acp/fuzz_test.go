@@ -2,7 +2,6 @@ package acp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -10,8 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
 // FuzzUpdates: whatever an agent says, and whatever it asks about it, the turn
@@ -41,20 +42,16 @@ func FuzzUpdates(f *testing.F) {
 			return
 		}
 		l := &link{opts: &Options{Copilot: true, Logger: slog.New(slog.DiscardHandler)}, words: &lastWords{},
-			conn: acpwire.NewConn(bytes.NewReader(nil), io.Discard, nil, acpwire.Options{})}
-		s := newSession(&Agent{}, l, "s", bridge.SessionSpec{WorkingDir: "/w"})
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		turn, err := s.begin(ctx, cancel)
-		if err != nil {
-			t.Fatal(err)
-		}
+			conn: acpwire.NewConn(bytes.NewReader(nil), io.Discard, nil, jsonrpc.Options{})}
+		s := newConversation(&Agent{}, l, "s", bridge.SessionSpec{WorkingDir: "/w"})
+		turn := newTurn(&session.Turn{})
+		s.turn = turn
 		if isUpdate {
-			s.hear(n.Update)
-			s.hear(n.Update)
+			s.hear(item{update: n.Update, raw: n.Raw})
+			s.hear(item{update: n.Update, raw: n.Raw})
 		}
 		if isRequest {
-			answer, err := s.permission(ctx, p)()
+			answer, err := s.permission(t.Context(), p)()
 			out, ok := answer.(acpwire.PermissionResponse)
 			if err != nil || !ok {
 				t.Fatalf("%v, %v", answer, err)
@@ -71,7 +68,7 @@ func FuzzUpdates(f *testing.F) {
 				t.Fatalf("%T: %v", ev, err)
 			}
 		})
-		items, _ := turn.take()
+		items, _, _ := turn.Take()
 		tr.items(items)
 		tr.finishMessage(nil)
 	})

@@ -1,19 +1,26 @@
 package acp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/environ"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
@@ -26,16 +33,16 @@ const (
 	endWithin = 2 * time.Second
 	// wordsWithin is how long the last words of a dead program are waited for.
 	wordsWithin = 300 * time.Millisecond
-	// earlyUpdates is how many updates of a session are kept that nobody knows
-	// yet: agents announce things before they answer session/new.
+	// earlyUpdates is how many updates of an unknown session are kept: agents
+	// announce things before they answer session/new.
 	earlyUpdates = 64
 )
 
 // link is one connection to an agent, with its program if we started it.
 type link struct {
 	opts  *Options
-	conn  *acpwire.Conn
-	group *program.Group // nil if somebody else runs the agent
+	conn  *jsonrpc.Conn
+	group *program.Group // nil if the agent runs already
 	words *lastWords
 	mute  chan struct{} // closed when the program's standard error has ended
 	init  acpwire.InitializeResponse
@@ -43,12 +50,12 @@ type link struct {
 	wg    sync.WaitGroup
 
 	mu       sync.Mutex
-	sessions map[string]*session
-	early    map[string][]acpwire.Update
+	sessions map[string]*conversation
+	early    map[string][]item
 }
 
 func (a *Agent) connect(ctx context.Context) (*link, error) {
-	l := &link{opts: &a.opts, words: &lastWords{log: a.opts.Logger}, sessions: map[string]*session{}, early: map[string][]acpwire.Update{}}
+	l := &link{opts: &a.opts, words: &lastWords{log: a.opts.Logger}, sessions: map[string]*conversation{}, early: map[string][]item{}}
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	began := time.Now()
@@ -56,7 +63,7 @@ func (a *Agent) connect(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, l.explainStart(err)
 	}
-	l.conn = acpwire.NewConn(r, w, handler{l}, acpwire.Options{Malformed: l.noise})
+	l.conn = acpwire.NewConn(r, w, handler{l}, jsonrpc.Options{Malformed: l.noise})
 	l.wg.Go(func() { _ = l.conn.Run(context.Background()) }) // why it ended is asked of the connection
 	if l.group != nil {
 		l.wg.Go(func() {
@@ -71,7 +78,7 @@ func (a *Agent) connect(ctx context.Context) (*link, error) {
 	if err := l.initialize(ctx); err != nil {
 		return nil, errors.Join(l.explainStart(err), l.close(context.WithoutCancel(ctx)))
 	}
-	a.opts.Logger.Debug("ACP agent connected", "took", time.Since(began), "agent", l.init.AgentInfo)
+	a.opts.Logger.Debug("acp.connected", "took", time.Since(began), "agent", l.init.AgentInfo)
 	return l, nil
 }
 
@@ -155,8 +162,8 @@ func (l *link) start() (r *os.File, w *os.File, err error) {
 	return p.Out, p.In, nil
 }
 
-// quoted are the last words of a program that has gone. They may come a moment
-// after the end of its standard output.
+// quoted returns the last lines that a dead program printed. They may come a
+// moment after the end of its standard output.
 func (l *link) quoted() string {
 	if l.mute != nil {
 		late := time.NewTimer(wordsWithin)
@@ -194,8 +201,8 @@ func (l *link) initialize(ctx context.Context) error {
 // know the new one.
 func (l *link) call(ctx context.Context, method string, params, result any) error {
 	err := l.conn.Call(ctx, method, params, result)
-	if old := acpwire.Old(method); old != "" && acpwire.CodeOf(err) == acpwire.CodeMethodNotFound {
-		if oldErr := l.conn.Call(ctx, old, params, result); acpwire.CodeOf(oldErr) != acpwire.CodeMethodNotFound {
+	if old := acpwire.Old(method); old != "" && jsonrpc.CodeOf(err) == jsonrpc.CodeMethodNotFound {
+		if oldErr := l.conn.Call(ctx, old, params, result); jsonrpc.CodeOf(oldErr) != jsonrpc.CodeMethodNotFound {
 			return oldErr
 		}
 	}
@@ -217,7 +224,7 @@ func (l *link) close(ctx context.Context) error {
 		l.conn.Fail(errClosing)
 	}
 	l.mu.Lock()
-	var open []*session
+	var open []*conversation
 	for _, s := range l.sessions {
 		open = append(open, s)
 	}
@@ -241,30 +248,30 @@ var errClosing = errors.New("the bridge has ended the connection")
 
 // noise is a line of the agent's that is no message; some print their logs.
 func (l *link) noise(line []byte, err error) {
-	l.opts.Logger.Debug("the ACP agent wrote a line that is no message", "error", err)
+	l.opts.Logger.Debug("acp.malformed_line", "error", err)
 	_, _ = l.words.Write(append(append([]byte(nil), line[:min(len(line), 200)]...), '\n'))
 }
 
-func (l *link) register(s *session) {
+func (l *link) register(s *conversation) {
 	l.mu.Lock()
-	l.sessions[s.id] = s
-	early := l.early[s.id]
-	delete(l.early, s.id)
+	l.sessions[s.ID()] = s
+	early := l.early[s.ID()]
+	delete(l.early, s.ID())
 	l.mu.Unlock()
-	for _, u := range early {
-		s.hear(u)
+	for _, it := range early {
+		s.hear(it)
 	}
 }
 
-func (l *link) unregister(s *session) {
+func (l *link) unregister(s *conversation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sessions[s.id] == s {
-		delete(l.sessions, s.id)
+	if l.sessions[s.ID()] == s {
+		delete(l.sessions, s.ID())
 	}
 }
 
-func (l *link) session(id string) *session {
+func (l *link) session(id string) *conversation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sessions[id]
@@ -273,13 +280,182 @@ func (l *link) session(id string) *session {
 // update hands an update to its session, or keeps it until there is one.
 func (l *link) update(n acpwire.SessionNotification) {
 	l.heard.Store(time.Now().UnixNano())
+	it := item{update: n.Update, raw: n.Raw}
 	l.mu.Lock()
 	s := l.sessions[n.SessionID]
 	if s == nil && len(l.early) < earlyUpdates && len(l.early[n.SessionID]) < earlyUpdates {
-		l.early[n.SessionID] = append(l.early[n.SessionID], n.Update)
+		l.early[n.SessionID] = append(l.early[n.SessionID], it)
 	}
 	l.mu.Unlock()
 	if s != nil {
-		s.hear(n.Update)
+		s.hear(it)
 	}
+}
+
+// handler serves the agent's requests.
+type handler struct{ link *link }
+
+func (h handler) Notification(method string, params json.RawMessage) {
+	if method != acpwire.NotifyUpdate {
+		return
+	}
+	var n acpwire.SessionNotification
+	if err := json.Unmarshal(params, &n); err != nil {
+		h.link.opts.Logger.Debug("acp.bad_update", "error", err)
+		return
+	}
+	h.link.update(n)
+}
+
+func (h handler) Request(ctx context.Context, method string, params json.RawMessage) func() (any, error) {
+	switch method {
+	case acpwire.MethodRequestPermission:
+		return serve(h, params, func(s *conversation, p acpwire.PermissionRequest) func() (any, error) { return s.permission(ctx, p) })
+	case acpwire.MethodReadTextFile:
+		return later(ctx, h, params, (*conversation).readFile)
+	case acpwire.MethodWriteTextFile:
+		return later(ctx, h, params, (*conversation).writeFile)
+	case acpwire.MethodTerminalCreate:
+		return later(ctx, h, params, (*conversation).createTerminal)
+	case acpwire.MethodTerminalOutput, acpwire.MethodTerminalWait, acpwire.MethodTerminalKill, acpwire.MethodTerminalRelease:
+		return later(ctx, h, params, func(s *conversation, ctx context.Context, p acpwire.TerminalRef) (any, error) {
+			return s.terminal(ctx, method, p.TerminalID)
+		})
+	case acpwire.MethodElicit:
+		return later(ctx, h, params, (*conversation).elicit)
+	}
+	return nil
+}
+
+// serve decodes a request and finds its session, at once and in order.
+func serve[P any](h handler, params json.RawMessage, f func(*conversation, P) func() (any, error)) func() (any, error) {
+	var p P
+	var to acpwire.SessionRef
+	if err := errors.Join(json.Unmarshal(params, &p), json.Unmarshal(params, &to)); err != nil {
+		return func() (any, error) {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the parameters are not understood: %s", err)
+		}
+	}
+	s := h.link.session(to.SessionID)
+	if s == nil {
+		return func() (any, error) {
+			return nil, jsonrpc.Errorf(acpwire.CodeResourceNotFound, "there is no session %s", to.SessionID)
+		}
+	}
+	return f(s, p)
+}
+
+// later is serve for requests whose order does not matter.
+func later[P any](ctx context.Context, h handler, params json.RawMessage, f func(*conversation, context.Context, P) (any, error)) func() (any, error) {
+	return serve(h, params, func(s *conversation, p P) func() (any, error) {
+		return func() (any, error) { return f(s, ctx, p) }
+	})
+}
+
+// lastWords keeps the end of what a program prints to its standard error, to
+// be quoted when it dies.
+type lastWords struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	tail []byte
+}
+
+const keepWords = 2 << 10
+
+func (w *lastWords) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tail = append(w.tail, p...)
+	if over := len(w.tail) - keepWords; over > 0 {
+		w.tail = append(w.tail[:0], w.tail[over:]...)
+	}
+	return len(p), nil
+}
+
+// String is the last few lines, on one.
+func (w *lastWords) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var lines []string
+	for line := range bytes.Lines(w.tail) {
+		if s := strings.TrimSpace(string(line)); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-3):], "; ")
+}
+
+// secretNames are the variables that Copilot must not hand to its shells.
+var secretNames = []string{"COPILOT_PROVIDER_API_KEY", "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"}
+
+// command returns the arguments and the environment of the program.
+func (o *Options) command() (args, env []string, err error) {
+	if !o.Copilot {
+		return o.Args, environ.Plain(o.Env, true), nil
+	}
+	args = slices.Clone(o.Args)
+	if len(args) > 0 && args[0] == "agent" {
+		args = args[1:] // as older descriptions have it; the CLI refuses it
+		o.Logger.Warn("the Copilot CLI has no sub-command \"agent\"; it is started without")
+	}
+	for _, a := range args {
+		name, _, _ := strings.Cut(a, "=")
+		if slices.Contains(unasked, name) {
+			return nil, nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the argument " + name + " would let Copilot act without asking, past the policy",
+				Remedy: "take it out of ABP_COPILOT_ACP_ARGS and ABP_COPILOT_ARGS; allow what you need in the policy file"}
+		}
+	}
+	args = append(args, "--no-auto-update", "--disallow-temp-dir", "--no-custom-instructions", "--excluded-tools=lsp", "--secret-env-vars="+strings.Join(secretNames, ","))
+	if err := os.MkdirAll(o.tmp(), 0o700); err != nil {
+		return nil, nil, err
+	}
+	return args, o.environment(), nil
+}
+
+func (o *Options) tmp() string { return filepath.Join(o.Records, "tmp") }
+
+// unasked are the arguments that switch permission requests off.
+var unasked = []string{"--allow-all", "--yolo", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls", "--allow-tool", "--allow-url",
+	"--autopilot", "--assisted-approval", "--add-dir", "--trust-folder"}
+
+// environment is Copilot's. Unlike the SDK the CLI takes the provider's key
+// from there; it is told to keep it from its shells.
+func (o *Options) environment() []string {
+	env := slices.DeleteFunc(environ.Plain(o.Env, o.UseLogin), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains([]string{"COPILOT_OFFLINE", "COPILOT_MODEL", "COPILOT_ALLOW_ALL", "COPILOT_ASSISTED_APPROVAL", "COPILOT_HOME"}, name) ||
+			strings.HasPrefix(name, "COPILOT_PROVIDER_")
+	})
+	// Copilot trusts the temporary directory whatever its arguments say, so it
+	// gets its own, without files of other programs.
+	env = append(env, "TMPDIR="+o.tmp(), "TMP="+o.tmp(), "TEMP="+o.tmp())
+	if o.Home != "" {
+		env = append(env, "COPILOT_HOME="+o.Home)
+	}
+	if o.Token != "" {
+		env = append(env, "COPILOT_GITHUB_TOKEN="+o.Token)
+	}
+	if o.Model != "" {
+		env = append(env, "COPILOT_MODEL="+o.Model)
+	}
+	p := o.Provider
+	if p == nil {
+		return env
+	}
+	kind := p.Kind
+	if kind == "ollama" {
+		kind = "openai" // whose protocol it speaks
+	}
+	env = append(env, "COPILOT_PROVIDER_TYPE="+kind, "COPILOT_PROVIDER_BASE_URL="+p.BaseURL, "COPILOT_PROVIDER_API_KEY="+p.APIKey)
+	if p.WireAPI != "" {
+		env = append(env, "COPILOT_PROVIDER_WIRE_API="+p.WireAPI)
+	}
+	if p.AzureAPIVersion != "" {
+		env = append(env, "COPILOT_PROVIDER_AZURE_API_VERSION="+p.AzureAPIVersion)
+	}
+	if o.Token == "" && !o.UseLogin {
+		env = append(env, "COPILOT_OFFLINE=true")
+	}
+	return env
 }

@@ -8,19 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/acp"
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/capabilities/probe"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // Copilot's CLI loads hooks and instructions over ACP whatever its arguments
 // say. So it does not work in a workspace that has such files, neither from
 // the beginning nor once a turn has made one, unless the user trusts it.
 func TestCopilotDoesNotWorkWhereItWouldLoadFiles(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	ws, marks := filepath.Join(base, "ws"), filepath.Join(base, "marks")
-	if err := probe.Plant(ws, filepath.Join(base, "home"), marks); err != nil {
+	if err := runtimetest.Plant(ws, filepath.Join(base, "home"), marks); err != nil {
 		t.Fatal(err)
 	}
 	ctx, a, m := started(t, nil)
@@ -30,7 +31,7 @@ func TestCopilotDoesNotWorkWhereItWouldLoadFiles(t *testing.T) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
-	if ran, err := probe.Ran(marks); err != nil || len(ran) > 0 || len(m.Requests()) > 0 {
+	if ran, err := runtimetest.Ran(marks); err != nil || len(ran) > 0 || len(m.Requests()) > 0 {
 		t.Errorf("started %q, %v", ran, err)
 	}
 
@@ -63,6 +64,7 @@ func TestCopilotDoesNotWorkWhereItWouldLoadFiles(t *testing.T) {
 }
 
 func TestCopilotWorksInATrustedWorkspace(t *testing.T) {
+	t.Parallel()
 	ws := t.TempDir()
 	if err := os.WriteFile(filepath.Join(ws, "AGENTS.md"), []byte("TRUSTED-TEXT"), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,13 +11,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/acp"
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // The test binary is also the supervisor of what it starts, and an ACP agent
@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 }
 
 // model starts a rehearsal model for one test.
-func model(t testing.TB) *rehearsal.Server {
+func model(t testing.TB) *demomodel.Server {
 	t.Helper()
-	m := rehearsal.New()
+	m := demomodel.New()
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func self(t testing.TB) string {
 }
 
 // copilot are the options for the real CLI on a scripted model.
-func copilot(t testing.TB, m *rehearsal.Server) acp.Options {
+func copilot(t testing.TB, m *demomodel.Server) acp.Options {
 	t.Helper()
 	return acp.Options{
 		Program: runtimetest.CLIPath(t), Args: []string{"--acp", "--stdio"}, Copilot: true, Home: t.TempDir(), Records: t.TempDir(), Self: self(t),
@@ -94,6 +94,7 @@ var lacks = map[agenttest.Ability]string{
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	for name, tcp := range map[string]bool{"stdio": false, "tcp": true} {
 		t.Run(name, func(t *testing.T) {
 			agenttest.Run(t, agenttest.Harness{CreateTool: "create", Lacks: lacks, New: func(t *testing.T) engine.Agent {
@@ -105,5 +106,5 @@ func TestContract(t *testing.T) {
 			}})
 		})
 	}
-	agenttest.Documented(t, filepath.Join("..", "..", "..", "docs", "agents.md"), "ACP", lacks)
+	agenttest.Documented(t, filepath.Join("..", "..", "..", "docs", "guides", "agents.md"), "ACP", lacks)
 }

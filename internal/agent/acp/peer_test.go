@@ -11,13 +11,14 @@ import (
 	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
 // peer is an ACP agent that does as it is told by the prompt, one order a
 // line, and answers with what came of it. It does what Copilot never does.
 type peer struct {
 	role string
-	conn *acpwire.Conn
+	conn *jsonrpc.Conn
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the running prompt
@@ -29,7 +30,7 @@ func agentMain(role string) int {
 		return 3
 	}
 	p := &peer{role: role}
-	p.conn = acpwire.NewConn(os.Stdin, os.Stdout, p, acpwire.Options{})
+	p.conn = acpwire.NewConn(os.Stdin, os.Stdout, p, jsonrpc.Options{})
 	if err := p.conn.Run(context.Background()); err != nil {
 		return 1
 	}
@@ -66,7 +67,7 @@ func (p *peer) Request(ctx context.Context, method string, params json.RawMessag
 		return func() (any, error) {
 			var req acpwire.SetConfigOptionRequest
 			if err := json.Unmarshal(params, &req); err != nil || req.ConfigID != "m" || req.Value != "b" {
-				return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "there is no such option")
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no such option")
 			}
 			return acpwire.SetConfigOptionResponse{}, nil
 		}
@@ -97,7 +98,7 @@ func (p *peer) initialize() any {
 	}
 	if p.role == "login" {
 		r.AuthMethods = []acpwire.AuthMethod{{ID: "x", Name: "X", Type: "terminal", Args: []string{"--login"}},
-			{ID: "y", Name: "Y", Rest: acpwire.Rest{"_meta": json.RawMessage(`{"terminal-auth":{"command":"peer-cli","args":["login","now"]}}`)}}}
+			{ID: "y", Name: "Y", Meta: json.RawMessage(`{"terminal-auth":{"command":"peer-cli","args":["login","now"]}}`)}}
 	}
 	return r
 }
@@ -105,7 +106,7 @@ func (p *peer) initialize() any {
 func (p *peer) open() (any, error) {
 	switch p.role {
 	case "login":
-		return nil, acpwire.Errorf(acpwire.CodeAuthRequired, "Authentication required")
+		return nil, jsonrpc.Errorf(acpwire.CodeAuthRequired, "Authentication required")
 	case "free":
 		return acpwire.NewSessionResponse{SessionID: "s", ConfigOptions: []acpwire.ConfigOption{{Type: "select", ID: "allow_all", Category: "permissions", Name: "Allow", Current: "on"}}}, nil
 	}
@@ -194,7 +195,7 @@ func (p *peer) obey(ctx context.Context, verb, rest string, req acpwire.PromptRe
 	case "hang":
 		select {}
 	case "mode":
-		p.update(ctx, &acpwire.CurrentMode{ModeID: rest})
+		p.update(ctx, &acpwire.CurrentMode{Type: acpwire.UpdateMode, ModeID: rest})
 		<-ctx.Done()
 	case "noise":
 		fmt.Println("a log line on standard output")
@@ -234,7 +235,7 @@ func (p *peer) terminal(ctx context.Context, q acpwire.CreateTerminalRequest) st
 	if exit.ExitCode != nil {
 		code = *exit.ExitCode
 	}
-	if err := p.conn.Call(ctx, acpwire.MethodTerminalOutput, ref, nil); acpwire.CodeOf(err) != acpwire.CodeResourceNotFound {
+	if err := p.conn.Call(ctx, acpwire.MethodTerminalOutput, ref, nil); jsonrpc.CodeOf(err) != acpwire.CodeResourceNotFound {
 		return "a released terminal is still there"
 	}
 	return fmt.Sprintf("exit %d truncated %t: %s", code, out.Truncated, out.Output)

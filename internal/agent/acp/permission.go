@@ -4,18 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 // permission answers a permission request by the session's gate. Its first
 // part runs in the order of arrival, so that a call which asks is never taken
 // for one that does not.
-func (s *session) permission(ctx context.Context, p acpwire.PermissionRequest) func() (any, error) {
+func (s *conversation) permission(ctx context.Context, p acpwire.PermissionRequest) func() (any, error) {
 	s.mu.Lock()
 	first := s.calls[p.ToolCall.ToolCallID]
 	if first == nil {
@@ -33,11 +35,11 @@ func (s *session) permission(ctx context.Context, p acpwire.PermissionRequest) f
 	req.ID = fmt.Sprintf("acp-%d", s.numbered)
 	tool, t := first.tool, s.turn
 	if t != nil {
-		t.push(item{event: bridge.PermissionAsked{Request: req}})
+		t.show(bridge.PermissionAsked{Request: req})
 	}
 	s.mu.Unlock()
 	return func() (any, error) {
-		gateC, cancel := context.WithCancel(s.gateContext())
+		gateC, cancel := context.WithCancel(s.GateContext())
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		d := bridge.Decision{Verdict: bridge.Allow}
@@ -45,12 +47,7 @@ func (s *session) permission(ctx context.Context, p acpwire.PermissionRequest) f
 			d = s.before(gateC, tool)
 		}
 		if d.Verdict == bridge.Allow {
-			d = guarded(gateC, func(ctx context.Context) bridge.Decision {
-				if s.spec.Gate == nil {
-					return bridge.Decision{Reason: "nobody is there to allow it"}
-				}
-				return s.spec.Gate.Permit(ctx, req)
-			})
+			d = s.Decide(gateC, func(ctx context.Context, g bridge.Gate) bridge.Decision { return g.Permit(ctx, req) })
 		}
 		answer, d := choose(p.Options, d, gateC.Err() != nil)
 		if d.Verdict != bridge.Allow {
@@ -59,15 +56,14 @@ func (s *session) permission(ctx context.Context, p acpwire.PermissionRequest) f
 			s.mu.Unlock()
 		}
 		if t != nil {
-			t.push(item{event: bridge.PermissionDecided{RequestID: req.ID, CallID: req.CallID, Decision: d}})
+			t.show(bridge.PermissionDecided{RequestID: req.ID, CallID: req.CallID, Decision: d})
 		}
 		return answer, nil
 	}
 }
 
-// choose finds the option that says what was decided. Nothing is ever allowed
-// for good: the agent would not ask again, and the policy may say otherwise
-// next time.
+// choose finds the option for a decision. Nothing is allowed permanently: the
+// agent would not ask again, and the policy may decide otherwise next time.
 func choose(options []acpwire.PermissionOption, d bridge.Decision, over bool) (acpwire.PermissionResponse, bridge.Decision) {
 	find := func(kinds ...string) (string, bool) {
 		for _, k := range kinds {
@@ -109,7 +105,7 @@ func ambiguous(options []acpwire.PermissionOption, id string) bool {
 // requestOf words a permission request for the gate, with all that is known of
 // the call: what the agent announced and what it asks now must both be
 // allowed. mu is held.
-func (s *session) requestOf(c *call, u *acpwire.ToolCall) bridge.PermissionRequest {
+func (s *conversation) requestOf(c *call, u *acpwire.ToolCall) bridge.PermissionRequest {
 	var now map[string]any
 	_ = json.Unmarshal(u.RawInput, &now) // one that is no object names nothing
 	before, _ := c.tool.Args.(map[string]any)
@@ -168,7 +164,7 @@ func (s *session) requestOf(c *call, u *acpwire.ToolCall) bridge.PermissionReque
 	case kind == acpwire.KindRead || kind == acpwire.KindSearch:
 		r.Kind, r.ReadOnly = bridge.PermissionRead, true
 		if len(r.Paths) == 0 {
-			r.Paths = []string{s.spec.WorkingDir}
+			r.Paths = []string{s.Spec.WorkingDir}
 		}
 	default:
 		r.Kind = bridge.PermissionMCP
@@ -212,8 +208,8 @@ func appendNew(paths []string, p string) []string {
 }
 
 // elicit puts a question of the agent's to the session's person.
-func (s *session) elicit(ctx context.Context, p acpwire.ElicitRequest) (any, error) {
-	if s.spec.Person == nil {
+func (s *conversation) elicit(ctx context.Context, p acpwire.ElicitRequest) (any, error) {
+	if s.Spec.Person == nil {
 		return acpwire.ElicitResponse{Action: "cancel"}, nil
 	}
 	s.mu.Lock()
@@ -222,19 +218,19 @@ func (s *session) elicit(ctx context.Context, p acpwire.ElicitRequest) (any, err
 	id := fmt.Sprintf("acp-%d", s.numbered)
 	s.mu.Unlock()
 	if t != nil {
-		t.push(item{event: bridge.InputAsked{RequestID: id, Question: bridge.Question{Text: p.Message}}})
-		defer t.push(item{event: bridge.InputAnswered{RequestID: id}})
+		t.show(bridge.InputAsked{RequestID: id, Question: bridge.Question{Text: p.Message}})
+		defer t.show(bridge.InputAnswered{RequestID: id})
 	}
-	askC, cancel := context.WithCancel(s.gateContext())
+	askC, cancel := context.WithCancel(s.GateContext())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	e := bridge.Elicitation{Message: p.Message, Schema: p.RequestedSchema, URL: p.URL}
 	if i := s.link.init.AgentInfo; i != nil {
 		e.Source = strings.TrimSpace(i.Title)
 	}
-	a, err := s.spec.Person.Elicit(askC, e)
+	a, err := s.Spec.Person.Elicit(askC, e)
 	if err != nil {
-		s.link.opts.Logger.Debug("a question was not answered", "error", err)
+		s.link.opts.Logger.Debug("acp.question_unanswered", "error", err)
 		return acpwire.ElicitResponse{Action: "cancel"}, nil
 	}
 	out := acpwire.ElicitResponse{Action: a.Action}
@@ -242,4 +238,204 @@ func (s *session) elicit(ctx context.Context, p acpwire.ElicitRequest) (any, err
 		out.Content = a.Content
 	}
 	return out, nil
+}
+
+// call is a tool call of the running turn. It is guarded by the session's mu,
+// except for what only the translator uses.
+type call struct {
+	tool    bridge.ToolCall
+	wire    acpwire.ToolCall // as it is known so far
+	asked   bool             // the agent has asked for permission
+	judged  bool             // the gate has seen it
+	denied  string           // why it was not allowed
+	started time.Time
+
+	announced bool   // the translator's: ToolStarted was told
+	printed   string // the translator's: the output so far
+	finished  bool   // the translator's
+}
+
+// noteCall takes note of a call and has it judged if it runs without having
+// asked. mu is held.
+func (s *conversation) noteCall(u *acpwire.ToolCall) *call {
+	c := s.calls[u.ToolCallID]
+	if c == nil {
+		c = &call{started: time.Now(), wire: acpwire.ToolCall{ToolCallID: u.ToolCallID}}
+		s.calls[u.ToolCallID] = c
+	}
+	c.merge(u)
+	c.tool = toolOf(&c.wire, s.Spec.MCPServers)
+	if s.turn == nil || s.loading || c.asked || c.judged || !runs(u) || harmless(&c.wire) {
+		return c
+	}
+	c.judged = true
+	tool := c.tool
+	s.wg.Go(func() { s.judge(c, tool) })
+	return c
+}
+
+// merge adds the new fields of an update. The first input that an agent tells
+// is kept: its permission requests have it in another form.
+func (c *call) merge(u *acpwire.ToolCall) {
+	set := func(dst *string, v string) {
+		if v != "" {
+			*dst = v
+		}
+	}
+	set(&c.wire.Name, u.Name)
+	set(&c.wire.ToolKind, u.ToolKind)
+	set(&c.wire.Status, u.Status)
+	if c.wire.Title == "" {
+		c.wire.Title = u.Title
+	}
+	if len(c.wire.RawInput) == 0 || string(c.wire.RawInput) == "null" || string(c.wire.RawInput) == "{}" {
+		c.wire.RawInput = u.RawInput
+	}
+	if len(u.Locations) > 0 {
+		c.wire.Locations = u.Locations
+	}
+}
+
+// runs says that a call has begun, or even ended well. One that failed may
+// have been refused by the agent itself.
+func runs(u *acpwire.ToolCall) bool {
+	return u.Status == acpwire.StatusInProgress || u.Status == acpwire.StatusCompleted ||
+		u.Type == acpwire.UpdateToolCallUpdate && u.Status == "" && len(u.Content) > 0
+}
+
+// harmless calls touch nothing but the conversation.
+func harmless(u *acpwire.ToolCall) bool {
+	return u.ToolKind == acpwire.KindThink || u.ToolKind == acpwire.KindSwitchMode
+}
+
+// judge lets the gate see a call that the agent made without asking. What is
+// denied cannot be undone, but the turn goes no further.
+func (s *conversation) judge(c *call, tool bridge.ToolCall) {
+	ctx := s.WithWaiting(s.GateContext())
+	d := s.before(ctx, tool)
+	if d.Verdict == bridge.Allow {
+		return
+	}
+	s.mu.Lock()
+	c.denied = d.Reason
+	s.mu.Unlock()
+	if ctx.Err() != nil {
+		return // the turn is over anyway
+	}
+	s.forbid(&bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("the agent used %s without asking, which is denied: %s", tool.Name, d.Reason),
+		Remedy: "the turn was ended; use the SDK, which stops such calls before they happen: unset ABP_COPILOT_TRANSPORT"})
+}
+
+// before asks the gate about a tool call.
+func (s *conversation) before(ctx context.Context, tool bridge.ToolCall) bridge.Decision {
+	if !s.offered(tool.Name) {
+		return bridge.Decision{Reason: "the tool " + tool.Name + " is not offered in this session"}
+	}
+	return s.Decide(ctx, func(ctx context.Context, g bridge.Gate) bridge.Decision { return g.Before(ctx, tool) })
+}
+
+// offered applies the session's choice of tools, which the protocol cannot
+// pass on.
+func (s *conversation) offered(name string) bool {
+	in := func(list []string) bool {
+		return slices.ContainsFunc(list, func(pattern string) bool {
+			_, bare, qualified := strings.Cut(pattern, ":")
+			if !qualified {
+				bare = pattern
+			}
+			return bare == "*" || bare == name
+		})
+	}
+	return (s.Spec.AvailableTools == nil || in(s.Spec.AvailableTools)) && !in(s.Spec.ExcludedTools)
+}
+
+// toolOf names a call in the words that policies use. The protocol has only
+// recently a field for the name; before that it is told by what kind of call
+// it is and what it was given.
+func toolOf(u *acpwire.ToolCall, servers map[string]bridge.MCPServer) bridge.ToolCall {
+	out := bridge.ToolCall{ID: u.ToolCallID}
+	var args map[string]any
+	if json.Unmarshal(u.RawInput, &args) != nil || args == nil {
+		args = map[string]any{}
+	}
+	if words, ok := args["command"].([]any); ok {
+		args["command"] = shellLine(words)
+	}
+	out.Name = toolName(u, args)
+	if paths := locations(u); len(paths) > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(args)), isPathKey) {
+		args["paths"] = paths
+	}
+	out.Args = args
+	for name := range servers {
+		if strings.HasPrefix(out.Name, name+"-") {
+			out.Server = name
+		}
+	}
+	return out
+}
+
+func isPathKey(k string) bool {
+	k = strings.ToLower(k)
+	return strings.Contains(k, "path") || strings.Contains(k, "file") || strings.Contains(k, "dir")
+}
+
+func locations(u *acpwire.ToolCall) []any {
+	var out []any
+	for _, l := range u.Locations {
+		out = append(out, l.Path)
+	}
+	return out
+}
+
+func toolName(u *acpwire.ToolCall, args map[string]any) string {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { _, ok := args[n]; return ok })
+	}
+	edits := u.ToolKind == acpwire.KindEdit || u.ToolKind == acpwire.KindDelete || u.ToolKind == acpwire.KindMove
+	switch {
+	case u.Name != "":
+		return u.Name
+	case !edits && has("command"):
+		return "bash"
+	case u.ToolKind == acpwire.KindExecute && has("input"):
+		return "write_bash"
+	case u.ToolKind == acpwire.KindExecute && has("shellId"):
+		return "read_bash"
+	case edits && has("file_text", "content"):
+		return "create"
+	case edits && has("patch"):
+		return "apply_patch"
+	case edits:
+		return "edit"
+	case u.ToolKind == acpwire.KindFetch && has("url"):
+		return "web_fetch"
+	case u.ToolKind == acpwire.KindFetch:
+		return "web_search"
+	case u.ToolKind == acpwire.KindSearch || u.ToolKind == acpwire.KindRead && has("pattern"):
+		if strings.HasPrefix(u.Title, "Finding files") {
+			return "glob"
+		}
+		return "grep"
+	case u.ToolKind == acpwire.KindRead:
+		return "view"
+	case u.Title != "" && !strings.ContainsAny(u.Title, " \t\n"):
+		return u.Title // many agents have nothing better to call it
+	}
+	return "acp:" + u.ToolKind
+}
+
+// shellLine words a command and its arguments as a shell would take them.
+func shellLine(words []any) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, quote(fmt.Sprint(w)))
+	}
+	return strings.Join(out, " ")
+}
+
+func quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%") == "" && s[0] != '=' {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 // newSession words a session for the agent.
@@ -54,7 +54,7 @@ var command = regexp.MustCompile(`^/([A-Za-z][A-Za-z0-9_-]*)(\s|$)`)
 var passed = []string{"compact", "context", "usage", "help"}
 
 // blocks words a prompt, in the types of content that the agent takes.
-func (s *session) blocks(p bridge.Prompt) ([]acpwire.ContentBlock, error) {
+func (s *conversation) blocks(p bridge.Prompt) ([]acpwire.ContentBlock, error) {
 	switch {
 	case p.ResponseFormat != nil:
 		return nil, unsupported("be bound to a response format")
@@ -67,7 +67,7 @@ func (s *session) blocks(p bridge.Prompt) ([]acpwire.ContentBlock, error) {
 	}
 	var out []acpwire.ContentBlock
 	s.mu.Lock()
-	if text := s.spec.System.Text; text != "" && !s.told {
+	if text := s.Spec.System.Text; text != "" && !s.told {
 		// The protocol has no place for it.
 		out = append(out, acpwire.Text("[SYSTEM]\n"+text+"\n[USER]\n"))
 	}
@@ -83,7 +83,7 @@ func (s *session) blocks(p bridge.Prompt) ([]acpwire.ContentBlock, error) {
 	return out, nil
 }
 
-func (s *session) attachment(a bridge.Attachment) (acpwire.ContentBlock, error) {
+func (s *conversation) attachment(a bridge.Attachment) (acpwire.ContentBlock, error) {
 	can := s.link.init.Capabilities.Prompt
 	name := a.Name
 	if a.Path != "" {

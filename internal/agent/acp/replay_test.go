@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/acp"
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // message is a line of a transcript, or of the wire.
@@ -56,7 +56,7 @@ func transcript(t *testing.T, file string) []line {
 }
 
 // player answers a client with the agent's part of a transcript: each request
-// of the client's with what was recorded after the next one of that method.
+// of the client's with the recorded messages that followed the next one of that method.
 type player struct {
 	lines   []line
 	next    int

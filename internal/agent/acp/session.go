@@ -2,38 +2,36 @@ package acp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 )
 
-// session is a bridge.Session on one link. When the link ends the session is
-// dead too; Agent.Resume makes a new one.
-type session struct {
+// conversation is a session on one link. When the link ends the session is dead
+// too; Agent.Resume makes a new one.
+type conversation struct {
+	*session.Base
 	agent *Agent
 	link  *link
-	id    string
-	spec  bridge.SessionSpec
 	wg    sync.WaitGroup // judgements of calls that did not ask
 
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-
 	mu        sync.Mutex
-	turn      *turn           // nil between turns
-	turnC     context.Context // what gates and persons of the running turn wait under
-	quit      context.CancelFunc
+	turn      *turn // nil between turns
 	calls     map[string]*call
 	terminals map[string]*terminal
 	root      *os.Root // the working directory, when files are first served
 	numbered  int      // of permission requests and terminals
 	loading   bool     // updates are the history
-	replay    []acpwire.Update
+	replay    []item
 	history   []bridge.Event
 	told      bool // the system text was sent
 	modes     *acpwire.Modes
@@ -43,33 +41,31 @@ type session struct {
 	cost      float64
 }
 
-func newSession(a *Agent, l *link, id string, spec bridge.SessionSpec) *session {
-	ctx, stop := context.WithCancel(context.Background())
-	return &session{agent: a, link: l, id: id, spec: spec, ctx: ctx, stop: stop,
-		calls: map[string]*call{}, terminals: map[string]*terminal{}}
+func newConversation(a *Agent, l *link, id string, spec bridge.SessionSpec) *conversation {
+	return &conversation{Base: session.New(id, spec), agent: a, link: l, calls: map[string]*call{}, terminals: map[string]*terminal{}}
 }
-
-func (s *session) ID() string { return s.id }
 
 // hear takes an update. It runs on the connection's reader, so it only takes
 // note; Send's goroutine does the rest.
-func (s *session) hear(u acpwire.Update) {
+func (s *conversation) hear(it item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+	if s.over() {
 		return
 	}
-	s.note(u)
+	s.note(it.update)
 	switch {
 	case s.loading:
-		s.replay = append(s.replay, u)
+		s.replay = append(s.replay, it)
 	case s.turn != nil:
-		s.turn.push(item{update: u})
+		if !s.turn.push(it) && s.turn.Fail(errUnread) {
+			s.wg.Go(func() { s.forbid(errUnread) })
+		}
 	}
 }
 
 // note keeps the state of the session. mu is held.
-func (s *session) note(u acpwire.Update) {
+func (s *conversation) note(u acpwire.Update) {
 	switch u := u.(type) {
 	case *acpwire.ToolCall:
 		s.noteCall(u)
@@ -85,7 +81,7 @@ func (s *session) note(u acpwire.Update) {
 }
 
 // loaded makes a history of what a session that was loaded has replayed.
-func (s *session) loaded() {
+func (s *conversation) loaded() {
 	s.mu.Lock()
 	replay := s.replay
 	s.replay, s.loading = nil, false
@@ -93,9 +89,7 @@ func (s *session) loaded() {
 	var past []bridge.Event
 	tr := newTranslator(s, func(ev bridge.Event) { past = append(past, ev) })
 	tr.replaying = true
-	for _, u := range replay {
-		tr.update(u)
-	}
+	tr.items(replay)
 	tr.finishMessage(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +102,7 @@ func (s *session) loaded() {
 
 // remember keeps what belongs into the history: whole messages, not their
 // pieces. mu is held.
-func (s *session) remember(ev bridge.Event) {
+func (s *conversation) remember(ev bridge.Event) {
 	switch ev.(type) {
 	case bridge.MessageDone, bridge.ToolStarted, bridge.ToolFinished, bridge.PlanChanged, bridge.UserSaid:
 		s.history = append(s.history, ev)
@@ -116,44 +110,33 @@ func (s *session) remember(ev bridge.Event) {
 	}
 }
 
-func (s *session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
-	return func(yield func(bridge.Event, error) bool) {
-		if err := s.send(ctx, p, func(e bridge.Event) bool { return yield(e, nil) }); err != nil && !errors.Is(err, errReaderLeft) {
-			yield(nil, err)
-		}
-	}
+func (s *conversation) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return s.Run(ctx, p, s.send)
 }
 
-// errReaderLeft says that the range loop was left early: there is nobody to
-// tell anything any more.
-var errReaderLeft = errors.New("the reader left")
-
-func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.Event) bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
+func (s *conversation) send(ctx context.Context, st *session.Turn, p bridge.Prompt) error {
+	if !s.link.alive() {
+		return s.link.explain(jsonrpc.ErrClosed, "begin the turn")
 	}
 	// The turn before may have made such files, and sub-agents load them anew.
-	if err := s.agent.loadable(s.spec); err != nil {
+	if err := s.agent.loadable(s.Spec); err != nil {
 		return err
-	}
-	if s.spec.Gate != nil {
-		text, err := s.spec.Gate.Prompt(ctx, p.Text)
-		if err != nil {
-			return err
-		}
-		p.Text = text
 	}
 	blocks, err := s.blocks(p)
 	if err != nil {
 		return err
 	}
-	turnC, cancel := context.WithCancel(ctx)
-	defer cancel()
-	t, err := s.begin(turnC, cancel)
-	if err != nil {
-		return err
-	}
-	defer s.finish()
+	t := newTurn(st)
+	s.ShowWith(st, t.show)
+	s.mu.Lock()
+	s.turn = t
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.turn = nil
+		clear(s.calls)
+		s.mu.Unlock()
+	}()
 	if err := s.setMode(ctx, p.Mode); err != nil {
 		return err
 	}
@@ -162,7 +145,6 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 	s.history = append(s.history, bridge.UserSaid{Text: p.Text})
 	s.mu.Unlock()
 
-	began := time.Now()
 	callC, cancelCall := context.WithCancel(context.WithoutCancel(ctx))
 	sent := make(chan struct{})
 	go func() {
@@ -170,47 +152,46 @@ func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.E
 		// The answer comes when the turn is over, and an error at once if the
 		// agent dies.
 		var resp acpwire.PromptResponse
-		err := s.link.call(callC, acpwire.MethodSessionPrompt, acpwire.PromptRequest{SessionID: s.id, Prompt: blocks}, &resp)
-		t.end(resp, err)
+		err := s.link.call(callC, acpwire.MethodSessionPrompt, acpwire.PromptRequest{SessionID: s.ID(), Prompt: blocks}, &resp)
+		t.resp, t.answerErr = resp, err
+		t.Queue.End(nil)
 	}()
 	defer func() {
 		cancelCall()
 		<-sent
 	}()
-	return s.follow(ctx, t, began, yield)
+	return s.follow(ctx, t)
 }
 
 // follow passes the turn on until it has ended, here and in the agent.
-func (s *session) follow(ctx context.Context, t *turn, began time.Time, yield func(bridge.Event) bool) error {
+func (s *conversation) follow(ctx context.Context, t *turn) error {
 	left := false
 	tr := newTranslator(s, func(ev bridge.Event) {
 		s.mu.Lock()
 		s.remember(ev)
 		s.mu.Unlock()
-		if !left && !yield(ev) {
-			left = true
-		}
+		left = left || t.Emit(ev) != nil
 	})
-	// What still comes of an aborted turn is put on record, but not told.
+	// The rest of an aborted turn is put on record, but not told.
 	drain := func() {
 		left = true
-		items, _ := t.take()
+		items, _, _ := t.Take()
 		tr.items(items)
 		tr.finishMessage(nil)
 	}
 	for {
-		items, ended := t.take()
+		items, ended, failure := t.Take()
 		tr.items(items)
 		if left && !ended {
 			s.abortTurn(t)
 			drain()
-			return errReaderLeft
+			return session.ErrReaderLeft
 		}
 		if ended {
-			return s.conclude(t, tr, began, &left)
+			return s.conclude(t, tr, failure)
 		}
 		select {
-		case <-t.wake:
+		case <-t.Wake():
 		case <-ctx.Done():
 			s.abortTurn(t)
 			drain()
@@ -220,13 +201,12 @@ func (s *session) follow(ctx context.Context, t *turn, began time.Time, yield fu
 }
 
 // conclude tells how the turn ended.
-func (s *session) conclude(t *turn, tr *translator, began time.Time, left *bool) error {
+func (s *conversation) conclude(t *turn, tr *translator, failure error) error {
 	usage := s.count(t.resp.Usage, tr)
-	failure := t.failed()
-	if failure == nil && t.err != nil {
-		failure = s.link.explain(t.err, "finish the turn")
-		if code := acpwire.CodeOf(t.err); code == acpwire.CodeInternal {
-			failure = s.link.modelError(t.err.Error())
+	if failure == nil && t.answerErr != nil {
+		failure = s.link.explain(t.answerErr, "finish the turn")
+		if code := jsonrpc.CodeOf(t.answerErr); code == jsonrpc.CodeInternal {
+			failure = s.link.modelError(t.answerErr.Error())
 		}
 	}
 	if failure == nil && tr.held != "" && usage.InputTokens+usage.OutputTokens == 0 {
@@ -248,22 +228,17 @@ func (s *session) conclude(t *turn, tr *translator, began time.Time, left *bool)
 	if usage.Calls > 0 {
 		tr.push(bridge.UsageReported{Usage: usage, Finish: finish})
 	}
-	end := bridge.TurnEnded{Reason: bridge.EndDone, Usage: usage, Duration: time.Since(began)}
+	t.Usage = usage
 	if t.resp.StopReason == acpwire.StopCancelled {
-		end.Reason = bridge.EndAborted
-	} else {
-		s.agent.worked()
+		return t.Turn.End(bridge.EndAborted)
 	}
-	tr.push(end)
-	if *left {
-		return errReaderLeft
-	}
-	return nil
+	s.agent.worked()
+	return t.Turn.End(bridge.EndDone)
 }
 
 // count is what a turn has used. Agents count from the beginning of the
 // session; a count that went back began anew.
-func (s *session) count(u *acpwire.Usage, tr *translator) bridge.Usage {
+func (s *conversation) count(u *acpwire.Usage, tr *translator) bridge.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := bridge.Usage{Cost: max(0, tr.cost-s.cost)}
@@ -292,25 +267,191 @@ func (s *session) count(u *acpwire.Usage, tr *translator) bridge.Usage {
 	return out
 }
 
-func (s *session) begin(turnC context.Context, quit context.CancelFunc) (*turn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.ctx.Err() != nil && s.link.alive():
-		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "the session is closed"}
-	case !s.link.alive():
-		return nil, s.link.explain(acpwire.ErrClosed, "begin the turn")
-	case s.turn != nil:
-		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "a turn is already running in this session",
-			Remedy: "wait for it or abort it"}
+const (
+	// abortWithin is how long the agent may be silent, in all of its sessions,
+	// while it should end a turn, before it is taken for hung and ended;
+	// abortAtMost if it is merely busy.
+	abortWithin = 3 * time.Second
+	abortAtMost = 20 * time.Second
+	// abortAgain is the time between the first two requests to abort.
+	abortAgain = 50 * time.Millisecond
+	// closeWithin bounds the request that closes a session.
+	closeWithin = 5 * time.Second
+)
+
+// abortTurn ends the turn in the agent and waits until it is over there too.
+// One that does not react is ended, with the turns of all other sessions.
+func (s *conversation) abortTurn(t *turn) {
+	ctx, cancel := context.WithTimeout(context.Background(), abortAtMost)
+	defer cancel()
+	began, pause := time.Now(), abortAgain
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		if t.Ended() {
+			return
+		}
+		select {
+		case <-t.Wake():
+			continue
+		case now := <-again.C:
+			if last := max(s.link.heard.Load(), began.UnixNano()); now.UnixNano()-last <= int64(abortWithin) {
+				_ = s.cancelTurn(ctx) // an agent that has gone has ended it
+				again.Reset(pause)
+				pause = min(2*pause, abortWithin/2)
+				continue
+			}
+		case <-ctx.Done():
+		}
+		s.link.opts.Logger.Warn("acp.abort_ignored: the agent is restarted", "session", s.ID())
+		s.link.conn.Fail(errors.New("it did not end an aborted turn"))
+		return
 	}
-	s.turn, s.turnC, s.quit = newTurn(), turnC, quit
-	return s.turn, nil
 }
 
-func (s *session) finish() {
+// cancelTurn asks the agent to end the turn. Then it answers the permission
+// requests that still wait, as the protocol wants it: an agent that had these
+// answers first could go on, and end the turn as if it were done.
+func (s *conversation) cancelTurn(ctx context.Context) error {
+	if t := s.Running(); t != nil {
+		defer t.Cancel()
+	}
+	return s.link.conn.Notify(ctx, acpwire.NotifyCancel, acpwire.SessionRef{SessionID: s.ID()})
+}
+
+// forbid ends the running turn because of something that the policy denies.
+func (s *conversation) forbid(err error) {
 	s.mu.Lock()
-	s.turn, s.turnC, s.quit = nil, nil, nil
-	clear(s.calls)
+	t := s.turn
 	s.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.Fail(err)
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	_ = s.cancelTurn(ctx) // an agent that has gone does no more
+}
+
+func (s *conversation) Abort(ctx context.Context) error {
+	s.mu.Lock()
+	running := s.turn != nil
+	s.mu.Unlock()
+	if !running {
+		return nil
+	}
+	return s.link.explain(s.cancelTurn(ctx), "abort the turn")
+}
+
+// Resolve has nothing to answer: there are no tools of the caller.
+func (s *conversation) Resolve(_ context.Context, requestID string, _ bridge.ToolResult) error {
+	return session.NoCall(requestID)
+}
+
+// History returns the messages of this session since it was opened, after those
+// that the ACP agent replayed.
+func (s *conversation) History(context.Context) ([]bridge.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]bridge.Event(nil), s.history...), nil
+}
+
+func (s *conversation) Close(ctx context.Context) error {
+	s.mu.Lock()
+	t := s.turn
+	s.mu.Unlock()
+	if s.over() {
+		return nil
+	}
+	s.MarkClosed()
+	if t != nil {
+		s.abortTurn(t)
+	}
+	var err error
+	if s.link.init.Capabilities.Session.Close != nil && s.link.alive() {
+		callC, cancel := context.WithTimeout(ctx, closeWithin)
+		err = s.link.call(callC, acpwire.MethodSessionClose, acpwire.SessionRef{SessionID: s.ID()}, nil)
+		cancel()
+	}
+	s.release(ctx)
+	err = s.link.explain(err, "close the session")
+	if !s.link.alive() {
+		err = nil // there is nothing left to close
+	}
+	return err
+}
+
+// over reports whether the session is closed.
+func (s *conversation) over() bool { return s.Context().Err() != nil }
+
+// release frees what the session holds here.
+func (s *conversation) release(ctx context.Context) {
+	s.mu.Lock()
+	s.Stop() // nothing is begun after that
+	s.mu.Unlock()
+	s.link.unregister(s)
+	s.wg.Wait()
+	s.endTerminals(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root != nil {
+		_ = s.root.Close() // only a handle to look things up in
+		s.root = nil
+	}
+}
+
+// mostWaiting bounds the bytes of updates that wait in a turn. It is more than
+// the SDK agent's 1 MiB, since updates carry the output of tools twice.
+const mostWaiting = 8 << 20
+
+// errUnread ends a turn whose reader does not keep up.
+var errUnread = &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the answer was ended because it is not read: %d MiB of it were waiting", mostWaiting>>20),
+	Remedy: "read the answer as it comes"}
+
+// item is something that happened in a turn: an update of the agent, or an
+// event that the bridge made.
+type item struct {
+	update acpwire.Update
+	raw    json.RawMessage // the update as it came; nil if the bridge made it
+	event  bridge.Event
+}
+
+// turn is the queue that Send reads from, in the order in which things happened.
+type turn struct {
+	*session.Turn
+	*session.Queue[item]
+	resp      acpwire.PromptResponse // with answerErr, before the queue ends
+	answerErr error
+}
+
+func newTurn(t *session.Turn) *turn {
+	return &turn{Turn: t, Queue: session.NewQueue(mostWaiting, func(it item) int { return len(it.raw) }, join)}
+}
+
+func (t *turn) show(ev bridge.Event) { t.Push(item{event: ev}) }
+
+// push queues an item and reports whether there was room; if not, the turn must
+// be ended. The end of a tool call is queued in any case, if necessary without
+// its output, to be recorded.
+func (t *turn) push(it item) (room bool) {
+	if t.Push(it) {
+		return true
+	}
+	if u, ok := it.update.(*acpwire.ToolCall); ok && (u.Status == acpwire.StatusCompleted || u.Status == acpwire.StatusFailed) {
+		t.Push(item{update: &acpwire.ToolCall{Type: u.Type, ToolCallID: u.ToolCallID, Status: u.Status}})
+	}
+	return false
+}
+
+// join makes one piece of text of two.
+func join(last, next item, most int) (item, bool) {
+	a, ok := last.update.(*acpwire.Chunk)
+	b, ok2 := next.update.(*acpwire.Chunk)
+	if !ok || !ok2 || a.Type != b.Type || a.MessageID != b.MessageID || a.Content.Type != acpwire.ContentText || b.Content.Type != acpwire.ContentText ||
+		len(a.Content.Text)+len(b.Content.Text) > most {
+		return item{}, false
+	}
+	joined := *a
+	joined.Content.Text += b.Content.Text
+	return item{update: &joined}, true
 }

@@ -11,8 +11,9 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/jsonrpc"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
@@ -42,13 +43,13 @@ type terminal struct {
 type masker interface{ Stream() bridge.TextMask }
 
 // createTerminal serves terminal/create under the gate.
-func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRequest) (any, error) {
+func (s *conversation) createTerminal(ctx context.Context, p acpwire.CreateTerminalRequest) (any, error) {
 	if p.Command == "" {
-		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "there is no command")
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no command")
 	}
 	c, err := s.command(p)
 	if err != nil {
-		return nil, acpwire.Errorf(acpwire.CodeInvalidParams, "%s", err)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
 	}
 	line := c.Line()
 	confine := s.link.opts.Confine
@@ -58,49 +59,49 @@ func (s *session) createTerminal(ctx context.Context, p acpwire.CreateTerminalRe
 		return nil, err
 	}
 	if confine != nil {
-		if c, err = confine(ctx, s.spec, c, grant); err != nil {
-			s.spec.Gate.Failed(s.gateContext(), tool, err.Error())
-			return nil, acpwire.Errorf(acpwire.CodeInternal, "%s", err)
+		if c, err = confine(ctx, s.Spec, c, grant); err != nil {
+			s.Spec.Gate.Failed(s.GateContext(), tool, err.Error())
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "%s", err)
 		}
 	}
 	t := &terminal{tool: tool, read: make(chan struct{}), limit: maxOutput}
 	if p.OutputByteLimit != nil && *p.OutputByteLimit >= 0 && *p.OutputByteLimit < maxOutput {
 		t.limit = int(*p.OutputByteLimit)
 	}
-	if m, ok := s.spec.Gate.(masker); ok {
+	if m, ok := s.Spec.Gate.(masker); ok {
 		t.mask = m.Stream()
 	}
 	s.mu.Lock()
-	full := len(s.terminals) >= maxTerminals || s.ctx.Err() != nil
+	full := len(s.terminals) >= maxTerminals || s.over()
 	if !full {
 		s.terminals[tool.ID] = t // its place is taken while it starts
 	}
 	s.mu.Unlock()
 	if full {
-		return nil, acpwire.Errorf(acpwire.CodeInternal, "busy: %d terminals are open; release one", maxTerminals)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "busy: %d terminals are open; release one", maxTerminals)
 	}
 	g, err := t.start(s, c)
 	s.mu.Lock()
 	t.group = g
-	closed := s.ctx.Err() != nil
+	closed := s.over()
 	if err != nil {
 		delete(s.terminals, tool.ID)
 	}
 	s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.spec.Gate.Failed(s.gateContext(), tool, err.Error())
-		return nil, acpwire.Errorf(acpwire.CodeInternal, "%s: %s", p.Command, err)
-	case closed: // meanwhile, so that nobody else ends it
-		return nil, errors.Join(acpwire.Errorf(acpwire.CodeInternal, "the session is closed"), s.endTerminal(context.WithoutCancel(ctx), t))
+		s.Spec.Gate.Failed(s.GateContext(), tool, err.Error())
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "%s: %s", p.Command, err)
+	case closed: // meanwhile, so it must be ended here
+		return nil, errors.Join(jsonrpc.Errorf(jsonrpc.CodeInternal, "the session is closed"), s.endTerminal(context.WithoutCancel(ctx), t))
 	}
 	return acpwire.TerminalRef{TerminalID: tool.ID}, nil
 }
 
 // command is what a terminal runs, with all that bears on it. Agents give
 // whole command lines as well as a program and its arguments.
-func (s *session) command(p acpwire.CreateTerminalRequest) (program.Command, error) {
-	place := program.Place{Root: s.spec.WorkingDir, Dir: p.Cwd, Env: s.link.opts.TerminalEnv}
+func (s *conversation) command(p acpwire.CreateTerminalRequest) (program.Command, error) {
+	place := program.Place{Root: s.Spec.WorkingDir, Dir: p.Cwd, Env: s.link.opts.TerminalEnv}
 	if p.Cwd != "" && !filepath.IsAbs(p.Cwd) {
 		return program.Command{}, fmt.Errorf("cwd must be absolute: %s", p.Cwd)
 	}
@@ -113,7 +114,7 @@ func (s *session) command(p acpwire.CreateTerminalRequest) (program.Command, err
 	return program.New(place, p.Command, p.Args...)
 }
 
-func (t *terminal) start(s *session, c program.Command) (*program.Group, error) {
+func (t *terminal) start(s *conversation, c program.Command) (*program.Group, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -186,7 +187,7 @@ func (t *terminal) status() *acpwire.TerminalExitStatus {
 	return &acpwire.TerminalExitStatus{ExitCode: &code}
 }
 
-func (s *session) terminalText(id string) (string, bool) {
+func (s *conversation) terminalText(id string) (string, bool) {
 	s.mu.Lock()
 	t := s.terminals[id]
 	s.mu.Unlock()
@@ -198,7 +199,7 @@ func (s *session) terminalText(id string) (string, bool) {
 }
 
 // terminal serves what can be done with a terminal that exists.
-func (s *session) terminal(ctx context.Context, method, id string) (any, error) {
+func (s *conversation) terminal(ctx context.Context, method, id string) (any, error) {
 	s.mu.Lock()
 	t := s.terminals[id]
 	if t != nil && t.group == nil {
@@ -206,7 +207,7 @@ func (s *session) terminal(ctx context.Context, method, id string) (any, error) 
 	}
 	s.mu.Unlock()
 	if t == nil {
-		return nil, acpwire.Errorf(acpwire.CodeResourceNotFound, "there is no terminal %s", id)
+		return nil, jsonrpc.Errorf(acpwire.CodeResourceNotFound, "there is no terminal %s", id)
 	}
 	switch method {
 	case acpwire.MethodTerminalOutput:
@@ -214,6 +215,8 @@ func (s *session) terminal(ctx context.Context, method, id string) (any, error) 
 	case acpwire.MethodTerminalWait:
 		select {
 		case <-t.group.Done():
+			<-t.read
+			s.recordTerminal(t)
 			return t.status(), nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -227,7 +230,7 @@ func (s *session) terminal(ctx context.Context, method, id string) (any, error) 
 	return struct{}{}, s.endTerminal(ctx, t)
 }
 
-func (s *session) terminalOutput(t *terminal) (any, error) {
+func (s *conversation) terminalOutput(t *terminal) (any, error) {
 	ended := t.ended()
 	if ended {
 		<-t.read
@@ -238,9 +241,9 @@ func (s *session) terminalOutput(t *terminal) (any, error) {
 		out.ExitStatus = t.status()
 	}
 	if t.mask == nil {
-		clean, err := s.after(t.tool, out.Output)
+		clean, err := s.AfterText(s.GateContext(), t.tool, out.Output)
 		if err != nil {
-			return nil, acpwire.Errorf(acpwire.CodeInternal, "withheld: %s", err)
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "withheld: %s", err)
 		}
 		out.Output = clean
 	} else if ended {
@@ -250,7 +253,7 @@ func (s *session) terminalOutput(t *terminal) (any, error) {
 }
 
 // recordTerminal puts the end of a terminal on record, once.
-func (s *session) recordTerminal(t *terminal) {
+func (s *conversation) recordTerminal(t *terminal) {
 	t.mu.Lock()
 	done := t.recorded
 	t.recorded = true
@@ -259,12 +262,12 @@ func (s *session) recordTerminal(t *terminal) {
 		return
 	}
 	text, _ := t.text()
-	if _, err := s.after(t.tool, text); err != nil {
-		s.link.opts.Logger.Warn("a terminal's end is not on record", "error", err)
+	if _, err := s.AfterText(s.GateContext(), t.tool, text); err != nil {
+		s.link.opts.Logger.Warn("acp.terminal_not_recorded", "error", err)
 	}
 }
 
-func (s *session) endTerminal(ctx context.Context, t *terminal) error {
+func (s *conversation) endTerminal(ctx context.Context, t *terminal) error {
 	err := t.group.End(ctx, endWithin)
 	select {
 	case <-t.read:
@@ -276,13 +279,13 @@ func (s *session) endTerminal(ctx context.Context, t *terminal) error {
 }
 
 // endTerminals ends what the session's agent has left running.
-func (s *session) endTerminals(ctx context.Context) {
+func (s *conversation) endTerminals(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
 	s.mu.Lock()
 	var open []*terminal
 	for _, t := range s.terminals {
-		if t.group != nil { // else whoever starts it ends it
+		if t.group != nil { // else createTerminal ends it
 			open = append(open, t)
 		}
 	}
@@ -290,7 +293,7 @@ func (s *session) endTerminals(ctx context.Context) {
 	s.mu.Unlock()
 	for _, t := range open {
 		if err := s.endTerminal(ctx, t); err != nil {
-			s.link.opts.Logger.Warn("ending a terminal", "error", err)
+			s.link.opts.Logger.Warn("acp.terminal_end_failed", "error", err)
 		}
 	}
 }

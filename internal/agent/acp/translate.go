@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 )
 
 // translator makes events of updates. It belongs to one goroutine: Send's, or
-// whoever replays a history.
+// that of Resume, which replays a history.
 type translator struct {
-	s         *session
+	s         *conversation
 	push      func(bridge.Event)
 	replaying bool
 
@@ -29,7 +29,7 @@ type translator struct {
 	cost     float64
 }
 
-func newTranslator(s *session, push func(bridge.Event)) *translator {
+func newTranslator(s *conversation, push func(bridge.Event)) *translator {
 	return &translator{s: s, push: push}
 }
 
@@ -39,24 +39,33 @@ func (tr *translator) items(items []item) {
 			tr.push(it.event)
 			continue
 		}
-		tr.update(it.update)
+		tr.update(it)
 	}
 }
 
-func (tr *translator) update(u acpwire.Update) {
+// other passes an update on as it came, for what no event can carry.
+func (tr *translator) other(it item) {
+	out := bridge.Other{Name: it.update.Kind(), Data: it.update}
+	if it.raw != nil {
+		out.Data = it.raw
+	}
+	tr.push(out)
+}
+
+func (tr *translator) update(it item) {
 	if tr.held != "" {
 		held := tr.held
 		tr.held = ""
 		tr.say("", held)
 	}
-	if c, ok := u.(*acpwire.Chunk); !ok || c.Type != acpwire.UpdateUserMessage {
+	if c, ok := it.update.(*acpwire.Chunk); !ok || c.Type != acpwire.UpdateUserMessage {
 		tr.finishUser()
 	}
-	switch u := u.(type) {
+	switch u := it.update.(type) {
 	case *acpwire.Chunk:
-		tr.chunk(u)
+		tr.chunk(it, u)
 	case *acpwire.ToolCall:
-		tr.tool(u)
+		tr.tool(it, u)
 	case *acpwire.Plan:
 		tr.push(bridge.PlanChanged{Text: planText(u), Entries: planEntries(u)})
 	case *acpwire.UsageUpdate:
@@ -70,7 +79,7 @@ func (tr *translator) update(u acpwire.Update) {
 			tr.push(bridge.ModelCalled{}) // it tells before each request
 		}
 		tr.push(bridge.ContextMeasured{Tokens: u.Used, Limit: u.Size})
-		tr.push(bridge.Other{Name: u.Kind(), Data: u}) // the cost is only there
+		tr.other(it) // the cost is only there
 	case *acpwire.Notice:
 		level := u.Severity
 		if level != "warning" && level != "error" {
@@ -81,13 +90,13 @@ func (tr *translator) update(u acpwire.Update) {
 		if u.Type == acpwire.UpdateCompaction && u.Status == acpwire.StatusInProgress {
 			tr.push(bridge.Notice{Level: "info", Text: "the conversation is being compacted"})
 		}
-		tr.push(bridge.Other{Name: u.Kind(), Data: u})
+		tr.other(it)
 	default:
-		tr.push(bridge.Other{Name: u.Kind(), Data: u})
+		tr.other(it)
 	}
 }
 
-func (tr *translator) chunk(c *acpwire.Chunk) {
+func (tr *translator) chunk(it item, c *acpwire.Chunk) {
 	text, plain := blockText(c.Content)
 	switch c.Type {
 	case acpwire.UpdateUserMessage:
@@ -105,7 +114,7 @@ func (tr *translator) chunk(c *acpwire.Chunk) {
 		tr.say(c.MessageID, text)
 	}
 	if !plain {
-		tr.push(bridge.Other{Name: c.Type, Data: c}) // an image, say
+		tr.other(it) // an image, say
 	}
 }
 
@@ -183,7 +192,7 @@ func (tr *translator) finishUser() {
 	tr.user.Reset()
 }
 
-func (tr *translator) tool(u *acpwire.ToolCall) {
+func (tr *translator) tool(it item, u *acpwire.ToolCall) {
 	s := tr.s
 	s.mu.Lock()
 	c := s.calls[u.ToolCallID]
@@ -211,14 +220,14 @@ func (tr *translator) tool(u *acpwire.ToolCall) {
 		}
 	}
 	if u.Type == acpwire.UpdateToolCall {
-		tr.push(bridge.Other{Name: u.Kind(), Data: u}) // diffs and places have no event of their own
+		tr.other(it) // no event carries diffs and places
 	}
 	if !done || c.finished {
 		return
 	}
 	c.finished = true
 	if tr.finishTool(c, tool, u, text, denied) {
-		tr.push(bridge.Other{Name: u.Kind(), Data: u})
+		tr.other(it)
 	}
 }
 
@@ -240,15 +249,15 @@ func (tr *translator) finishTool(c *call, tool bridge.ToolCall, u *acpwire.ToolC
 		if out.Error == "" {
 			out.Error = "the tool failed"
 		}
-		if s.spec.Gate != nil && !tr.replaying {
-			s.spec.Gate.Failed(s.gateContext(), tool, out.Error)
+		if s.Spec.Gate != nil && !tr.replaying {
+			s.Spec.Gate.Failed(s.GateContext(), tool, out.Error)
 		}
 		tr.push(out)
 		return true
 	}
 	out.Result = raw
-	if s.spec.Gate != nil && !tr.replaying {
-		clean, err := s.after(tool, raw)
+	if s.Spec.Gate != nil && !tr.replaying {
+		clean, err := s.AfterText(s.GateContext(), tool, raw)
 		if err != nil {
 			clean, out.OK, out.Error = "", false, "[withheld: "+err.Error()+"]"
 		}

@@ -1,4 +1,7 @@
-// Package environ makes the environment of the programs that agents start.
+// Package environ makes the environment of the programs that agents start: the
+// caller's, without the bridge's own secrets. It starts no program and decides
+// nothing about tools. internal/agent/sdk, internal/agent/acp and
+// internal/agent/runner call it.
 package environ
 
 import (

@@ -1,20 +1,17 @@
-// Package runner reaches Copilot through a program of the user's own: the
-// legacy runner. Each turn starts it anew, gives it one JSON request on
-// standard input, and reads events from its standard output.
-//
-// It is an engine.Agent with few abilities. A runner tells of its tool calls,
-// if it does, when they happen, and asks nobody: the session's Gate hears of
-// them, and a call that it denies ends the runner. See docs/agents.md.
+// Package runner reaches Copilot through a program of the user: the legacy runner.
+// Each turn starts it anew, gives it one JSON request on standard input, and reads
+// events from its standard output. It is an engine.Agent with few abilities: a
+// runner reports its tool calls without asking, so a call that the Gate denies
+// ends the runner. See docs/guides/agents.md.
 package runner
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"fmt"
 	"log/slog"
-	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 )
 
 // Options say what to run.
@@ -33,10 +30,7 @@ type Options struct {
 // Agent runs a runner. Its methods may be called concurrently.
 type Agent struct {
 	opts Options
-
-	mu     sync.Mutex
-	closed bool
-	open   map[*session]struct{}
+	open session.Open
 }
 
 // New returns an agent; nothing is started yet.
@@ -44,7 +38,7 @@ func New(opts Options) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{opts: opts, open: map[*session]struct{}{}}
+	return &Agent{opts: opts}
 }
 
 // Name is "legacy", as the transport is called.
@@ -52,11 +46,9 @@ func (a *Agent) Name() string { return "legacy" }
 
 // Open makes a new session. It is kept here alone: a runner has no memory.
 func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	switch {
-	case a.closed:
-		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the agent is closed"}
+	case a.open.Closed():
+		return nil, session.ErrClosed()
 	case spec.Profile == bridge.ProfileChat:
 		return nil, unsupported("be kept from using its own tools, which a chat must")
 	case len(spec.Tools) > 0:
@@ -66,13 +58,8 @@ func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session
 	case spec.Confinement != nil:
 		return nil, unsupported("keep its programs inside a sandbox")
 	}
-	id := spec.ID
-	if id == "" {
-		id = newID()
-	}
-	s := newSession(a, id, spec)
-	a.open[s] = struct{}{}
-	return s, nil
+	s := &conversation{Base: session.New(cmp.Or(spec.ID, session.NewID()), spec), agent: a, model: spec.Model, effort: spec.ReasoningEffort}
+	return s, a.open.Add(s.Base)
 }
 
 // Resume is not possible.
@@ -89,45 +76,21 @@ func (a *Agent) Status(context.Context) (bridge.AgentStatus, error) {
 	return out, nil
 }
 
-// Ping says whether there is a runner to start.
-func (a *Agent) Ping(context.Context) error {
-	if a.opts.Program == "" {
-		return &bridge.Error{Code: bridge.CodeUnavailable, Message: notConfigured, Remedy: howToConfigure}
-	}
-	return nil
-}
-
 const (
 	notConfigured  = "no runner is configured"
 	howToConfigure = "set ABP_COPILOT_RUNNER to a program that reads one JSON request and writes events"
 )
 
-// Close ends what runs.
-func (a *Agent) Close(ctx context.Context) error {
-	a.mu.Lock()
-	a.closed = true
-	var open []*session
-	for s := range a.open {
-		open = append(open, s)
-	}
-	a.mu.Unlock()
-	for _, s := range open {
-		if err := s.Close(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+// Capabilities are what can be promised of any runner.
+func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
+	return map[bridge.Capability]bridge.Support{bridge.CapStreaming: {Level: bridge.SupportNative},
+		bridge.CapHooksPre: {Level: bridge.SupportRestricted, Reason: "a runner tells of its tool calls and does not ask"}}
 }
+
+// Close ends all turns.
+func (a *Agent) Close(ctx context.Context) error { return a.open.Close(ctx) }
 
 func unsupported(what string) error {
 	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "a legacy runner cannot " + what,
 		Remedy: "use the SDK for it: unset ABP_COPILOT_TRANSPORT"}
-}
-
-// newID is a random UUID.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

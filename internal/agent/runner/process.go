@@ -37,7 +37,7 @@ type process struct {
 }
 
 // start runs the program in the workspace and hands it the request, as a file
-// that nobody else sees: a pipe that is closed would tell the supervisor that
+// that no other process sees: a pipe that is closed would tell the supervisor that
 // the bridge has died.
 func start(o Options, dir string, request []byte) (*process, error) {
 	c, err := program.New(program.Place{Dir: dir, Env: environ.Plain(o.Env, true)}, o.Program, o.Args...)
@@ -72,8 +72,8 @@ func start(o Options, dir string, request []byte) (*process, error) {
 	return p, nil
 }
 
-// requestFile returns an open file that holds the request and has no name any
-// more, where the system lets go of it.
+// requestFile returns an open file that holds the request. Its name is removed
+// where the system allows it.
 func requestFile(dir string, request []byte) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *process) read(r *os.File, stderr bool) {
 // end makes the runner go, with all that it started, and waits for it.
 func (p *process) end(ctx context.Context) error {
 	err := p.group.End(ctx, endWithin)
-	for range p.lines { // nobody else reads them any more
+	for range p.lines { // there is no other reader
 		continue
 	}
 	p.wg.Wait()

@@ -13,12 +13,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/runner"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	agenttest.Run(t, agenttest.Harness{CreateTool: "create", Lacks: lacks, New: func(t *testing.T) engine.Agent {
-		m := rehearsal.New()
+		m := demomodel.New()
 		if err := m.Start(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestContract(t *testing.T) {
 		o.Env = append(o.Env, "MODEL_URL="+m.URL(), "MODEL_KEY="+m.Key(), "MODEL="+m.Model())
 		return runner.New(o)
 	}})
-	agenttest.Documented(t, filepath.Join("..", "..", "..", "docs", "agents.md"), "Legacy runner", lacks)
+	agenttest.Documented(t, filepath.Join("..", "..", "..", "docs", "guides", "agents.md"), "Legacy runner", lacks)
 }
 
 // run runs one turn of a shell script as the runner.
@@ -241,8 +241,8 @@ func TestWithoutARunner(t *testing.T) {
 	if texts[0] != texts[1] || !strings.Contains(texts[0], "ABP_COPILOT_RUNNER") {
 		t.Errorf("%q", texts)
 	}
-	if err := a.Ping(t.Context()); bridge.CodeOf(err) != bridge.CodeUnavailable || bridge.AsError(err).Remedy == "" {
-		t.Errorf("ping: %v", err)
+	if st, err := a.Status(t.Context()); err != nil || st.Authenticated || st.Message == "" {
+		t.Errorf("status %+v, %v", st, err)
 	}
 	if err := a.Close(t.Context()); err != nil {
 		t.Error(err)

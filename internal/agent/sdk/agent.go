@@ -1,12 +1,9 @@
-// Package sdk reaches Copilot through the official Go SDK and the native
-// runtime that it spawns. It is an engine.Agent: it knows bridge's types and
-// the SDK's, and translates between them. It decides nothing about what a
-// tool may do; that is asked of the session's Gate.
-//
-// An Agent owns a runtime process a profile, because the SDK's mode belongs to
-// the process, and more of them for a profile with much to do (see Widen).
-// Each is started when it is first needed and replaced, after a pause that
-// grows, when it dies.
+// Package sdk reaches Copilot through the official Go SDK and the native runtime
+// that it starts. It is an engine.Agent: it translates between bridge's types and
+// the SDK's, and asks the session's Gate about every tool call. An Agent owns one
+// runtime process for agents and a fixed number for chats, because the SDK's mode
+// belongs to the process. A process is started when it is first needed, and
+// replaced when it dies or has grown. Only the engine calls the package.
 package sdk
 
 import (
@@ -22,15 +19,18 @@ import (
 
 	copilot "github.com/github/copilot-sdk/go"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 )
 
 // Options say which runtime to run, and as whom.
 type Options struct {
 	Runtime string // path of the runtime's executable
-	Home    string // the runtime's state directory
-	Records string // directory of process records, see supervise
-	Self    string // executable that answers to supervise.Verb
+	// Runtimes is how many processes chats are spread over; 1 if it is 0.
+	Runtimes int
+	Home     string // the runtime's state directory
+	Records  string // directory of process records, see supervise
+	Self     string // executable that answers to supervise.Verb
 	// Token is a GitHub token; UseLogin looks for the user's own login, which
 	// costs time with every session.
 	Token    string
@@ -42,7 +42,13 @@ type Options struct {
 	Telemetry *Telemetry
 	Version   string   // of the bridge, for the User-Agent
 	Env       []string // the runtime's environment
-	Logger    *slog.Logger
+	// MemoryLimit is what an agents' runtime may hold, in bytes, before a new
+	// one takes over, however little it has grown; 0 is no limit.
+	MemoryLimit int64
+	// Bubblewrap is the program that confines sessions; "" looks on the PATH of
+	// Env.
+	Bubblewrap string
+	Logger     *slog.Logger
 }
 
 // Telemetry configures the runtime's OpenTelemetry export.
@@ -58,15 +64,13 @@ type Telemetry struct {
 type Agent struct {
 	opts Options
 
-	starting sync.WaitGroup // hosts that come or go; added to under mu, while not closed
-
+	notes    *notes
 	claiming sync.Mutex
 	claims   map[string]*claim
 
-	mu       sync.Mutex
-	lanes    map[bridge.Profile][]*host
-	widening bool
-	closed   bool
+	mu     sync.Mutex
+	hosts  map[bridge.Profile][]*host
+	closed bool
 }
 
 // New returns an agent; nothing is started yet.
@@ -74,28 +78,19 @@ func New(opts Options) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{opts: opts, lanes: map[bridge.Profile][]*host{}, claims: map[string]*claim{}}
+	return &Agent{opts: opts, notes: newNotes(opts.Records), hosts: map[bridge.Profile][]*host{}, claims: map[string]*claim{}}
 }
 
 // Name is "sdk".
 func (a *Agent) Name() string { return "sdk" }
 
-// host returns the first host of a profile with its process, started if need
-// be and there until done is called.
-func (a *Agent) host(ctx context.Context, p bridge.Profile) (h *host, proc *process, done func(), err error) {
-	if h, err = a.first(p); err == nil {
-		proc, done, err = h.ensure(ctx)
-	}
-	return h, proc, done, err
-}
-
-// anyHost is for questions that every runtime can answer. No other one is
+// anyProfile is for questions that every runtime can answer. No other one is
 // started for them where one runs, or ran before it died.
-func (a *Agent) anyHost(ctx context.Context) (*host, *process, func(), error) {
+func (a *Agent) anyProfile() bridge.Profile {
 	a.mu.Lock()
 	known := map[bridge.Profile]*host{}
-	for p, lanes := range a.lanes {
-		known[p] = lanes[0]
+	for p, hosts := range a.hosts {
+		known[p] = hosts[0]
 	}
 	a.mu.Unlock()
 	profile := bridge.ProfileAgent
@@ -104,12 +99,31 @@ func (a *Agent) anyHost(ctx context.Context) (*host, *process, func(), error) {
 			profile = p
 		}
 	}
-	return a.host(ctx, profile)
+	return profile
 }
+
+// ask asks the first runtime of a profile, which is started if necessary. what
+// completes "could not …".
+func ask[R any](ctx context.Context, a *Agent, p bridge.Profile, what string, f func(*copilot.Client) (R, error)) (result R, err error) {
+	hosts, err := a.pool(p)
+	if err != nil {
+		return result, err
+	}
+	h := hosts[0]
+	proc, done, err := h.ensure(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer done()
+	err = proc.call(func(c *copilot.Client) (err error) { result, err = f(c); return err })
+	return result, h.noticed(proc, h.explain(err, what))
+}
+
+func notFound(err error) bool { return strings.Contains(strings.ToLower(err.Error()), "not found") }
 
 // Open makes a new session.
 func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
-	h, proc, done, err := a.lane(ctx, spec.Profile)
+	h, proc, done, err := a.quietest(ctx, spec.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +135,16 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 	return s, nil
 }
 
-// Resume goes on with a stored session.
+// Resume resumes a stored session.
 func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) (bridge.Session, error) {
-	h, proc, done, err := a.lane(ctx, spec.Profile)
+	h, proc, done, err := a.quietest(ctx, spec.Profile)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	s := newSession(h, proc, spec)
 	if err := s.resume(ctx, id); err != nil {
-		if known := (*bridge.Error)(nil); !errors.As(err, &known) && strings.Contains(strings.ToLower(err.Error()), "not found") {
+		if known := (*bridge.Error)(nil); !errors.As(err, &known) && notFound(err) {
 			return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id,
 				Remedy: "list what there is with `copilot-bridge sessions list`", Cause: err}
 		}
@@ -141,15 +155,9 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 
 // List returns the stored sessions, the one changed last first.
 func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
-	h, proc, done, err := a.host(ctx, bridge.ProfileAgent)
+	list, err := ask(ctx, a, bridge.ProfileAgent, "list sessions", func(c *copilot.Client) ([]copilot.SessionMetadata, error) { return c.ListSessions(ctx, nil) })
 	if err != nil {
 		return nil, err
-	}
-	defer done()
-	var list []copilot.SessionMetadata
-	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListSessions(ctx, nil); return err })
-	if err != nil {
-		return nil, h.noticed(proc, h.explain(err, "list sessions"))
 	}
 	out := make([]bridge.SessionInfo, 0, len(list))
 	for _, m := range list {
@@ -168,18 +176,11 @@ func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
 
 // Delete removes a stored session for good.
 func (a *Agent) Delete(ctx context.Context, id string) error {
-	h, proc, done, err := a.host(ctx, bridge.ProfileAgent)
-	if err != nil {
-		return err
+	_, err := ask(ctx, a, bridge.ProfileAgent, "delete session "+id, func(c *copilot.Client) (any, error) { return nil, c.DeleteSession(ctx, id) })
+	if err != nil && notFound(err) {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
 	}
-	defer done()
-	if err := proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) }); err != nil {
-		if strings.Contains(strings.ToLower(err.Error()), "not found") {
-			return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
-		}
-		return h.noticed(proc, h.explain(err, "delete session "+id))
-	}
-	return nil
+	return err
 }
 
 // Models lists what can answer: the provider's models if one is configured,
@@ -188,15 +189,9 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	if a.opts.Provider != nil {
 		return providerModels(ctx, a.opts.Provider, a.opts.Model)
 	}
-	h, proc, done, err := a.host(ctx, bridge.ProfileAgent)
+	list, err := ask(ctx, a, bridge.ProfileAgent, "list models", func(c *copilot.Client) ([]copilot.ModelInfo, error) { return c.ListModels(ctx) })
 	if err != nil {
 		return nil, err
-	}
-	defer done()
-	var list []copilot.ModelInfo
-	err = proc.call(func(c *copilot.Client) (err error) { list, err = c.ListModels(ctx); return err })
-	if err != nil {
-		return nil, h.noticed(proc, h.explain(err, "list models"))
 	}
 	out := make([]bridge.Model, 0, len(list))
 	for _, m := range list {
@@ -220,71 +215,30 @@ func modelOf(m copilot.ModelInfo) bridge.Model {
 // Status says which runtime runs and who is logged in. With a provider of its
 // own the agent needs no login and counts as authenticated.
 func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
-	h, proc, done, err := a.anyHost(ctx)
+	out, profile := bridge.AgentStatus{Agent: a.Name()}, a.anyProfile()
+	st, err := ask(ctx, a, profile, "ask for the runtime's status", func(c *copilot.Client) (*copilot.GetStatusResponse, error) { return c.GetStatus(ctx) })
 	if err != nil {
 		return bridge.AgentStatus{}, err
-	}
-	defer done()
-	out := bridge.AgentStatus{Agent: a.Name()}
-	var st *copilot.GetStatusResponse
-	err = proc.call(func(c *copilot.Client) (err error) { st, err = c.GetStatus(ctx); return err })
-	if err != nil {
-		return out, h.noticed(proc, h.explain(err, "ask for the runtime's status"))
 	}
 	out.RuntimeVersion, out.ProtocolVersion = st.Version, st.ProtocolVersion
 	if a.opts.Provider != nil {
 		out.Authenticated, out.AuthType, out.Host = true, "provider", a.opts.Provider.BaseURL
 		return out, nil
 	}
-	var au *copilot.GetAuthStatusResponse
-	err = proc.call(func(c *copilot.Client) (err error) { au, err = c.GetAuthStatus(ctx); return err })
+	au, err := ask(ctx, a, profile, "ask for the login", func(c *copilot.Client) (*copilot.GetAuthStatusResponse, error) { return c.GetAuthStatus(ctx) })
 	if err != nil {
-		return out, h.noticed(proc, h.explain(err, "ask for the login"))
+		return out, err
 	}
 	out.Authenticated = au.IsAuthenticated
-	for _, f := range []struct {
-		dst *string
-		src *string
-	}{{&out.AuthType, au.AuthType}, {&out.Host, au.Host}, {&out.Login, au.Login}, {&out.Message, au.StatusMessage}} {
-		if f.src != nil {
-			*f.dst = *f.src
-		}
-	}
+	out.AuthType, out.Host, out.Login, out.Message = str(au.AuthType), str(au.Host), str(au.Login), str(au.StatusMessage)
 	return out, nil
-}
-
-// Ping asks the runtime for a sign of life, starting it if need be.
-func (a *Agent) Ping(ctx context.Context) error {
-	h, proc, done, err := a.anyHost(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := proc.call(func(c *copilot.Client) error { _, err := c.Ping(ctx, "ping"); return err }); err != nil {
-		return h.noticed(proc, h.explain(err, "ping the runtime"))
-	}
-	return nil
-}
-
-// Warm starts the runtime of a profile and runs one turn on the given
-// provider, so that the first real turn does not pay for it. The provider is
-// meant to be a local one: a turn on GitHub's models would cost money.
-func (a *Agent) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
-	h, err := a.first(p)
-	if err != nil {
-		return err
-	}
-	if err := a.warmUp(ctx, h, provider, model); err != nil {
-		return fmt.Errorf("warm up: %w", err)
-	}
-	return nil
 }
 
 // Close ends the runtimes and everything they started.
 func (a *Agent) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.closed = true
-	hosts := slices.Concat(slices.Collect(maps.Values(a.lanes))...)
+	hosts := slices.Concat(slices.Collect(maps.Values(a.hosts))...)
 	a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -294,6 +248,82 @@ func (a *Agent) Close(ctx context.Context) error {
 		wg.Go(func() { errs[i] = h.close(ctx) })
 	}
 	wg.Wait()
-	a.starting.Wait() // what comes or goes just now ends by itself
-	return errors.Join(append(errs, a.releaseAll())...)
+	return errors.Join(append(errs, a.releaseAll(), a.notes.close())...)
+}
+
+// pool returns the hosts of a profile: as many as Options.Runtimes says for
+// chats, one for agents. They start their processes when they are used.
+func (a *Agent) pool(p bridge.Profile) ([]*host, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, common.ErrClosed()
+	}
+	if a.hosts[p] == nil {
+		n := 1
+		if p == bridge.ProfileChat {
+			n = max(1, a.opts.Runtimes)
+		}
+		for range n {
+			a.hosts[p] = append(a.hosts[p], newHost(a, p))
+		}
+	}
+	return a.hosts[p], nil
+}
+
+// alone is how many turns one runtime does as well as several would. Others
+// are used, and started, only when there is more to do.
+const alone = 3
+
+// quietest returns the host on which a new session of a profile is opened, and
+// its process, which does not end before done is called.
+func (a *Agent) quietest(ctx context.Context, p bridge.Profile) (h *host, proc *process, done func(), err error) {
+	hosts, err := a.pool(p)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a.mu.Lock()
+	h = hosts[0]
+	for _, x := range hosts {
+		if h.busy() >= alone && x.busy() < h.busy() {
+			h = x
+		}
+	}
+	h.opening.Add(1) // so that those who come at once see each other
+	a.mu.Unlock()
+	proc, leave, err := h.ensure(ctx)
+	if err != nil {
+		h.opening.Add(-1)
+		return nil, nil, nil, err
+	}
+	return h, proc, func() { h.opening.Add(-1); leave() }, nil
+}
+
+// busy is how many turns run in the host's process or are about to.
+func (h *host) busy() int32 {
+	n := h.opening.Load()
+	if p := h.present.Load(); p != nil {
+		n += p.turns.Load()
+	}
+	return n
+}
+
+// Warm starts the first runtime of a profile and runs one turn on the given
+// provider, so that the first real turn does not pay for it. The provider is
+// meant to be a local one: a turn on GitHub's models would cost money.
+func (a *Agent) Warm(ctx context.Context, p bridge.Profile, provider bridge.Provider, model string) error {
+	h, proc, done, err := a.quietest(ctx, p)
+	if err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	defer done()
+	s := newSession(h, proc, bridge.SessionSpec{Profile: h.profile, Provider: &provider, Model: model})
+	if err := s.create(ctx); err != nil {
+		return h.noticed(proc, h.explain(err, "open a session"))
+	}
+	var turnErr error
+	for _, err := range s.Send(ctx, bridge.Prompt{Text: "warm-up"}) {
+		turnErr = err
+	}
+	return errors.Join(turnErr, s.Remove(context.WithoutCancel(ctx)))
 }

@@ -8,14 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // Two bridges do not write one session: the second waits for the first, and
 // then knows all that was said.
 func TestOneBridgeASession(t *testing.T) {
+	t.Parallel()
 	m := model(t)
 	opts := options(t, m)
 	var agents [2]*sdk.Agent

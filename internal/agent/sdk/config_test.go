@@ -10,8 +10,8 @@ import (
 
 	copilot "github.com/github/copilot-sdk/go"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // full is a spec with everything set.
@@ -32,7 +32,7 @@ type nobody struct{ bridge.Person }
 func TestResumeCarriesEverything(t *testing.T) {
 	opts := Options{}
 	s := newSession(newHost(New(opts), bridge.ProfileAgent), &process{}, full())
-	defer s.stop()
+	defer s.Stop()
 	c, err := s.config()
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestEveryLoadingOptionIsDecided(t *testing.T) {
 		spec := full()
 		spec.Profile = profile
 		s := newSession(newHost(New(Options{}), profile), &process{}, spec)
-		defer s.stop()
+		defer s.Stop()
 		c, err := s.config()
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestProviderNeedsAModel(t *testing.T) {
 	spec.Model = ""
 	opts := Options{}
 	s := newSession(newHost(New(opts), bridge.ProfileAgent), &process{}, spec)
-	defer s.stop()
+	defer s.Stop()
 	if _, err := s.config(); bridge.CodeOf(err) != bridge.CodeInvalid {
 		t.Errorf("%v", err)
 	}
@@ -141,13 +141,13 @@ func TestAttachmentNeedsSomething(t *testing.T) {
 func TestQueueCoalesces(t *testing.T) {
 	q := newTurn()
 	var want strings.Builder
-	for range 10 * coalesceAbove {
+	for range 10 * 512 {
 		q.push(bridge.TextDelta{Message: "m", Text: "x"})
 		want.WriteString("x")
 	}
 	q.push(bridge.TextDelta{Message: "other", Text: "y"})
-	events, _, _, _ := q.take()
-	if len(events) > coalesceAbove+2 {
+	events, _, _ := q.Take()
+	if len(events) > 512+2 {
 		t.Errorf("%d events wait", len(events))
 	}
 	var got strings.Builder
@@ -220,7 +220,7 @@ func FuzzProviderTexts(f *testing.F) {
 }
 
 // The history of a chat is its client's: the runtime must not put a summary in
-// its place, unless somebody wants it.
+// its place, unless the caller asks for it.
 func TestChatsAreNotCompacted(t *testing.T) {
 	for _, c := range []struct {
 		spec    bridge.SessionSpec
@@ -231,7 +231,7 @@ func TestChatsAreNotCompacted(t *testing.T) {
 		{bridge.SessionSpec{Profile: bridge.ProfileChat, Infinite: &bridge.InfiniteSession{Enabled: true}}, copilot.Bool(true)},
 	} {
 		s := newSession(newHost(New(Options{}), c.spec.Profile), &process{}, c.spec)
-		defer s.stop()
+		defer s.Stop()
 		config, err := s.config()
 		if err != nil {
 			t.Fatal(err)

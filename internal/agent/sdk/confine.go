@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -26,11 +27,11 @@ const updateWithin = 10 * time.Second
 // confinement asks what holds for the session's programs; nil for nothing.
 // Chats run none.
 func (s *session) confinement(ctx context.Context) (*bridge.Confinement, error) {
-	if s.spec.Profile != bridge.ProfileAgent {
+	if s.Spec.Profile != bridge.ProfileAgent {
 		return nil, nil
 	}
-	c := s.spec.Confinement
-	if g, ok := s.spec.Gate.(bridge.Confiner); ok {
+	c := s.Spec.Confinement
+	if g, ok := s.Spec.Gate.(bridge.Confiner); ok {
 		var err error
 		if c, err = g.Confinement(ctx); err != nil {
 			return nil, err
@@ -39,7 +40,7 @@ func (s *session) confinement(ctx context.Context) (*bridge.Confinement, error) 
 	if c == nil {
 		return nil, nil
 	}
-	return c, confinable(c, s.spec.WorkingDir)
+	return c, confinable(c, s.Spec.WorkingDir)
 }
 
 // confinable refuses what the runtime would pass over in silence.
@@ -80,14 +81,14 @@ type wall struct {
 
 func (s *session) confined() bool { return s.wall.dir != "" }
 
-// enclose finds out how the session is to be confined, before it is opened.
-// The runtime is told by hold when it has it.
-func (s *session) enclose(ctx context.Context) error {
+// prepareSandbox finds out how the session is to be confined, before it is opened.
+// The runtime is told by applySandbox when it has it.
+func (s *session) prepareSandbox(ctx context.Context) error {
 	c, err := s.confinement(ctx)
 	if err != nil || c == nil {
 		return err
 	}
-	if err := s.proc.wrapBubblewrap(s.host.opts.Env); err != nil {
+	if err := s.proc.wrapBubblewrap(s.host.opts); err != nil {
 		return err
 	}
 	s.wall.dir, err = os.MkdirTemp(s.proc.temp, "session-")
@@ -108,21 +109,21 @@ func (s *session) wallTemp() string { return filepath.Join(s.wall.dir, "tmp") }
 
 func (s *session) wallEnv() string { return filepath.Join(s.wall.dir, "env.sh") }
 
-// hold has the runtime confine the session, if it is to be. Without that the
+// applySandbox has the runtime confine the session, if it is to be. Without that the
 // session must not be used.
-func (s *session) hold(ctx context.Context) error {
+func (s *session) applySandbox(ctx context.Context) error {
 	s.grants.mu.Lock()
 	defer s.grants.mu.Unlock()
 	if s.wall.base == nil {
 		return nil
 	}
-	return s.tell(ctx, s.wall.base)
+	return s.setSandbox(ctx, s.wall.base)
 }
 
-// tell makes a confinement the one that holds. A change ends the shells that
+// setSandbox makes a confinement the one that holds. A change ends the shells that
 // run and starts MCP servers anew, so the same one is not told twice.
 // grants.mu is held.
-func (s *session) tell(ctx context.Context, c *bridge.Confinement) error {
+func (s *session) setSandbox(ctx context.Context, c *bridge.Confinement) error {
 	if s.wall.told != nil && reflect.DeepEqual(s.wall.told, c) {
 		return nil
 	}
@@ -171,6 +172,7 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 		read = append(read, rg)
 	}
 	read = append(read, s.serverFiles()...)
+	write := append([]string{s.wallTemp()}, c.Write...)
 	return &rpc.SessionUpdateOptionsParams{
 		Shell: &rpc.ShellOptions{InitScripts: []rpc.ShellInitScript{{Path: s.wallEnv(), Shell: rpc.ShellInitScriptShellBash}}},
 		SandboxConfig: &rpc.SandboxConfig{
@@ -182,22 +184,51 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 			SandboxLspServers:          yes,
 			UserPolicy: &rpc.SandboxConfigUserPolicy{
 				Filesystem: &rpc.SandboxConfigUserPolicyFilesystem{
-					ReadwritePaths: append([]string{s.wallTemp()}, c.Write...),
+					ReadwritePaths: write,
 					ReadonlyPaths:  read,
-					// Other sessions have their files there.
-					DeniedPaths: append([]string{s.proc.temp}, c.Hide...),
+					// Other sessions have their files in the runtime's directory, which
+					// the runtime shows by itself.
+					DeniedPaths: append(denied(c.Hide, append(write, read...)), s.proc.temp),
 				},
-				Network: &rpc.SandboxConfigUserPolicyNetwork{AllowOutbound: &c.Network, AllowLocalNetwork: &c.Network},
+				// With hosts, the runtime lets programs reach nothing but its own
+				// proxy, which lets those through.
+				Network: &rpc.SandboxConfigUserPolicyNetwork{AllowOutbound: &c.Network, AllowLocalNetwork: &c.Network, AllowedHosts: c.Hosts},
 			},
 		},
 	}
+}
+
+// denied are the hidden paths as the runtime has to be told them: its view,
+// create and edit take everything below a denied path for denied. So one that
+// holds a shown path, as the bridge's home holds worktrees, is told as what else
+// is in it. It can be left out where nothing shows it.
+func denied(hidden, shown []string) (out []string) {
+	for _, h := range hidden {
+		below := func(p string) bool { return strings.HasPrefix(p, h+string(filepath.Separator)) }
+		above := func(p string) bool { return strings.HasPrefix(h, p+string(filepath.Separator)) }
+		switch {
+		case !slices.ContainsFunc(shown, below):
+			out = append(out, h)
+		case slices.ContainsFunc(shown, above):
+			entries, err := os.ReadDir(h)
+			if err != nil { // hidden altogether
+				out = append(out, h)
+			}
+			for _, e := range entries {
+				if at := filepath.Join(h, e.Name()); !slices.Contains(shown, at) {
+					out = append(out, denied([]string{at}, shown)...)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // bringsServers says whether a caller has given the session programs to use as
 // MCP servers. The runtime confines all servers or none; the bridge's own and
 // those of the user's Copilot could not work inside.
 func (s *session) bringsServers() bool {
-	for _, server := range s.spec.MCPServers {
+	for _, server := range s.Spec.MCPServers {
 		if server.Command != "" && !server.Own {
 			return true
 		}
@@ -208,7 +239,7 @@ func (s *session) bringsServers() bool {
 // serverFiles are the programs and scripts of those servers, which may lie
 // anywhere. The gate has judged them.
 func (s *session) serverFiles() (out []string) {
-	for _, server := range s.spec.MCPServers {
+	for _, server := range s.Spec.MCPServers {
 		for _, word := range append([]string{server.Command}, server.Args...) {
 			if !filepath.IsAbs(word) || server.Own {
 				continue
@@ -237,8 +268,8 @@ func ripgrep(runtime string) string {
 	return at
 }
 
-// raze removes what the session had on disk for its wall.
-func (s *session) raze() error {
+// removeSandboxDir removes the files of the session's sandbox.
+func (s *session) removeSandboxDir() error {
 	if !s.confined() {
 		return nil
 	}
@@ -250,14 +281,14 @@ func wrapperDir(temp string) string { return filepath.Join(temp, "bin") }
 
 // wrapBubblewrap puts a program in front of bubblewrap that makes good what
 // the runtime leaves out when it calls it: see wrapper.
-func (p *process) wrapBubblewrap(env []string) error {
+func (p *process) wrapBubblewrap(o *Options) error {
 	if runtime.GOOS == "darwin" {
 		return nil // sandbox-exec is part of the system
 	}
 	if runtime.GOOS != "linux" {
 		return &bridge.Error{Code: bridge.CodeUnsupported, Message: "there is no sandbox on this system yet", Remedy: "set `sandbox: off`"}
 	}
-	at, err := program.Find("bwrap", env)
+	at, err := program.Find(cmp.Or(o.Bubblewrap, "bwrap"), o.Env)
 	if err != nil {
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the session cannot be confined: bubblewrap is not installed", Cause: err,
 			Remedy: "install it (`apt install bubblewrap`, `dnf install bubblewrap`), or set `sandbox: off`"}
@@ -268,9 +299,13 @@ func (p *process) wrapBubblewrap(env []string) error {
 		return nil
 	}
 	dir := wrapperDir(p.temp)
-	err = os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "bwrap"), []byte(wrapper(at, dir)), 0o700)
+	version, err := bubblewrapVersion(at, o.Env)
+	if err != nil {
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the session cannot be confined: bubblewrap does not run", Cause: err,
+			Remedy: "run `copilot-bridge validate` to see why, or set `sandbox: off`"}
+	}
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = os.WriteFile(filepath.Join(dir, "bwrap"), []byte(wrapper(at, version, dir)), 0o700)
 	}
 	if err != nil {
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "cannot set up the sandbox", Cause: err,
@@ -280,18 +315,36 @@ func (p *process) wrapBubblewrap(env []string) error {
 	return nil
 }
 
-// wrapper is the text of that program. It does three things:
+func bubblewrapVersion(at string, env []string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), updateWithin)
+	defer cancel()
+	c, err := program.New(program.Place{Env: env}, at, "--version")
+	if err != nil {
+		return "", err
+	}
+	out := &program.Head{Limit: 1 << 10}
+	exit, err := c.Run(ctx, program.RunOptions{Stdout: out})
+	if err == nil {
+		err = exit.Err()
+	}
+	return strings.TrimSpace(out.String()), err
+}
+
+// wrapper is the text of that program. The runtime asks for the version before
+// every command, which need not start bubblewrap. Else it does four things:
 //   - It drops all capabilities. As root, programs inside could otherwise
 //     unmount what hides or protects a file.
+//   - It makes the settings of the kernel read-only, which root could write
+//     without any capability.
 //   - It passes bubblewrap's options in a file. The runtime puts the whole
 //     environment on the command line, where every user of the machine can read
 //     it while the program runs.
 //   - It ends with status 125 and a message if the sandbox cannot be set up.
 //     Bubblewrap ends with 1, like a grep that finds nothing.
-func wrapper(bwrap, dir string) string {
+func wrapper(bwrap, version, dir string) string {
 	return `#!/bin/sh
 case $1 in
---version) exec ` + quoted(bwrap) + ` --version ;;
+--version) echo ` + quoted(version) + `; exit ;;
 --) ;;
 *)
 	umask 077
@@ -299,9 +352,10 @@ case $1 in
 	{
 		printf '%s\0' --cap-drop ALL --new-session
 		while [ $# -gt 0 ] && [ "$1" != -- ]; do printf '%s\0' "$1"; shift; done
+		printf '%s\0' --ro-bind /proc/sys /proc/sys
 	} > "$base.options"
 	exec 9< "$base.options" 8> "$base.status" 7< "$base.status"
-	rm -f "$base.options" "$base.status"
+	rm -f "$base.options" "$base.status" &
 	exec "$0" "$@" ;;
 esac
 ` + quoted(bwrap) + ` --json-status-fd 8 --args 9 "$@" 7<&-

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // site is a workspace and what must not be reached from it.
@@ -120,8 +120,8 @@ func bash(command string) string {
 	return agenttest.Tool("bash", map[string]any{"command": command, "description": "x"})
 }
 
-// attack has a session try everything that it has to get at what is outside,
-// and returns what got there.
+// attack has a session try all of its tools on files outside the sandbox, and
+// returns the attempts that succeeded.
 func (x *site) attack(t *testing.T, ctx context.Context, s bridge.Session, when string) (breaches []string) {
 	t.Helper()
 	tool := agenttest.Tool
@@ -210,9 +210,7 @@ func TestTheWallHolds(t *testing.T) {
 	if err := r.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Rotate(ctx, bridge.ProfileAgent); err != nil {
-		t.Fatal(err)
-	}
+	a.Recycle(bridge.ProfileAgent, 0, 0)
 	r = again("resumed in the next runtime")
 	if err := syscall.Kill(a.ProgramPID(bridge.ProfileAgent), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -256,8 +254,8 @@ func contains(t *testing.T, what, text string, parts ...string) {
 }
 
 // Inside, programs find their workspace, their variables and a temporary
-// directory that stays; what is protected cannot be changed, replaced, or laid
-// bare by unmounting.
+// directory that stays; protected files cannot be changed, replaced, or uncovered
+// by unmounting.
 func TestInsideTheWall(t *testing.T) {
 	x := newSite(t)
 	ctx, a, _ := start(t, x.options)
@@ -291,13 +289,13 @@ func TestInsideTheWall(t *testing.T) {
 	if o.Err != nil || len(ended) != 2 || !strings.Contains(ended[0].Result+ended[1].Result, "file.txt") {
 		t.Fatalf("%+v, %v", ended, o.Err)
 	}
-	// What is too long for the model is in a file that it can read.
+	// A result that is too long for the model is in a file that it can read.
 	long := regexp.MustCompile(`/\S+copilot-tool-output\S+`).FindString(ended[0].Result + ended[1].Result)
 	contains(t, "a long result", run(t, ctx, s, "tail -n 1 "+long), "20000")
 }
 
-// A workspace that may only be read is read-only, and what is hidden in it
-// cannot be read.
+// A workspace that may only be read is read-only, and its hidden files cannot be
+// read.
 func TestReadOnlyBehindTheWall(t *testing.T) {
 	x := newSite(t)
 	ctx, a, _ := start(t, x.options)
@@ -490,8 +488,8 @@ func granter(x *site) *agenttest.Gate {
 	}}
 }
 
-// What is granted to a call holds for that call and for no other: not for those
-// before, beside and after it, whatever becomes of it.
+// A grant holds for one call and for no other: not for calls before, beside and
+// after it, however it ends.
 func TestAGrantIsForOneCall(t *testing.T) {
 	x := newSite(t)
 	ctx, a, _ := start(t, x.options)
@@ -701,5 +699,32 @@ func TestSecretsStayOffCommandLines(t *testing.T) {
 				t.Errorf("on the command lines of %q", lines)
 			}
 		})
+	}
+}
+
+// With hosts, a program reaches those and no others, by the runtime's proxy and
+// not past it.
+func TestTheWallHoldsHosts(t *testing.T) {
+	for _, name := range []string{"slirp4netns", "iptables", "curl"} {
+		if _, err := program.Find(name, os.Environ()); err != nil {
+			t.Skip(name + " is not installed: hosts are not tested")
+		}
+	}
+	x := newSite(t)
+	ctx, a, _ := start(t, x.options)
+	for host, want := range map[string]string{"127.0.0.1": "reached", "packages.example": "not reached"} {
+		spec := bridge.SessionSpec{Profile: bridge.ProfileAgent, Gate: agenttest.AllowAll(), WorkingDir: x.ws, Confinement: x.confinement(t)}
+		spec.Confinement.Network, spec.Confinement.Hosts = true, []string{host}
+		s := openSession(t, ctx, a, spec)
+		x.mu.Lock()
+		x.reached = 0
+		x.mu.Unlock()
+		out := run(t, ctx, s, fmt.Sprintf("curl -s -m 20 http://127.0.0.1:%s/; curl -s -m 3 --noproxy '*' http://10.0.2.2:%s/; echo tried", x.port, x.port))
+		contains(t, host, out, "tried")
+		x.mu.Lock()
+		got := map[bool]string{true: "reached", false: "not reached"}[x.reached > 0]
+		if x.mu.Unlock(); got != want {
+			t.Errorf("%s: %s, want %s\n%s", host, got, want, out)
+		}
 	}
 }

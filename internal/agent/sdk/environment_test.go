@@ -1,11 +1,13 @@
 package sdk
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // The allocator's setting is for runtimes that start no programs, and never
@@ -23,5 +25,32 @@ func TestAllocator(t *testing.T) {
 	}
 	if got := set(bridge.ProfileAgent, "HOME=/h"); len(got) != 0 {
 		t.Errorf("an agent's shells would inherit %q", got)
+	}
+}
+
+func TestDeniedPaths(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"home/audit", "home/worktrees/one", "home/worktrees/two", "work"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(names ...string) (out []string) {
+		for _, name := range names {
+			out = append(out, filepath.Join(dir, name))
+		}
+		return out
+	}
+	for name, tt := range map[string]struct{ hidden, shown, want []string }{
+		"apart":            {at("home"), at("work"), at("home")},
+		"inside":           {at("work/secret"), at("work"), at("work/secret")},
+		"both":             {at("work"), at("work"), at("work")},
+		"around, not seen": {at("home"), at("home/worktrees/one"), nil},
+		"around, seen":     {at("home"), append(at("home/worktrees/one"), dir), at("home/audit", "home/worktrees/two")},
+		"a name's start":   {at("wo"), at("work"), at("wo")},
+	} {
+		if got := denied(tt.hidden, tt.shown); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
 	}
 }

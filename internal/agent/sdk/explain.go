@@ -4,15 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 )
 
-// The SDK has no error types of its own for these cases; this file is the one
+// The SDK has no error types for these cases; this file is the one
 // place that reads its texts.
 
 // explain gives an error of an RPC its code. what completes "could not …".
@@ -27,6 +33,8 @@ func (h *host) explain(err error, what string) error {
 	text := strings.ToLower(err.Error())
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "could not " + what, Cause: h.scrub(err)}
 	switch {
+	case noSpace(text):
+		return h.diskFull(err)
 	case gone(text):
 		out.Code = bridge.CodeCrashed
 		out.Message = "the Copilot runtime exited; could not " + what
@@ -41,13 +49,36 @@ func (h *host) explain(err error, what string) error {
 	return out
 }
 
-// gone says that the runtime is not there any more, or about to go.
+// gone says that the runtime has ended or is about to.
 func gone(text string) bool {
 	return strings.Contains(text, "server_shutting_down") || strings.Contains(text, "process exited") || strings.Contains(text, "client stopped") ||
 		strings.Contains(text, "broken pipe") || strings.Contains(text, "file already closed")
 }
 
+// noSpace says that there is no room for what the runtime, or its supervisor,
+// writes.
+func noSpace(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "no space left on device") || strings.Contains(text, "enospc") || strings.Contains(text, "disk quota exceeded")
+}
+
+// diskFull is the error for that. It writes into its home and for a time into
+// the temporary directory; the cause may say which.
+func (h *host) diskFull(err error) *bridge.Error {
+	text := h.scrubText(err.Error())
+	for line := range strings.Lines(text) {
+		if noSpace(line) {
+			text = strings.TrimSpace(line) // the others say what came of it
+			break
+		}
+	}
+	return bridge.DiskFull(h.opts.Home+" or "+os.TempDir(), errors.New(text))
+}
+
 func (h *host) explainStart(err error) error {
+	if noSpace(err.Error()) {
+		return h.diskFull(err)
+	}
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "the Copilot runtime did not start", Cause: h.scrub(err),
 		Remedy: "run `copilot-bridge validate` to see why, or `copilot-bridge setup` to install the pinned runtime"}
 	if strings.Contains(strings.ToLower(err.Error()), "protocol") {
@@ -57,30 +88,16 @@ func (h *host) explainStart(err error) error {
 	return out
 }
 
-// scrub takes the credentials that we handed out back out of an error.
+// scrub removes the credentials that the runtime was given from an error.
 func (h *host) scrub(err error) error {
-	text := err.Error()
-	clean := h.scrubText(text)
-	if clean == text {
-		return err
-	}
-	return errors.New(clean)
+	return common.ScrubError(err, h.opts.Provider, h.opts.Token)
 }
 
 func (h *host) scrubText(text string) string {
-	secrets := []string{h.opts.Token}
-	if h.opts.Provider != nil {
-		secrets = append(secrets, h.opts.Provider.APIKey)
-	}
-	for _, s := range secrets {
-		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, "[REDACTED]")
-		}
-	}
-	return text
+	return common.Scrub(text, h.opts.Provider, h.opts.Token)
 }
 
-// modelFailure is a failed request to the model. The runtime goes on trying
+// modelFailure is a failed request to the model. The runtime keeps trying
 // by itself; whether to let it is the engine's business.
 func (h *host) modelFailure(d *rpc.ModelCallFailureData) *bridge.Error {
 	e := &bridge.Error{Code: bridge.CodeProvider}
@@ -94,11 +111,15 @@ func (h *host) modelFailure(d *rpc.ModelCallFailureData) *bridge.Error {
 		e.Message = "the request to the model failed"
 	}
 	h.classify(e)
+	e.RetryAfter = retryAfter(e)
 	return e
 }
 
 // sessionError is the runtime giving up on a turn.
 func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
+	if noSpace(d.Message) && d.StatusCode == nil {
+		return h.diskFull(errors.New(d.Message))
+	}
 	e := &bridge.Error{Code: bridge.CodeProvider, Message: h.scrubText(d.Message)}
 	if d.StatusCode != nil {
 		e.Status = int(*d.StatusCode)
@@ -112,8 +133,34 @@ func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
 		e.Code = bridge.CodeBudget
 	}
 	h.classify(e)
+	e.RetryAfter = retryAfter(e)
 	return e
 }
+
+// retryAfter is how long a provider asks to wait, where its message says so:
+// "try again in 1m2.5s", "retry after 20 seconds". The runtime obeys the header
+// Retry-After but does not report its value.
+func retryAfter(e *bridge.Error) time.Duration {
+	found := retryIn.FindStringSubmatch(strings.ToLower(e.Message))
+	if e.Code != bridge.CodeRateLimited || found == nil {
+		return 0
+	}
+	wait, err := time.ParseDuration(shortUnits.Replace(found[1]))
+	if err != nil {
+		return waitAtMost // out of range
+	}
+	return min(waitAtMost, wait)
+}
+
+// waitAtMost is longer than any rate limit: a month.
+const waitAtMost = 31 * 24 * time.Hour
+
+var (
+	retryIn = regexp.MustCompile(`\b(?:try again|retry)\b[^.\d]{0,40}?\b(?:in|after)\s+((?:\d{1,6}(?:\.\d{1,9})?\s*` +
+		`(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)[\s,]*)+)\b`)
+	shortUnits = strings.NewReplacer(" ", "", "\t", "", "\n", "", ",", "", "milliseconds", "ms", "millisecond", "ms", "seconds", "s", "second", "s",
+		"secs", "s", "sec", "s", "minutes", "m", "minute", "m", "mins", "m", "min", "m", "hours", "h", "hour", "h")
+)
 
 // classify refines the code by the HTTP status and adds the remedy.
 func (h *host) classify(e *bridge.Error) {
@@ -164,4 +211,82 @@ func providerMessage(raw string) string {
 		return text
 	}
 	return raw
+}
+
+// providerModels asks a provider which models it has. The configured one is
+// always among them, first; a provider without such a list has just that one.
+func providerModels(ctx context.Context, p *bridge.Provider, configured string) ([]bridge.Model, error) {
+	out := []bridge.Model{{ID: configured, Name: configured}}
+	if p.Kind == "azure" {
+		return out, nil // lists deployments only through another service
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	base := strings.TrimRight(p.BaseURL, "/")
+	if p.Kind == "anthropic" {
+		base += "/v1"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/models", nil)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the provider's address is not a URL", Cause: err}
+	}
+	switch {
+	case p.APIKey == "":
+	case p.Kind == "anthropic":
+		req.Header.Set("X-Api-Key", p.APIKey)
+		req.Header.Set("Anthropic-Version", "2023-06-01")
+	default:
+		req.Header.Set("Authorization", "Bearer "+p.APIKey)
+	}
+	for k, v := range p.Headers {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the provider at " + p.BaseURL + " cannot be reached",
+			Remedy: "check COPILOT_BYOK_BASE_URL and that the server is running", Cause: err}
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return nil, fmt.Errorf("list of models: %w", err)
+	}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return nil, &bridge.Error{Code: bridge.CodeUnauthenticated, Status: resp.StatusCode,
+			Message: "the provider at " + p.BaseURL + " refused the credentials", Remedy: "check COPILOT_BYOK_API_KEY"}
+	case resp.StatusCode == http.StatusNotFound:
+		return out, nil
+	case resp.StatusCode/100 != 2:
+		return nil, &bridge.Error{Code: bridge.CodeProvider, Status: resp.StatusCode,
+			Message: fmt.Sprintf("the provider at %s answered %s to a request for its models", p.BaseURL, resp.Status)}
+	}
+	ids, err := decodeModels(body)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeProvider, Message: "the provider's list of models is not understood", Cause: err}
+	}
+	for _, id := range ids {
+		if id != configured {
+			out = append(out, bridge.Model{ID: id, Name: id})
+		}
+	}
+	return out, nil
+}
+
+func decodeModels(body []byte) ([]string, error) {
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, m := range list.Data {
+		if m.ID != "" {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids, nil
 }

@@ -11,7 +11,7 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // aloneWithin is how late the events of calls may be that have ended.
@@ -30,7 +30,7 @@ type grants struct {
 	calls   []*call          // asked about and not ended
 	started map[string]*call // what the runtime said of calls, by id
 	wide    *call            // the one that has a grant
-	moved   chan struct{}    // closed at the next change; nil if nobody waits
+	moved   chan struct{}    // closed at the next change; nil if no call waits
 }
 
 // call is one use of a tool. The runtime's hooks give it no id.
@@ -59,9 +59,9 @@ const (
 	endsShells   = "to grant it more than the sandbox allows would end the commands that run in the background: stop them or wait for them, then make this call again"
 )
 
-// admit lets a call start that the gate has allowed, with its grant if it has
+// admitCall lets a call start that the gate has allowed, with its grant if it has
 // one, or says why it may not.
-func (s *session) admit(ctx context.Context, agent string, tool bridge.ToolCall, given any, grant *bridge.Confinement) (refusal string) {
+func (s *session) admitCall(ctx context.Context, agent string, tool bridge.ToolCall, given any, grant *bridge.Confinement) (refusal string) {
 	switch {
 	case !s.confined() && grant == nil:
 		return ""
@@ -79,7 +79,7 @@ func (s *session) admit(ctx context.Context, agent string, tool bridge.ToolCall,
 		}
 	}
 	// A grant may be left of a call that has not come to its end.
-	if err := s.tell(ctx, s.wall.base); err != nil {
+	if err := s.setSandbox(ctx, s.wall.base); err != nil {
 		return err.Error()
 	}
 	c := &call{agent: agent, name: tool.Name, args: encoded(given)}
@@ -87,16 +87,16 @@ func (s *session) admit(ctx context.Context, agent string, tool bridge.ToolCall,
 	if grant == nil {
 		return ""
 	}
-	refusal = s.widen(ctx, c, tool, grant)
+	refusal = s.applyGrant(ctx, c, tool, grant)
 	if refusal != "" {
 		g.end(c)
 	}
 	return refusal
 }
 
-// widen waits until a call is the only one and gives it its grant. grants.mu
+// applyGrant waits until a call is the only one and gives it its grant. grants.mu
 // is held, but not meanwhile.
-func (s *session) widen(ctx context.Context, c *call, tool bridge.ToolCall, grant *bridge.Confinement) (refusal string) {
+func (s *session) applyGrant(ctx context.Context, c *call, tool bridge.ToolCall, grant *bridge.Confinement) (refusal string) {
 	if c.agent != s.ID() {
 		return subAgents
 	}
@@ -123,7 +123,7 @@ func (s *session) widen(ctx context.Context, c *call, tool bridge.ToolCall, gran
 		return endsShells
 	}
 	wide := s.wall.base.With(*grant)
-	if err := s.tell(ctx, &wide); err != nil {
+	if err := s.setSandbox(ctx, &wide); err != nil {
 		return err.Error()
 	}
 	g.wide = c
@@ -158,7 +158,7 @@ func (s *session) endShells(ctx context.Context) {
 		err = errors.Join(err, e)
 	}
 	if err != nil {
-		s.host.opts.Logger.Debug("ending commands in the background", "session", s.ID(), "error", err)
+		s.host.opts.Logger.Debug("session.shells_not_ended", "session", s.ID(), "error", err)
 	}
 }
 
@@ -197,28 +197,28 @@ func (g *grants) end(c *call) {
 	}
 }
 
-// narrow takes back the grant of the call for which over returns true. If the
-// runtime cannot be told, admit lets no call start until it has been.
-func (s *session) narrow(over func(*call) bool) {
+// endGrant takes back the grant of the call for which over returns true. If the
+// runtime cannot be told, admitCall lets no call start until it has been.
+func (s *session) endGrant(over func(*call) bool) {
 	g := &s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.wide == nil || !over(g.wide) {
 		return
 	}
-	if err := s.tell(s.ctx, s.wall.base); err != nil {
-		s.host.opts.Logger.Warn("taking back what was granted to a call", "session", s.ID(), "error", err)
+	if err := s.setSandbox(s.Context(), s.wall.base); err != nil {
+		s.host.opts.Logger.Warn("session.grant_not_ended", "session", s.ID(), "error", err)
 	}
 	g.end(g.wide)
 }
 
-// settle is called when a turn is over. What an aborted one has under way the
+// endGrants is called when a turn is over. What an aborted one has under way the
 // runtime says nothing more about; after another one sub-agents may go on.
-func (s *session) settle(done bool) {
+func (s *session) endGrants(done bool) {
 	if !s.confined() {
 		return
 	}
-	s.narrow(func(*call) bool { return true })
+	s.endGrant(func(*call) bool { return true })
 	g := &s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -228,8 +228,8 @@ func (s *session) settle(done bool) {
 	}
 }
 
-// follow learns from the session's events which calls have ended, run or not.
-func (s *session) follow(e copilot.SessionEvent) {
+// trackCall learns from the session's events which calls have ended, run or not.
+func (s *session) trackCall(e copilot.SessionEvent) {
 	if !s.confined() {
 		return
 	}
@@ -249,15 +249,15 @@ func (s *session) follow(e copilot.SessionEvent) {
 			return
 		}
 		if i := slices.IndexFunc(g.calls, ended.same); i >= 0 {
-			g.end(g.calls[i]) // if it had a grant that is left, see admit
+			g.end(g.calls[i]) // if it had a grant that is left, see admitCall
 		}
 	default:
 	}
 }
 
-// renew asks for the session's confinement again and tells the runtime if it
+// refreshSandbox asks for the session's confinement again and tells the runtime if it
 // is another. A wall that stands is not taken away.
-func (s *session) renew(ctx context.Context) error {
+func (s *session) refreshSandbox(ctx context.Context) error {
 	if !s.confined() {
 		return nil
 	}
@@ -271,5 +271,5 @@ func (s *session) renew(ctx context.Context) error {
 	if c != nil {
 		s.wall.base = c
 	}
-	return s.tell(ctx, s.wall.base)
+	return s.setSandbox(ctx, s.wall.base)
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // stopped waits until the signal has reached all threads, where the system
@@ -30,6 +30,7 @@ func stopped(ctx context.Context, pid int) {
 
 // A runtime that does not react to an abort is replaced.
 func TestRuntimeThatHangs(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	s := openSession(t, ctx, a, bridge.SessionSpec{})
 	pid := a.ProgramPID(bridge.ProfileAgent)
@@ -54,13 +55,14 @@ func TestRuntimeThatHangs(t *testing.T) {
 
 // One that serves others as well is waited for: it may be the machine.
 func TestRuntimeThatStalls(t *testing.T) {
+	t.Parallel()
 	ctx, a, m := start(t, nil)
 	left, other := openSession(t, ctx, a, bridge.SessionSpec{}), openSession(t, ctx, a, bridge.SessionSpec{})
 	pid := a.ProgramPID(bridge.ProfileAgent)
 	spoken, gate := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(gate) })
 	defer release()
-	m.Push(rehearsal.Reply{rehearsal.Chunks("begin "), rehearsal.WaitFor(gate), rehearsal.Chunks("end")})
+	m.Push(demomodel.Reply{demomodel.Chunks("begin "), demomodel.WaitFor(gate), demomodel.Chunks("end")})
 	var answer agenttest.Outcome
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -84,7 +86,7 @@ func TestRuntimeThatStalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			stopped(ctx, pid)
-			// Longer than a runtime may be silent that serves nobody else.
+			// Longer than a runtime without other sessions may be silent.
 			wake := time.AfterFunc(3*time.Second, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 			defer wake.Stop()
 			cancel()

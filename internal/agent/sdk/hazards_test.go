@@ -12,15 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // Two runtimes may share a home, but not a session: each would go on from
 // what it knows. Bridges keep apart by their claims; here the other one has
 // none, as Copilot's own program.
 func TestASessionIsOpenInOneRuntime(t *testing.T) {
+	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
 	inHome := func(o *sdk.Options) { o.Home = home }
 	ctx, other, _ := start(t, inHome)
@@ -69,6 +70,7 @@ func TestASessionIsOpenInOneRuntime(t *testing.T) {
 
 // A shell that wants to be detached ends with its turn like any other.
 func TestNoShellIsDetached(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	dir := t.TempDir()
 	g := agenttest.AllowAll()

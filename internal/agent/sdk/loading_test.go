@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/capabilities/probe"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // In a workspace full of files that configure agents nothing is loaded or
@@ -22,9 +22,10 @@ import (
 // session, not by one that is resumed in the same runtime or in another, and
 // not by a sub-agent. The user's own hooks and MCP servers stay.
 func TestNothingIsLoadedFromAWorkspace(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	ws, home, marks := filepath.Join(base, "above", "ws"), filepath.Join(base, "home"), filepath.Join(base, "marks")
-	if err := probe.Plant(ws, home, marks); err != nil {
+	if err := runtimetest.Plant(ws, home, marks); err != nil {
 		t.Fatal(err)
 	}
 	trusted := `{"trustedFolders":["` + ws + `"],"trusted_folders":["` + ws + `"],"experimental":true}`
@@ -66,14 +67,14 @@ func TestNothingIsLoadedFromAWorkspace(t *testing.T) {
 	if err := a.Close(ctx); err != nil { // hooks for the end of a session run by then
 		t.Fatal(err)
 	}
-	started, err := probe.Ran(marks)
+	started, err := runtimetest.Ran(marks)
 	if err != nil || !slices.Equal(started, []string{"~/hooks/h.json", "~/mcp-config.json"}) {
 		t.Errorf("started %q, %v", started, err)
 	}
 }
 
 // loadsNothing runs a turn that gives every loader its chance.
-func loadsNothing(t *testing.T, ctx context.Context, when string, s bridge.Session, m *rehearsal.Server, ws, marks string) {
+func loadsNothing(t *testing.T, ctx context.Context, when string, s bridge.Session, m *demomodel.Server, ws, marks string) {
 	t.Helper()
 	began := len(m.Requests())
 	file := filepath.Join(ws, "sub", "file.txt")
@@ -89,7 +90,7 @@ func loadsNothing(t *testing.T, ctx context.Context, when string, s bridge.Sessi
 	}
 	subAgents := 0
 	for _, q := range m.Requests()[began:] {
-		if told := probe.Told(string(q.Raw)); len(told) > 0 {
+		if told := runtimetest.Told(string(q.Raw)); len(told) > 0 {
 			t.Errorf("%s: the model was told %q", when, told)
 		}
 		system := q.Messages[0].Content
@@ -106,7 +107,7 @@ func loadsNothing(t *testing.T, ctx context.Context, when string, s bridge.Sessi
 	if subAgents == 0 {
 		t.Errorf("%s: no sub-agent was asked", when)
 	}
-	started, err := probe.Ran(marks)
+	started, err := runtimetest.Ran(marks)
 	if started = slices.DeleteFunc(started, func(f string) bool { return strings.HasPrefix(f, "~/") }); err != nil || len(started) > 0 {
 		t.Errorf("%s: started %q, %v", when, started, err)
 	}
@@ -114,6 +115,7 @@ func loadsNothing(t *testing.T, ctx context.Context, when string, s bridge.Sessi
 
 // A hook that the agent writes runs in no later session.
 func TestPlantedHooksDoNotRun(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	ws, marks := t.TempDir(), t.TempDir()
 	hook := `{"version":1,"hooks":{"sessionStart":[{"type":"command","bash":"touch ` + marks + `/ran"}],"userPromptSubmitted":[{"type":"command","bash":"touch ` + marks + `/ran"}]}}`

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // mcpMain is a small MCP server on stdio with three tools: `pid` tells its
@@ -107,6 +107,7 @@ func mcpServer(t *testing.T) map[string]bridge.MCPServer {
 }
 
 func TestMCPServerOfASession(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	g := agenttest.AllowAll()
 	s := openSession(t, ctx, a, bridge.SessionSpec{Gate: g, MCPServers: mcpServer(t)})
@@ -155,6 +156,7 @@ func (f *formFiller) Elicit(_ context.Context, e bridge.Elicitation) (bridge.Eli
 }
 
 func TestElicitation(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	p := &formFiller{}
 	s := openSession(t, ctx, a, bridge.SessionSpec{Gate: agenttest.AllowAll(), Person: p, MCPServers: mcpServer(t)})

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// residentBytes reads the resident set of a process, 0 if it has gone.
+// residentBytes reads the resident set of a process, 0 if it has ended.
 func residentBytes(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -2,21 +2,20 @@ package sdk
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
+	"sync/atomic"
 
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // permission turns the runtime's typed union into one shape. Kinds that this
 // version does not know keep their name, and a gate denies what it does not
 // understand. No policy speaks of extensions and factories, which bring code
 // of their own: they stay of an unknown kind, and so are denied, but the
-// record says what was asked.
+// record says what the question was.
 func permission(r rpc.PermissionRequest) bridge.PermissionRequest {
 	if r == nil {
 		return bridge.PermissionRequest{Kind: bridge.PermissionUnknown}
@@ -85,7 +84,7 @@ func paths(asked string, resolved *string) []string {
 }
 
 // decided reads the outcome of a permission request. Only a plain approval is
-// one; what is unknown counts as a denial.
+// one; an unknown one counts as a denial.
 func decided(r rpc.PermissionResult) bridge.Decision {
 	if r == nil {
 		return bridge.Decision{}
@@ -100,113 +99,113 @@ func decided(r rpc.PermissionResult) bridge.Decision {
 }
 
 // permit answers a permission request by the session's gate, and denies when
-// there is none, when it fails, and when nobody waits any more.
+// there is none, when it fails, and when the caller has left.
 func (s *session) permit(r copilot.PermissionRequest, _ copilot.PermissionInvocation) (rpc.PermissionDecision, error) {
-	d := guarded(s.gateContext(), func(ctx context.Context) bridge.Decision {
-		if s.spec.Gate == nil {
-			return bridge.Decision{Reason: "nobody is there to allow it"}
-		}
-		req := permission(r)
-		req.Confined = s.confined()
-		return s.spec.Gate.Permit(ctx, req)
-	})
+	req := permission(r)
+	req.Confined = s.confined()
+	d := s.Decide(s.GateContext(), func(ctx context.Context, g bridge.Gate) bridge.Decision { return g.Permit(ctx, req) })
 	if d.Verdict != bridge.Allow {
-		s.narrow(func(*call) bool { return true }) // nothing else can be asked about meanwhile
+		s.endGrant(func(*call) bool { return true }) // nothing else can be asked about meanwhile
 		return &rpc.PermissionDecisionReject{Feedback: &d.Reason}, nil
 	}
 	return &rpc.PermissionDecisionApproveOnce{}, nil
 }
 
-// waiting makes a question that a gate asks before the runtime does visible
-// in the turn, so that its silence is understood.
-func (s *session) waiting(r bridge.PermissionRequest) func(bridge.Decision) {
-	s.mu.Lock()
-	t := s.turn
-	s.asked++
-	if r.ID == "" {
-		r.ID = fmt.Sprintf("waiting-%d", s.asked)
-	}
-	s.mu.Unlock()
-	if t == nil {
-		return func(bridge.Decision) {}
-	}
-	t.push(bridge.PermissionAsked{Request: r})
-	return func(d bridge.Decision) {
-		t.push(bridge.PermissionDecided{RequestID: r.ID, CallID: r.CallID, Decision: d})
-	}
-}
+// reach is how the SDK reaches a session with questions. Its client keeps what
+// it was given for as long as the runtime lives, also of sessions that have
+// ended: with a session itself it would keep the guard, 80 kB each.
+type reach struct{ session atomic.Pointer[session] }
 
-// guarded runs a gate's decision so that it fails closed.
-func guarded(ctx context.Context, f func(context.Context) bridge.Decision) (d bridge.Decision) {
-	defer func() {
-		if r := recover(); r != nil {
-			d = bridge.Decision{Reason: fmt.Sprintf("the guard failed: %v", r)}
-		} else if ctx.Err() != nil {
-			d = bridge.Decision{Reason: "the turn has ended"}
-		}
-	}()
-	return f(ctx)
-}
-
-// hooks connect the gate to everything that a tool call passes through.
-func (s *session) hooks() *copilot.SessionHooks {
-	gate := s.spec.Gate
-	if gate == nil {
-		return nil
-	}
+// hooks connect the gate to everything that a tool call passes through. When
+// the session has ended nothing passes.
+func (r *reach) hooks() *copilot.SessionHooks {
+	const over = "the session has ended"
 	return &copilot.SessionHooks{
 		OnPreToolUse: func(in copilot.PreToolUseHookInput, _ copilot.HookInvocation) (*copilot.PreToolUseHookOutput, error) {
-			args, attached := attachedShell(in.ToolName, in.ToolArgs)
-			args, moved := rerouted(in.ToolName, args)
-			changed := attached || moved
-			d := guarded(bridge.WithWaiting(s.gateContext(), s.waiting), func(ctx context.Context) bridge.Decision {
-				return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: s.confined(),
-					NoGrant: in.SessionID != s.ID() || inBackground(args)})
-			})
-			if d.Args == nil && changed {
-				d.Args = args
+			if s := r.session.Load(); s != nil {
+				return s.beforeTool(in), nil
 			}
-			if d.Verdict == bridge.Allow {
-				if d.Args != nil {
-					args = d.Args
-				}
-				if no := s.admit(s.gateContext(), in.SessionID, bridge.ToolCall{Name: in.ToolName, Args: args}, in.ToolArgs, d.Grant); no != "" {
-					d = bridge.Decision{Reason: no}
-					gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: args, Confined: true}, no)
-				}
-			}
-			if d.Verdict != bridge.Allow {
-				return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: d.Reason}, nil
-			}
-			if d.Args != nil {
-				return &copilot.PreToolUseHookOutput{ModifiedArgs: d.Args}, nil
-			}
-			return nil, nil
+			return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: over}, nil
 		},
 		OnPostToolUse: func(in copilot.PostToolUseHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseHookOutput, error) {
-			s.narrow(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
-			if s.confined() {
-				in.ToolResult = failed(in.ToolName, in.ToolResult)
+			if s := r.session.Load(); s != nil {
+				return &copilot.PostToolUseHookOutput{ModifiedResult: s.afterTool(in)}, nil
 			}
-			result, err := after(s.gateContext(), gate, bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.ToolResult)
-			if err != nil {
-				// The model must not see what could not be checked.
-				result = map[string]any{"textResultForLlm": "[withheld: " + err.Error() + "]", "resultType": "failure"}
-			}
-			return &copilot.PostToolUseHookOutput{ModifiedResult: result}, nil
+			return &copilot.PostToolUseHookOutput{ModifiedResult: withheld(over)}, nil
 		},
 		OnPostToolUseFailure: func(in copilot.PostToolUseFailureHookInput, _ copilot.HookInvocation) (*copilot.PostToolUseFailureHookOutput, error) {
-			s.narrow(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
-			gate.Failed(s.gateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.Error)
+			if s := r.session.Load(); s != nil {
+				s.endGrant(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
+				s.Spec.Gate.Failed(s.GateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.Error)
+			}
 			return nil, nil
 		},
 		OnErrorOccurred: func(in copilot.ErrorOccurredHookInput, _ copilot.HookInvocation) (*copilot.ErrorOccurredHookOutput, error) {
-			if r := gate.Recover(s.gateContext(), in.Error, in.Recoverable); r != bridge.RecoverDefault {
-				return &copilot.ErrorOccurredHookOutput{ErrorHandling: string(r)}, nil
+			if s := r.session.Load(); s != nil {
+				if how := s.Spec.Gate.Recover(s.GateContext(), in.Error, in.Recoverable); how != bridge.RecoverDefault {
+					return &copilot.ErrorOccurredHookOutput{ErrorHandling: string(how)}, nil
+				}
 			}
 			return nil, nil
 		},
 	}
+}
+
+func (r *reach) ask(q copilot.UserInputRequest, _ copilot.UserInputInvocation) (copilot.UserInputResponse, error) {
+	s := r.session.Load()
+	if s == nil {
+		return copilot.UserInputResponse{}, context.Canceled
+	}
+	a, err := s.Spec.Person.Ask(s.GateContext(), bridge.Question{Text: q.Question, Choices: q.Choices,
+		Freeform: q.AllowFreeform == nil || *q.AllowFreeform})
+	return copilot.UserInputResponse{Answer: a.Text, WasFreeform: a.Freeform}, err
+}
+
+func (s *session) beforeTool(in copilot.PreToolUseHookInput) *copilot.PreToolUseHookOutput {
+	gate := s.Spec.Gate
+	args, attached := attachedShell(in.ToolName, in.ToolArgs)
+	args, moved := rerouted(in.ToolName, args)
+	changed := attached || moved
+	d := s.Decide(s.WithWaiting(s.GateContext()), func(ctx context.Context, gate bridge.Gate) bridge.Decision {
+		return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: s.confined(),
+			NoGrant: in.SessionID != s.ID() || inBackground(args)})
+	})
+	if d.Args == nil && changed {
+		d.Args = args
+	}
+	if d.Verdict == bridge.Allow {
+		if d.Args != nil {
+			args = d.Args
+		}
+		if no := s.admitCall(s.GateContext(), in.SessionID, bridge.ToolCall{Name: in.ToolName, Args: args}, in.ToolArgs, d.Grant); no != "" {
+			d = bridge.Decision{Reason: no}
+			gate.Failed(s.GateContext(), bridge.ToolCall{Name: in.ToolName, Args: args, Confined: true}, no)
+		}
+	}
+	if d.Verdict != bridge.Allow {
+		return &copilot.PreToolUseHookOutput{PermissionDecision: "deny", PermissionDecisionReason: d.Reason}
+	}
+	if d.Args != nil {
+		return &copilot.PreToolUseHookOutput{ModifiedArgs: d.Args}
+	}
+	return nil
+}
+
+func (s *session) afterTool(in copilot.PostToolUseHookInput) any {
+	s.endGrant(func(c *call) bool { return c.agent == in.SessionID && c.name == in.ToolName })
+	if s.confined() {
+		in.ToolResult = failed(in.ToolName, in.ToolResult)
+	}
+	result, err := s.After(s.GateContext(), bridge.ToolCall{Name: in.ToolName, Args: in.ToolArgs, Confined: s.confined()}, in.ToolResult)
+	if err != nil {
+		return withheld(err.Error()) // the model must not see what could not be checked
+	}
+	return result
+}
+
+// withheld is what the model gets instead of a result.
+func withheld(why string) any {
+	return map[string]any{"textResultForLlm": "[withheld: " + why + "]", "resultType": "failure"}
 }
 
 // attachedShell takes the wish to be detached out of a shell call: the runtime
@@ -220,17 +219,4 @@ func attachedShell(name string, args any) (any, bool) {
 	m = maps.Clone(m)
 	delete(m, "detach")
 	return m, true
-}
-
-func after(ctx context.Context, gate bridge.Gate, call bridge.ToolCall, result any) (out any, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the guard failed: %v", r)
-		}
-	}()
-	out, err = gate.After(ctx, call, result)
-	if err == nil && out == nil {
-		err = errors.New("the guard returned nothing")
-	}
-	return out, err
 }

@@ -11,14 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // Each kind of provider is reached at its own path with its own header, by
 // the real runtime.
 func TestProvidersOnTheWire(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		provider bridge.Provider
 		path     string

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// chatSession opens a chat with two tools in a runtime of its own.
-func chatSession(t *testing.T) (context.Context, *session, *rehearsal.Server) {
+// chatSession opens a chat with two tools in one of two runtimes.
+func chatSession(t *testing.T) (context.Context, *session, *demomodel.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), agenttest.Patience)
 	t.Cleanup(cancel)
-	m := rehearsal.New()
+	m := demomodel.New()
 	if err := m.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func chatSession(t *testing.T) (context.Context, *session, *rehearsal.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := New(Options{Runtime: runtimetest.Path(t), Home: t.TempDir(), Records: t.TempDir(), Self: self, Env: os.Environ(), Version: "test",
+	a := New(Options{Runtime: runtimetest.Path(t), Runtimes: 2, Home: t.TempDir(), Records: t.TempDir(), Self: self, Env: os.Environ(), Version: "test",
 		Provider: &bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}, Model: m.Model()})
 	t.Cleanup(func() {
 		if err := a.Close(context.Background()); err != nil {
@@ -59,12 +59,12 @@ func TestKeptEventsAreCounted(t *testing.T) {
 		}
 		stored := 0
 		for _, e := range events {
-			if stored > 0 || e.ID == s.first {
+			if stored > 0 || e.ID == s.firstMessageID {
 				stored++
 			}
 		}
-		if s.kept != stored || s.doubt || what != "reset" && stored < 3 {
-			t.Errorf("%s: counted %d of %d stored events, doubt %v", what, s.kept, stored, s.doubt)
+		if s.storedEvents != stored || s.resetUnsafe || what != "reset" && stored < 3 {
+			t.Errorf("%s: counted %d of %d stored events, doubt %v", what, s.storedEvents, stored, s.resetUnsafe)
 		}
 		if left := len(events) - stored; left > 2 {
 			t.Errorf("%s: %d events stand before the conversation", what, left)
@@ -102,17 +102,17 @@ func TestResetLeavesNothing(t *testing.T) {
 		}
 	}
 	say("one")
-	first := s.first
-	s.first = ""
+	first := s.firstMessageID
+	s.firstMessageID = ""
 	say("two")
-	if s.first == first || s.first == "" {
-		t.Fatalf("the conversation begins with %q", s.first)
+	if s.firstMessageID == first || s.firstMessageID == "" {
+		t.Fatalf("the conversation begins with %q", s.firstMessageID)
 	}
 	err := s.Reset(ctx) // from the second turn on
 	if bridge.CodeOf(err) != bridge.CodeConflict || !strings.Contains(err.Error(), "still holds") {
 		t.Errorf("with a turn left: %v", err)
 	}
-	s.first = first
+	s.firstMessageID = first
 	if err := s.Reset(ctx); err != nil {
 		t.Errorf("with nothing left, and a count that is wrong: %v", err)
 	}
@@ -129,10 +129,10 @@ func TestAbortedTurnsAreDoubted(t *testing.T) {
 			break
 		}
 	}
-	if !s.doubt {
+	if !s.resetUnsafe {
 		t.Error("an aborted turn is taken for a good one")
 	}
-	if err := s.Reset(ctx); err != nil || s.doubt {
-		t.Errorf("the reset: %v, doubt %v", err, s.doubt)
+	if err := s.Reset(ctx); err != nil || s.resetUnsafe {
+		t.Errorf("the reset: %v, doubt %v", err, s.resetUnsafe)
 	}
 }

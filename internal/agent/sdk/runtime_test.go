@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // start returns an agent with its model, and a context for the test.
-func start(t *testing.T, change func(*sdk.Options)) (context.Context, *sdk.Agent, *rehearsal.Server) {
+func start(t *testing.T, change func(*sdk.Options)) (context.Context, *sdk.Agent, *demomodel.Server) {
 	t.Helper()
 	m := model(t)
 	opts := options(t, m)
@@ -57,7 +57,7 @@ func openSession(t *testing.T, ctx context.Context, a *sdk.Agent, spec bridge.Se
 	return s
 }
 
-func lastBody(t *testing.T, m *rehearsal.Server) map[string]any {
+func lastBody(t *testing.T, m *demomodel.Server) map[string]any {
 	t.Helper()
 	reqs := m.Requests()
 	if len(reqs) == 0 {
@@ -71,6 +71,7 @@ func lastBody(t *testing.T, m *rehearsal.Server) map[string]any {
 }
 
 func TestRuntimeKilledInMidTurn(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	dir := t.TempDir()
 	s := openSession(t, ctx, a, bridge.SessionSpec{WorkingDir: dir})
@@ -89,7 +90,7 @@ func TestRuntimeKilledInMidTurn(t *testing.T) {
 			}
 		}
 	}
-	if took := time.Since(killed); took > 2*time.Second {
+	if took := time.Since(killed); took > 20*time.Second {
 		t.Errorf("noticed after %s", took)
 	}
 	if bridge.CodeOf(failure) != bridge.CodeCrashed || !strings.Contains(failure.Error(), "exited") {
@@ -108,6 +109,7 @@ func TestRuntimeKilledInMidTurn(t *testing.T) {
 }
 
 func TestBrokenStreamIsRetracted(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	s := openSession(t, ctx, a, bridge.SessionSpec{})
 	o := agenttest.Collect(ctx, s, agenttest.Script("text half", "cut", "once", "text whole answer"))
@@ -151,6 +153,7 @@ func TestModelErrorsAreNamed(t *testing.T) {
 }
 
 func TestPromptReachesTheProvider(t *testing.T) {
+	t.Parallel()
 	ctx, a, m := start(t, nil)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "note.md")
@@ -258,8 +261,9 @@ func TestAgentAsksThePerson(t *testing.T) {
 	}
 }
 
-// What a shell prints arrives as it comes, and only what is new of it.
+// The output of a shell arrives as it comes, each part once.
 func TestToolOutputStreams(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	g := agenttest.AllowAll()
 	s := openSession(t, ctx, a, bridge.SessionSpec{Gate: g})
@@ -281,7 +285,7 @@ func TestToolOutputStreams(t *testing.T) {
 }
 
 // What the runtime and its programs put into the temporary directory is for
-// nobody else, and goes with the runtime.
+// no other user, and goes with the runtime.
 func TestTemporaryFilesGo(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -363,9 +367,6 @@ func TestModelsAndStatus(t *testing.T) {
 	if err != nil || !st.Authenticated || st.ProtocolVersion != 3 || st.RuntimeVersion == "" {
 		t.Errorf("status %+v, %v", st, err)
 	}
-	if err := a.Ping(ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestNotLoggedIn(t *testing.T) {
@@ -413,12 +414,13 @@ func TestRuntimeThatCannotStart(t *testing.T) {
 	ctx, a, _ := start(t, func(o *sdk.Options) { o.Runtime = "/bin/false" })
 	began := time.Now()
 	_, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileAgent})
-	if bridge.CodeOf(err) != bridge.CodeUnavailable || bridge.AsError(err).Remedy == "" || time.Since(began) > 5*time.Second {
+	if bridge.CodeOf(err) != bridge.CodeUnavailable || bridge.AsError(err).Remedy == "" || time.Since(began) > 30*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }
 
 func TestWarm(t *testing.T) {
+	t.Parallel()
 	ctx, a, m := start(t, nil)
 	p := bridge.Provider{Kind: "openai", BaseURL: m.URL(), APIKey: m.Key()}
 	for _, profile := range []bridge.Profile{bridge.ProfileAgent, bridge.ProfileChat} {
@@ -452,4 +454,25 @@ func (g *waitingGate) Before(ctx context.Context, c bridge.ToolCall) bridge.Deci
 	d := bridge.Decision{Verdict: bridge.Allow, Reason: "asked first"}
 	bridge.Waiting(ctx, bridge.PermissionRequest{Kind: bridge.PermissionShell, Tool: c.Name})(d)
 	return d
+}
+
+// With some models the runtime calls its search grep, with others rg. A caller
+// that has a tool by the one name is not given the runtime's by the other.
+func TestChatsHaveNoToolsOfTheRuntime(t *testing.T) {
+	ctx, a, m := start(t, nil)
+	for _, name := range []string{m.Model(), "gpt-5.1-codex"} {
+		for _, tool := range []string{"grep", "rg"} {
+			s := openSession(t, ctx, a, bridge.SessionSpec{Profile: bridge.ProfileChat, Model: name,
+				Tools: []bridge.ToolSpec{{Name: tool, Description: "mine", Schema: map[string]any{"type": "object"}}}})
+			for _, err := range s.Send(ctx, bridge.Prompt{Text: "rehearsal: text hello"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := m.Requests()
+			if got := all[len(all)-1].Tools; len(got) != 1 || got[0].Name != tool || got[0].Description != "mine" {
+				t.Errorf("%s with %s is offered %+v", name, tool, got)
+			}
+		}
+	}
 }

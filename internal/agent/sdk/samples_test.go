@@ -12,8 +12,8 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // schema makes samples of what the runtime's own schema describes.
@@ -157,8 +157,8 @@ var decoded = map[string][]string{
 var silent = []string{"assistant.streaming_delta", "assistant.turn_retry", "permission.requested"}
 
 // Each event that the schema describes is decoded by the SDK and translated.
-// What has a meaning here keeps its words, and everything else survives a
-// round trip as it came.
+// Events that the domain knows keep their texts; all others survive a round trip
+// unchanged.
 func TestEveryEventOfTheSchema(t *testing.T) {
 	s := readSchema(t)
 	seen := map[string]bool{}
@@ -208,7 +208,7 @@ func checkSample(t *testing.T, name string, sample map[string]any) {
 		t.Fatal(err)
 	}
 	back, err := bridge.DecodeEvent(line)
-	if err != nil || back.Type() != out[0].Type() {
+	if err != nil || bridge.TypeOf(back) != bridge.TypeOf(out[0]) {
 		t.Fatalf("%s came back as %+v, %v", line, back, err)
 	}
 	o, other := back.(bridge.Other)
@@ -287,7 +287,7 @@ func TestEveryPermissionOfTheSchema(t *testing.T) {
 	}
 }
 
-// The runtime's inner events say again what was said.
+// The runtime's inner events repeat other events.
 func TestEchoesAreDropped(t *testing.T) {
 	for name, want := range map[string]bool{"model.messages_snapshot": true, "model.response": true, "model.newcomer": false} {
 		e := copilot.SessionEvent{Data: &rpc.RawSessionEventData{EventType: rpc.SessionEventType(name), Raw: json.RawMessage(`{}`)}}

@@ -9,13 +9,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // The test binary is also the supervisor of the runtimes that it starts.
@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 }
 
 // model starts a rehearsal model for one test.
-func model(t testing.TB) *rehearsal.Server {
+func model(t testing.TB) *demomodel.Server {
 	t.Helper()
-	m := rehearsal.New()
+	m := demomodel.New()
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func model(t testing.TB) *rehearsal.Server {
 	return m
 }
 
-func options(t testing.TB, m *rehearsal.Server) sdk.Options {
+func options(t testing.TB, m *demomodel.Server) sdk.Options {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -58,6 +58,7 @@ func options(t testing.TB, m *rehearsal.Server) sdk.Options {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	agenttest.Run(t, agenttest.Harness{
 		New:        func(t *testing.T) engine.Agent { return sdk.New(options(t, model(t))) },
 		CreateTool: "create",

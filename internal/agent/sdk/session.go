@@ -3,7 +3,9 @@ package sdk
 import (
 	"context"
 	"errors"
-	"iter"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,394 +13,87 @@ import (
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 )
 
-const (
-	// abortWithin is how long the runtime may be silent after an abort before
-	// it is taken for hung and killed; abortAtMost if that would take others'
-	// turns with it, for on a starved machine the merely busy look the same.
-	abortWithin = 2 * time.Second
-	abortAtMost = 20 * time.Second
-	// abortAgain is the time between the first two requests to abort.
-	abortAgain = 50 * time.Millisecond
-	// confirmWithin bounds the wait for the runtime's word that an aborted turn
-	// has left its queue for good.
-	confirmWithin = 500 * time.Millisecond
-	// idleWithin bounds the wait for the last event after the runtime has said
-	// that the turn is over.
-	idleWithin = 2 * time.Second
-	// inUseWithin bounds the wait for another runtime to let go of a session.
-	inUseWithin = 2 * time.Second
-)
+// inUseWithin bounds the wait for another runtime to release a session.
+const inUseWithin = 2 * time.Second
 
 // session is a bridge.Session on one process of a host. When that process
-// dies the session is dead too; Agent.Resume makes a new one.
+// dies or is replaced the session is useless; Agent.Resume makes a new
+// one.
 type session struct {
+	*common.Base
 	host *host
 	proc *process
-	spec bridge.SessionSpec
 	sdk  *copilot.Session
 	tr   *translator
 
-	ctx  context.Context // ends with Close: gates and persons stop waiting
-	stop context.CancelFunc
+	reach *reach // of the SDK's client to this session, until it has left
 
 	resumed chan bool // whether the session was open elsewhere when it was resumed
 
 	wall   wall
 	grants grants
 
-	given  atomic.Bool // the claim on what is stored was released
-	ending atomic.Bool // the turn is being aborted; its events say nothing
+	claimReleased atomic.Bool // the claim on the stored session was released
+	ending        atomic.Bool // the turn is being aborted; its events say nothing
 
-	mu    sync.Mutex
-	turn  *turn           // nil between turns
-	turnC context.Context // the running turn's
-	first string          // event id of the first user message, for Reset
-	older bool            // there may be messages before first
-	kept  int             // events from first on that the runtime stores
-	doubt bool            // those are perhaps not all that a reset has to remove
-	loose bool            // an aborted turn may still be under way
-	asked int             // questions of the gate, to number them
+	leaving sync.Mutex // held while the session is disconnected
+	left    bool       // it has been, or is given up; guarded by leaving
+
+	mu        sync.Mutex
+	users     int   // turns and other requests under way, see enter
+	uses      int   // of all times
+	suspended bool  // it leaves its runtime, which is being replaced
+	turn      *turn // nil between turns
+
+	// Of the conversation, for Reset.
+	firstMessageID   string // event id of the first user message
+	mayHaveEarlier   bool   // there may be messages before it
+	storedEvents     int    // events from it on that the runtime stores
+	resetUnsafe      bool   // a reset may have to remove more than these
+	abortUnconfirmed bool   // an aborted turn may still be running
 }
 
 func newSession(h *host, p *process, spec bridge.SessionSpec) *session {
-	ctx, stop := context.WithCancel(context.Background())
-	return &session{host: h, proc: p, spec: spec, tr: newTranslator(h), ctx: ctx, stop: stop, resumed: make(chan bool, 1)}
+	s := &session{Base: common.New("", spec), host: h, proc: p, tr: newTranslator(h), reach: &reach{}, resumed: make(chan bool, 1)}
+	s.reach.session.Store(s)
+	return s
 }
 
-func (s *session) ID() string { return s.sdk.SessionID }
-
-// onEvent runs on the SDK's event goroutine, one event at a time.
-func (s *session) onEvent(e copilot.SessionEvent) {
-	if !s.ending.Load() {
-		s.proc.heard.Store(time.Now().UnixNano())
-	}
-	s.follow(e)
-	s.mu.Lock()
-	t := s.turn
-	s.note(e)
-	s.mu.Unlock()
-	if d, ok := e.Data.(*rpc.SessionResumeData); ok {
-		select {
-		case s.resumed <- d.AlreadyInUse != nil && *d.AlreadyInUse:
-		default:
-		}
-	}
-	if t == nil {
-		return // between turns: what matters of it is in the history
-	}
-	if s.spec.Raw {
-		raw(e, t.push)
-	}
-	switch d := e.Data.(type) {
-	case *rpc.SessionErrorData:
-		if e.AgentID == nil {
-			t.fail(s.host.sessionError(d))
-			return
-		}
-	case *rpc.SessionIdleData:
-		if e.AgentID == nil {
-			t.end(d.Aborted != nil && *d.Aborted, nil)
-			return
-		}
-	}
-	s.tr.translate(e, t.push)
-}
-
-// gateContext is what gates and persons run under: the turn, if there is one.
-func (s *session) gateContext() context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.turnC != nil {
-		return s.turnC
-	}
-	return s.ctx
-}
-
-func (s *session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
-	return func(yield func(bridge.Event, error) bool) {
-		if err := s.send(ctx, p, func(e bridge.Event) bool { return yield(e, nil) }); err != nil && !errors.Is(err, errReaderLeft) {
-			yield(nil, err)
-		}
-	}
-}
-
-// errReaderLeft says that the range loop was left early: there is nobody to
-// tell anything any more.
-var errReaderLeft = errors.New("the reader left")
-
-func (s *session) send(ctx context.Context, p bridge.Prompt, yield func(bridge.Event) bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.spec.Gate != nil {
-		text, err := s.spec.Gate.Prompt(ctx, p.Text)
-		if err != nil {
-			return err
-		}
-		p.Text = text
-	}
-	req, err := sendRequest(p)
-	if err != nil {
-		return err
-	}
-	turnC, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := s.renew(ctx); err != nil {
-		return err
-	}
-	t, err := s.begin(turnC)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	sendC, cancelSend := context.WithCancel(context.WithoutCancel(ctx))
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		// The answer comes when the turn is over, and at once if the runtime
-		// dies: this is how a crash is noticed.
-		_, err := s.sdk.RPC.Send(sendC, req)
-		s.sent(t, err)
-	}()
-	aborted, done := false, false
-	defer func() {
-		s.finish(done)
-		if aborted {
-			s.confirm(sent)
-		}
-		cancelSend()
-		<-sent
-		t.settle()
-		s.settle(done)
-	}()
-
-	total := bridge.Usage{}
-	for {
-		events, ended, stopped, failure := t.take()
-		for _, ev := range events {
-			switch e := ev.(type) {
-			case bridge.UsageReported:
-				total = total.Add(e.Usage)
-			case bridge.PlanChanged:
-				e.Entries = s.steps(ctx)
-				ev = e
-			default:
-			}
-			if !yield(ev) {
-				aborted = true
-				s.abortTurn(t)
-				return errReaderLeft
-			}
-		}
-		if ended {
-			aborted = stopped
-			if failure != nil {
-				return failure
-			}
-			end := bridge.TurnEnded{Reason: bridge.EndDone, Usage: total, Duration: time.Since(began)}
-			if stopped {
-				end.Reason = bridge.EndAborted
-			} else {
-				done = true
-				s.host.worked(s.proc)
-			}
-			if !yield(end) {
-				return errReaderLeft
-			}
-			return nil
-		}
-		select {
-		case <-t.wake:
-		case <-ctx.Done():
-			aborted = true
-			s.abortTurn(t)
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// confirm waits until the runtime has answered the send request of an aborted
-// turn: only then is it sure that the message will not be taken up after all.
-func (s *session) confirm(sent <-chan struct{}) {
-	late := time.NewTimer(confirmWithin)
-	defer late.Stop()
-	select {
-	case <-sent:
-	case <-late.C:
-		s.distrust()
-	}
-}
-
-func (s *session) begin(turnC context.Context) (*turn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "the session is closed"}
-	}
-	if s.turn != nil {
-		return nil, &bridge.Error{Code: bridge.CodeConflict, Message: "a turn is already running in this session",
-			Remedy: "wait for it or abort it"}
-	}
-	s.turn, s.turnC = newTurn(), turnC
-	s.proc.turns.Add(1)
-	s.ending.Store(false)
-	s.tr.reset()
-	return s.turn, nil
-}
-
-// finish is called when a turn is over; done says that it ended well.
-func (s *session) finish(done bool) {
-	s.mu.Lock()
-	s.turn, s.turnC = nil, nil
-	s.doubt = s.doubt || !done
-	s.proc.turns.Add(-1)
-	s.mu.Unlock()
-}
-
-// sent handles the end of the send request.
-func (s *session) sent(t *turn, err error) {
-	switch {
-	case err == nil:
-		// The idle event normally came just before; if it got lost the turn
-		// must not hang for it. There is none if the turn was aborted before
-		// it began; but one that is late would end the next turn.
-		if s.ending.Load() {
-			t.endWithin(confirmWithin/2, s.distrust)
-			return
-		}
-		t.endWithin(idleWithin, nil)
-	case errors.Is(err, context.Canceled):
-		t.end(true, nil)
-	default:
-		e := s.host.explain(err, "finish the turn")
-		if bridge.CodeOf(e) == bridge.CodeCrashed {
-			s.host.crashed(s.proc)
-		}
-		t.end(false, e)
-	}
-}
-
-// errSilent says that no session of a runtime says anything any more.
-var errSilent = errors.New("it has gone silent")
-
-// abortTurn ends the turn in the runtime and waits until it is over there
-// too; a runtime that does not react is killed. While it serves others a chat
-// is given up instead: unlike an agent it has no tool at work.
-func (s *session) abortTurn(t *turn) {
-	ctx, cancel := context.WithTimeout(context.Background(), abortAtMost)
-	defer cancel()
-	err := s.awaitEnd(ctx, t)
-	if err == nil {
-		return
-	}
-	if errors.Is(err, context.DeadlineExceeded) && s.host.profile == bridge.ProfileChat && s.proc.turns.Load() > 1 {
-		s.host.opts.Logger.Warn("the runtime did not end an aborted chat, which is given up", "session", s.ID())
-		s.distrust()
-		return
-	}
-	if bridge.CodeOf(s.host.explain(err, "abort the turn")) != bridge.CodeCrashed {
-		s.host.opts.Logger.Warn("the runtime did not end an aborted turn and is restarted", "session", s.ID(), "error", err)
-	}
-	s.host.crashed(s.proc)
-}
-
-// awaitEnd asks the runtime to abort, again and again until the turn has
-// ended: a request that comes before the message was taken up has no effect,
-// and now and then one is not answered.
-func (s *session) awaitEnd(ctx context.Context, t *turn) error {
-	s.ending.Store(true)
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	answers := make(chan error)
-	ask := func() {
-		err := s.sdk.Abort(ctx)
-		select {
-		case answers <- err:
-		case <-ctx.Done():
-		}
-	}
-	open, began, pause := 0, time.Now(), abortAgain
-	again := time.NewTimer(0)
-	defer again.Stop()
-	for {
-		if _, ended, _, _ := t.take(); ended {
-			break
-		}
-		select {
-		case <-t.wake:
-		case err := <-answers:
-			if open--; err != nil {
-				return err
-			}
-		case now := <-again.C:
-			last := max(s.proc.heard.Load(), began.UnixNano())
-			if now.UnixNano()-last > int64(abortWithin) && s.proc.turns.Load() == 1 {
-				return errSilent
-			}
-			open++
-			wg.Go(ask)
-			again.Reset(pause)
-			pause = min(2*pause, abortWithin/2)
-		case <-ctx.Done():
-			if s.proc.heard.Load() < began.UnixNano() {
-				return errSilent
-			}
-			return ctx.Err()
-		}
-	}
-	// A request that is still under way would hit the next turn.
-	late := time.After(confirmWithin)
-	for ; open > 0; open-- {
-		select {
-		case <-answers:
-		case <-late:
-			s.distrust()
-			return nil
-		}
-	}
-	return nil
-}
-
-// distrust keeps the session from being used by somebody else.
-func (s *session) distrust() {
-	s.mu.Lock()
-	s.loose = true
-	s.mu.Unlock()
-}
-
-func (s *session) Abort(ctx context.Context) error {
-	s.mu.Lock()
-	running := s.turn != nil
-	s.mu.Unlock()
-	if !running {
-		return nil
-	}
-	s.ending.Store(true)
-	return s.host.explain(s.sdk.Abort(ctx), "abort the turn")
+// wholeResult is a tool's result that the model gets as it is, however long.
+// By default the runtime writes a long one to a file and shows its beginning.
+type wholeResult struct {
+	rpc.ExternalToolTextResultForLlm
+	SkipLargeOutput bool `json:"skipLargeOutputProcessing"`
 }
 
 func (s *session) Resolve(ctx context.Context, requestID string, result bridge.ToolResult) error {
-	req := &rpc.HandlePendingToolCallRequest{RequestID: requestID, Result: rpc.ExternalToolStringResult(result.Text)}
+	whole := &wholeResult{SkipLargeOutput: true}
+	whole.TextResultForLlm = result.Text
 	if result.Failed {
 		kind := "failure"
-		req.Result = &rpc.ExternalToolTextResultForLlm{TextResultForLlm: result.Text, ResultType: &kind, Error: &result.Text}
+		whole.ResultType, whole.Error = &kind, &result.Text
 	}
+	req := &rpc.HandlePendingToolCallRequest{RequestID: requestID, Result: whole}
 	res, err := s.sdk.RPC.Tools.HandlePendingToolCall(ctx, req)
 	if err != nil {
 		return s.host.explain(err, "hand over a tool's result")
 	}
 	if res != nil && !res.Success {
-		return &bridge.Error{Code: bridge.CodeNotFound, Message: "no tool call is waiting under " + requestID}
+		return common.NoCall(requestID)
 	}
 	return nil
 }
 
 func (s *session) SetModel(ctx context.Context, model, effort string) error {
+	exit, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer exit()
 	opts := &copilot.SetModelOptions{}
 	if effort != "" {
 		opts.ReasoningEffort = &effort
@@ -408,6 +103,11 @@ func (s *session) SetModel(ctx context.Context, model, effort string) error {
 
 // History replays the stored events through the same translation as a turn.
 func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
+	exit, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer exit()
 	stored, err := s.sdk.GetEvents(ctx)
 	if err != nil {
 		return nil, s.host.explain(err, "read the session's history")
@@ -417,7 +117,7 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 	for _, e := range stored {
 		tr.translate(e, func(ev bridge.Event) { out = append(out, ev) })
 	}
-	if s.spec.Profile == bridge.ProfileAgent {
+	if s.Spec.Profile == bridge.ProfileAgent {
 		// The list of steps is not among the events; this is how it stands.
 		if steps := s.steps(ctx); len(steps) > 0 {
 			out = append(out, bridge.PlanChanged{Entries: steps})
@@ -426,9 +126,20 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 	return out, nil
 }
 
+// Close releases the session. Its stored state stays.
 func (s *session) Close(ctx context.Context) error {
+	err := s.disconnect(ctx)
+	if err == nil && s.stored() {
+		err = s.host.agent.notes.remove(s.ID())
+	}
+	return err
+}
+
+// disconnect leaves the session and gives the claim on it back.
+func (s *session) disconnect(ctx context.Context) error {
+	s.MarkClosed()
 	err := s.leave(ctx)
-	if s.stored() && s.given.CompareAndSwap(false, true) {
+	if s.stored() && s.claimReleased.CompareAndSwap(false, true) {
 		err = errors.Join(err, s.host.agent.release(s.ID()))
 	}
 	return err
@@ -436,30 +147,316 @@ func (s *session) Close(ctx context.Context) error {
 
 // leave disconnects the session, which has the runtime write it down.
 func (s *session) leave(ctx context.Context) error {
+	s.leaving.Lock()
+	defer s.leaving.Unlock()
+	if s.left {
+		return nil
+	}
 	s.mu.Lock()
 	t := s.turn
 	s.mu.Unlock()
 	if t != nil {
 		s.abortTurn(t)
 	}
-	s.stop()
+	s.Stop()
 	s.endShells(ctx)
-	gone := s.proc.detach(s.sdk)
-	defer s.host.left(ctx, s.proc)
+	s.left = true
+	gone := s.proc.detach(s)
+	defer s.proc.nudge()
 	done := make(chan error, 1)
 	go func() { // returns when the process ends at the latest
 		err := s.sdk.Disconnect()
+		s.reach.session.Store(nil)
 		gone()
 		done <- err
 	}()
 	select {
 	case err := <-done:
-		err = errors.Join(err, s.raze())
+		err = errors.Join(err, s.removeSandboxDir())
 		if err = s.host.explain(err, "close the session"); bridge.CodeOf(err) == bridge.CodeCrashed {
 			return nil // there is nothing left to close
 		}
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Reset forgets the conversation but keeps the session, which is much cheaper
+// than a new one. Nothing said before is sent to the model again. It must not
+// run beside a turn, and it fails rather than leave anything of a chat behind.
+func (s *session) Reset(ctx context.Context) error {
+	exit, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer exit()
+	s.mu.Lock()
+	first, older, kept, doubt := s.firstMessageID, s.mayHaveEarlier, s.storedEvents, s.resetUnsafe
+	blocked := s.turn != nil || s.abortUnconfirmed
+	s.mu.Unlock()
+	if blocked {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "a turn of the session may still be under way"}
+	}
+	if older {
+		var err error
+		if first, err = s.firstStored(ctx); err != nil {
+			return err
+		}
+	}
+	removed := 0
+	if first != "" {
+		res, err := s.sdk.RPC.History.Truncate(ctx, &rpc.HistoryTruncateRequest{EventID: first})
+		if err != nil {
+			return s.host.explain(err, "reset the session")
+		}
+		if res == nil || res.EventsRemoved < 1 {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "the runtime removed nothing of the session"}
+		}
+		removed = int(res.EventsRemoved)
+	}
+	if s.Spec.Profile == bridge.ProfileChat && (older || doubt || removed != kept) {
+		if err := s.empty(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.firstMessageID, s.mayHaveEarlier, s.storedEvents, s.resetUnsafe = "", false, 0, false
+	s.mu.Unlock()
+	return nil
+}
+
+// empty asks the runtime whether anything is left of a conversation.
+func (s *session) empty(ctx context.Context) error {
+	events, err := s.sdk.GetEvents(ctx)
+	if err != nil {
+		return s.host.explain(err, "read the session's history")
+	}
+	for _, e := range events {
+		if !blank[e.Type()] {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "after its reset the session still holds an event " + string(e.Type())}
+		}
+	}
+	return nil
+}
+
+// firstStored finds the first message of a session that was resumed.
+func (s *session) firstStored(ctx context.Context) (string, error) {
+	events, err := s.sdk.GetEvents(ctx)
+	if err != nil {
+		return "", s.host.explain(err, "read the session's history")
+	}
+	for _, e := range events {
+		if _, ok := e.Data.(*rpc.UserMessageData); ok && e.AgentID == nil {
+			return e.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// Steer says something to the turn that is running: the model hears it with
+// its next request.
+func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
+	s.mu.Lock()
+	running := s.turn != nil
+	s.mu.Unlock()
+	if !running {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "no turn is running in this session"}
+	}
+	if s.Spec.Gate != nil {
+		text, err := s.Spec.Gate.Prompt(ctx, p.Text)
+		if err != nil {
+			return err
+		}
+		p.Text = text
+	}
+	p.ResponseFormat = nil // the turn's own holds
+	req, err := sendRequest(p)
+	if err != nil {
+		return err
+	}
+	mode := rpc.SendModeImmediate
+	req.Mode, req.Wait = &mode, nil
+	_, err = s.sdk.RPC.Send(ctx, req)
+	return s.host.explain(err, "add to the turn")
+}
+
+// Current says whether the session's runtime lives and is the one in which
+// new sessions are opened.
+func (s *session) Current() bool { return s.host.present.Load() == s.proc }
+
+// Remove closes the session and deletes its stored state. If the runtime
+// cannot do that, or not in time, it is done when the runtime has
+// ended.
+func (s *session) Remove(ctx context.Context) error {
+	err := s.remove(ctx)
+	if err == nil || ctx.Err() == nil && bridge.CodeOf(err) != bridge.CodeCrashed {
+		return err
+	}
+	if s.proc.removeAtExit(s.ID()) {
+		return nil
+	}
+	return s.proc.erase(s.ID())
+}
+
+func (s *session) remove(ctx context.Context) error {
+	id := s.ID()
+	if err := s.disconnect(ctx); err != nil {
+		return err
+	}
+	proc := s.proc
+	s.host.mu.Lock()
+	if p := s.host.proc; p != nil && !s.host.dead {
+		proc = p // its own may have died or ended with it; any can delete
+		defer s.host.hold(p)()
+	}
+	s.host.mu.Unlock()
+	err := proc.call(func(c *copilot.Client) error { return c.DeleteSession(ctx, id) })
+	if err == nil || notFound(err) {
+		return s.host.agent.notes.remove(id)
+	}
+	return s.host.noticed(proc, s.host.explain(err, "delete session "+id))
+}
+
+// removeAtExit has the stored state of a session removed when the process has ended. It
+// says false if it has.
+func (p *process) removeAtExit(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.doomed = append(p.doomed, id)
+	}
+	return !p.ended
+}
+
+// removeDoomed removes the stored state of doomed sessions.
+func (p *process) removeDoomed() error {
+	p.mu.Lock()
+	p.ended = true
+	doomed := p.doomed
+	p.doomed = nil
+	p.mu.Unlock()
+	var errs []error
+	for _, id := range doomed {
+		errs = append(errs, p.erase(id))
+	}
+	return errors.Join(errs...)
+}
+
+// erase removes the directory in which a runtime that has ended has stored a
+// session.
+func (p *process) erase(id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	return os.RemoveAll(stateOf(p.home, id))
+}
+
+// stateOf is where a runtime with this home stores a session.
+func stateOf(home, id string) string { return filepath.Join(home, "session-state", id) }
+
+// Commands lists the runtime's slash commands, and the user's skills, which
+// are called the same way.
+func (s *session) Commands(ctx context.Context) ([]bridge.Command, error) {
+	list, err := s.sdk.RPC.Commands.List(ctx)
+	if err != nil {
+		return nil, s.host.explain(err, "list the commands")
+	}
+	out := make([]bridge.Command, 0, len(list.Commands))
+	for _, c := range list.Commands {
+		b := bridge.Command{Name: c.Name, Description: c.Description, Builtin: c.Kind == rpc.SlashCommandKindBuiltin}
+		if c.Input != nil {
+			b.Hint = c.Input.Hint
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// Invoke runs a slash command. Like a prompt it passes the gate first.
+func (s *session) Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error) {
+	exit, err := s.enter()
+	if err != nil {
+		return bridge.CommandResult{}, err
+	}
+	defer exit()
+	if s.Spec.Gate != nil {
+		text, err := s.Spec.Gate.Prompt(ctx, strings.TrimSpace("/"+name+" "+input))
+		if err != nil {
+			return bridge.CommandResult{}, err
+		}
+		name, input, _ = strings.Cut(strings.TrimPrefix(text, "/"), " ")
+	}
+	res, err := s.sdk.RPC.Commands.Invoke(ctx, &rpc.CommandsInvokeRequest{Name: name, Input: &input})
+	if err != nil {
+		return bridge.CommandResult{}, s.host.explain(err, "run the command /"+name)
+	}
+	return invoked(name, res)
+}
+
+func invoked(name string, res rpc.SlashCommandInvocationResult) (bridge.CommandResult, error) {
+	mode := func(m *rpc.SessionMode) string {
+		if m == nil {
+			return ""
+		}
+		return string(*m)
+	}
+	switch r := res.(type) {
+	case *rpc.SlashCommandTextResult:
+		return bridge.CommandResult{Text: r.Text}, nil
+	case *rpc.SlashCommandCompletedResult:
+		return bridge.CommandResult{Text: str(r.Message), Mode: mode(r.Mode)}, nil
+	case *rpc.SlashCommandAgentPromptResult:
+		return bridge.CommandResult{Text: str(r.Notice), Prompt: r.Prompt, Mode: mode(r.Mode)}, nil
+	case *rpc.SlashCommandAddTimelineEntryResult:
+		return bridge.CommandResult{Text: r.Entry.Text}, nil
+	case *rpc.SlashCommandSelectSubcommandResult:
+		lines := []string{r.Title}
+		for _, o := range r.Options {
+			lines = append(lines, "/"+r.Command+" "+o.Name+": "+o.Description)
+		}
+		return bridge.CommandResult{Text: strings.Join(lines, "\n")}, nil
+	default:
+		return bridge.CommandResult{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "/" + name + " needs Copilot's own terminal"}
+	}
+}
+
+// planWithin bounds how long a turn waits to hear the steps of its plan.
+const planWithin = 2 * time.Second
+
+// steps asks for the list that the agent keeps of what it means to do. A plan
+// that cannot be read is not worth failing a turn for.
+func (s *session) steps(ctx context.Context) []bridge.PlanEntry {
+	ctx, cancel := context.WithTimeout(ctx, planWithin)
+	defer cancel()
+	list, err := s.sdk.RPC.Plan.ReadSqlTodos(ctx)
+	if err != nil {
+		s.host.opts.Logger.Debug("session.plan_not_read", "session", s.ID(), "error", err)
+		return nil
+	}
+	var out []bridge.PlanEntry
+	for _, r := range list.Rows {
+		text := str(r.Title)
+		if text == "" {
+			text = str(r.Description)
+		}
+		if text == "" {
+			text = str(r.ID)
+		}
+		out = append(out, bridge.PlanEntry{Text: text, Status: stepStatus(str(r.Status))})
+	}
+	return out
+}
+
+// stepStatus reads what the model wrote into the list, which binds it to no
+// words.
+func stepStatus(s string) bridge.StepStatus {
+	switch s {
+	case "in_progress", "in-progress", "running", "active":
+		return bridge.StepRunning
+	case "done", "completed", "complete":
+		return bridge.StepDone
+	default:
+		return bridge.StepPending
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // What a sub-agent does passes the same gate as what its parent does.
 func TestSubagentsPassTheGate(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"sync", "background"} {
 		for name, deny := range map[string]bool{"allowed": false, "denied": true} {
 			t.Run(mode+" "+name, func(t *testing.T) {

@@ -1,13 +1,15 @@
 package sdk
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
 	"github.com/github/copilot-sdk/go/rpc"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // translator turns the SDK's events into bridge's. It is used from one
@@ -21,7 +23,7 @@ type translator struct {
 	thought  map[string]struct{} // reasoning ids that were streamed
 }
 
-// spoken is what was streamed of a message.
+// spoken is the streamed part of a message.
 type spoken struct {
 	agent  string
 	before string // what the parts said that it continues
@@ -90,7 +92,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		}
 	case *rpc.UserMessageData:
 		if agent != "" || str(d.Source) != "" && str(d.Source) != "user" {
-			push(bridge.Other{Name: string(e.Type()), Data: e.Data}) // nobody typed it
+			push(bridge.Other{Name: string(e.Type()), Data: e.Data}) // not typed by a person
 			return
 		}
 		push(bridge.UserSaid{Text: d.Content})
@@ -249,4 +251,120 @@ func num(p *int64) int64 {
 		return 0
 	}
 	return *p
+}
+
+// notable is what a person should hear of an event that has no shape of its
+// own in the domain; no text means that there is nothing to hear.
+func notable(e copilot.SessionEvent) (level, text string) {
+	switch d := e.Data.(type) {
+	case *rpc.SessionErrorData: // of a sub-agent, or of the past
+		return "error", d.Message
+	case *rpc.SubagentStartedData:
+		return "info", "sub-agent " + d.AgentDisplayName + " started"
+	case *rpc.SubagentCompletedData:
+		return "info", "sub-agent " + d.AgentDisplayName + " has finished"
+	case *rpc.SubagentFailedData:
+		return "warning", "sub-agent " + d.AgentDisplayName + " failed: " + d.Error
+	case *rpc.SkillInvokedData:
+		return "info", "skill " + d.Name + " is used"
+	case *rpc.HookEndData:
+		if d.Error != nil {
+			return "warning", "the " + d.HookType + " hook failed: " + d.Error.Message
+		}
+	case *rpc.HookProgressData:
+		return "info", d.Message
+	default:
+		return notableState(e)
+	}
+	return "", ""
+}
+
+// notableState is notable for what happens to the session rather than in it.
+func notableState(e copilot.SessionEvent) (level, text string) {
+	switch d := e.Data.(type) {
+	case *rpc.SessionCompactionStartData:
+		return "info", "the conversation is being compacted"
+	case *rpc.SessionCompactionCompleteData:
+		if d.Success {
+			return "info", "the conversation was compacted"
+		}
+		return "warning", "the conversation could not be compacted: " + str(d.Error)
+	case *rpc.SessionTruncationData:
+		return "warning", fmt.Sprintf("%d old messages were left out of a conversation that is too long", d.MessagesRemovedDuringTruncation)
+	case *rpc.SessionLimitsExhaustedRequestedData:
+		return "warning", fmt.Sprintf("the session has spent %g of its %g AI credits", d.UsedAiCredits, d.MaxAiCredits)
+	case *rpc.SessionShutdownData:
+		if why := str(d.ErrorReason); why != "" {
+			return "warning", "the session was ended by an error: " + why
+		}
+	case *rpc.SessionManagedSettingsEnforcedData:
+		return "warning", d.Message
+	case *rpc.SessionMCPServerStatusChangedData:
+		if why := str(d.Error); why != "" {
+			return "warning", "MCP server " + d.ServerName + ": " + why
+		}
+	case *rpc.MCPOauthRequiredData:
+		return "warning", "MCP server " + d.ServerName + " wants a login, which the bridge cannot give: put its credentials into the server's headers"
+	case *rpc.SessionCustomAgentsUpdatedData:
+		if all := append(append([]string{}, d.Errors...), d.Warnings...); len(all) > 0 {
+			return "warning", strings.Join(all, "; ")
+		}
+	}
+	return "", ""
+}
+
+// echo says of an event that it repeats others: the runtime sends its inner
+// ones along, which no schema describes, and with every turn the whole
+// conversation.
+func echo(e copilot.SessionEvent) bool {
+	if _, unknown := e.Data.(*rpc.RawSessionEventData); !unknown {
+		return false
+	}
+	switch e.Type() {
+	case "model.log", "model.message", "model.messages_snapshot", "model.model_call_started", "model.model_call_success",
+		"model.response", "model.tool_execution", "model.turn_ended", "model.turn_started":
+		return true
+	default:
+		return false
+	}
+}
+
+// raw passes an event on as the runtime words it, except for pieces of text.
+func raw(e copilot.SessionEvent, push func(bridge.Event)) {
+	switch e.Data.(type) {
+	case *rpc.AssistantMessageDeltaData, *rpc.AssistantReasoningDeltaData, *rpc.AssistantStreamingDeltaData,
+		*rpc.ToolExecutionPartialResultData, *rpc.ToolExecutionProgressData:
+		return
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		return // the translation still comes
+	}
+	// As plain values, so that whatever hides secrets sees every string.
+	var data any
+	if json.Unmarshal(b, &data) == nil {
+		push(bridge.Other{Name: bridge.RawPrefix + string(e.Type()), Data: data})
+	}
+}
+
+// Capabilities says what the runtime can do, as tried with the pinned version.
+func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
+	native := bridge.Support{Level: bridge.SupportNative}
+	out := map[bridge.Capability]bridge.Support{}
+	for _, c := range []bridge.Capability{bridge.CapStreaming, bridge.CapToolRead, bridge.CapToolWrite, bridge.CapToolEdit, bridge.CapToolBash,
+		bridge.CapToolGlob, bridge.CapToolGrep, bridge.CapToolAskUser, bridge.CapStructuredOutput,
+		bridge.CapHooksPre, bridge.CapHooksPost, bridge.CapSessionResume, bridge.CapMCPClient} {
+		out[c] = native
+	}
+	out[bridge.CapToolWebFetch] = native
+	if a.offline() {
+		out[bridge.CapToolWebFetch] = bridge.Support{Level: bridge.SupportRestricted,
+			Reason: "the runtime offers it with GitHub's models only, not with a provider of your own"}
+	}
+	return out
+}
+
+// offline: the runtime is kept from reaching GitHub at all.
+func (a *Agent) offline() bool {
+	return a.opts.Provider != nil && a.opts.Token == "" && !a.opts.UseLogin
 }

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 )
 
 // When a model runs out of tokens the runtime has it go on; that is one
-// message to whoever reads. (The model echoes the runtime's request here.)
+// message to the reader. (The model echoes the runtime's request here.)
 func TestAContinuedMessageIsOne(t *testing.T) {
+	t.Parallel()
 	ctx, a, _ := start(t, nil)
 	s := openSession(t, ctx, a, bridge.SessionSpec{Profile: bridge.ProfileChat})
 	o := agenttest.Collect(ctx, s, agenttest.Script("text Once upon", "finish length"))

@@ -1,11 +1,8 @@
 // Package vscode reaches Copilot through a running VS Code: the extension that
-// has started this program hands conversations to the editor's own language
-// models. It is an engine.Agent for chats and the caller's tools.
-//
-// VS Code's models keep nothing between requests, so a session here is the
-// list of messages, and every request carries all of it. A call of a tool ends
-// a request; its result begins the next. There is no agent with tools of its
-// own behind that API, hence no sessions of that profile. See docs/agents.md.
+// has started this program hands conversations to the editor's language models. It
+// is an engine.Agent for chats and the caller's tools, without agent sessions.
+// VS Code's models keep nothing between requests, so a session is a list of
+// messages, and every request carries all of it. See docs/guides/agents.md.
 package vscode
 
 import (
@@ -18,7 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 )
 
@@ -50,9 +48,9 @@ type Agent struct {
 	opts   Options
 	health *health
 
+	open session.Open
+
 	mu     sync.Mutex
-	closed bool
-	open   map[*session]struct{}
 	models map[string]bridge.Model // as listed last
 	first  string                  // of them
 }
@@ -65,7 +63,7 @@ func New(opts Options) *Agent {
 	if opts.Idle <= 0 {
 		opts.Idle = 5 * time.Minute
 	}
-	return &Agent{opts: opts, health: newHealth(opts.Changed), open: map[*session]struct{}{}, models: map[string]bridge.Model{}}
+	return &Agent{opts: opts, health: newHealth(opts.Changed), models: map[string]bridge.Model{}}
 }
 
 // Name is "vscode".
@@ -73,11 +71,9 @@ func (a *Agent) Name() string { return "vscode" }
 
 // Open makes a new session, which is kept here alone.
 func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	switch {
-	case a.closed:
-		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the agent is closed"}
+	case a.open.Closed():
+		return nil, session.ErrClosed()
 	case spec.Profile == bridge.ProfileAgent:
 		return nil, &bridge.Error{Code: bridge.CodeUnsupported, Message: "VS Code offers models, not Copilot's agent with its tools", Remedy: NoAgent}
 	case spec.Provider != nil || spec.MaxAICredits > 0 || len(spec.MCPServers) > 0:
@@ -90,9 +86,8 @@ func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session
 	if id == "" {
 		id = "vscode-" + rand.Text()
 	}
-	s := &session{agent: a, id: id, spec: spec, model: spec.Model, parked: map[string]chan bridge.ToolResult{}}
-	a.open[s] = struct{}{}
-	return s, nil
+	s := &conversation{Base: session.New(id, spec), agent: a, model: spec.Model, parked: map[string]chan bridge.ToolResult{}}
+	return s, a.open.Add(s.Base)
 }
 
 // NoAgent says what to do where an agent is wanted.
@@ -152,7 +147,7 @@ func noModels() error {
 
 const whyNoModels = "VS Code lists no models of Copilot"
 
-// model is what is known of a model; "" means the first one.
+// model describes a model by its id; "" means the first one.
 func (a *Agent) model(ctx context.Context, id string) (string, bridge.Model, error) {
 	look := func() (string, bridge.Model) {
 		a.mu.Lock()
@@ -180,24 +175,19 @@ func (a *Agent) Status(context.Context) (bridge.AgentStatus, error) {
 		Authenticated: state == editor.CopilotOK || state == editor.CopilotUnknown}, nil
 }
 
-// Ping says whether the editor has models.
-func (a *Agent) Ping(ctx context.Context) error {
-	_, err := a.Models(ctx)
-	return err
-}
-
-// Health is Copilot's availability by the outcome of what was last asked of
-// it, and why if it is not well.
+// Health is Copilot's availability, by the outcome of the last request, and the
+// reason if it is not available.
 func (a *Agent) Health() (editor.Copilot, string) { return a.health.get() }
 
 // Consented says that the user has just agreed to let the bridge use Copilot.
 func (a *Agent) Consented() { a.health.answered() }
 
-// Look finds out cheaply, by the list of models, whether what was said of
-// Copilot's health still holds.
+// Look finds out cheaply, by the list of models, whether the state of Copilot's
+// health still holds.
 func (a *Agent) Look(ctx context.Context) error {
 	a.health.doubt()
-	return a.Ping(ctx)
+	_, err := a.Models(ctx)
+	return err
 }
 
 // Capabilities are few: the words of a model.
@@ -205,22 +195,8 @@ func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
 	return map[bridge.Capability]bridge.Support{bridge.CapStreaming: {Level: bridge.SupportNative}}
 }
 
-// Close ends what runs.
-func (a *Agent) Close(ctx context.Context) error {
-	a.mu.Lock()
-	a.closed = true
-	var open []*session
-	for s := range a.open {
-		open = append(open, s)
-	}
-	a.mu.Unlock()
-	for _, s := range open {
-		if err := s.Close(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Close ends all turns.
+func (a *Agent) Close(ctx context.Context) error { return a.open.Close(ctx) }
 
 func unsupported(what string) error {
 	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "VS Code's models cannot " + what,

@@ -3,7 +3,7 @@ package vscode
 import (
 	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 )
 
@@ -32,14 +32,13 @@ func (h *health) get() (editor.Copilot, string) {
 	return h.state, h.reason
 }
 
-// set changes the state. mu is held; the caller tells of it when it is not.
-func (h *health) set(s editor.Copilot, reason string) (changed bool) {
-	changed = h.state != s || h.reason != reason
-	h.state, h.reason, h.doubted = s, reason, false
-	return changed
-}
-
-func (h *health) tell(changed bool) {
+// change changes the state and tells of it.
+func (h *health) change(f func()) {
+	h.mu.Lock()
+	state, reason := h.state, h.reason
+	f()
+	changed := h.state != state || h.reason != reason
+	h.mu.Unlock()
 	if changed {
 		h.changed()
 	}
@@ -47,15 +46,11 @@ func (h *health) tell(changed bool) {
 
 // answered is called when a model has answered.
 func (h *health) answered() {
-	h.mu.Lock()
-	h.worked = true
-	changed := h.set(editor.CopilotOK, "")
-	h.mu.Unlock()
-	h.tell(changed)
+	h.change(func() { h.worked, h.state, h.reason, h.doubted = true, editor.CopilotOK, "", false })
 }
 
-// failed is called when a request has failed. What is the caller's fault, or a
-// matter of the moment, says nothing about Copilot.
+// failed is called when a request has failed. A fault of the caller, or a passing
+// one, does not change Copilot's state.
 func (h *health) failed(err error) {
 	e := bridge.AsError(err)
 	state := editor.CopilotUnavailable
@@ -66,17 +61,14 @@ func (h *health) failed(err error) {
 	default:
 		return
 	}
-	h.mu.Lock()
-	if state == editor.CopilotConsent {
-		h.worked = false
-	}
-	changed := h.set(state, e.Message)
-	h.mu.Unlock()
-	h.tell(changed)
+	h.change(func() {
+		h.worked = h.worked && state != editor.CopilotConsent
+		h.state, h.reason, h.doubted = state, e.Message, false
+	})
 }
 
-// doubt says that models or consent have changed: what is known holds until
-// the next look only.
+// doubt says that models or consent have changed: the state holds only until the
+// next look.
 func (h *health) doubt() {
 	h.mu.Lock()
 	h.doubted = true
@@ -87,19 +79,17 @@ func (h *health) doubt() {
 // any nothing can be answered. With some, what stood in the way may be over: a
 // Copilot that has answered before is taken to answer again.
 func (h *health) listed(n int) {
-	h.mu.Lock()
-	changed := false
-	switch {
-	case n == 0:
-		changed = h.set(editor.CopilotUnavailable, whyNoModels)
-	case h.state == editor.CopilotUnavailable && h.reason == whyNoModels, h.doubted && h.state != editor.CopilotOK:
-		if h.worked {
-			changed = h.set(editor.CopilotOK, "")
-		} else {
-			changed = h.set(editor.CopilotUnknown, "its models are listed, and none was asked since")
+	h.change(func() {
+		doubted := h.doubted && h.state != editor.CopilotOK
+		h.doubted = false
+		switch {
+		case n == 0:
+			h.state, h.reason = editor.CopilotUnavailable, whyNoModels
+		case !doubted && h.reason != whyNoModels:
+		case h.worked:
+			h.state, h.reason = editor.CopilotOK, ""
+		default:
+			h.state, h.reason = editor.CopilotUnknown, "its models are listed, and none was asked since"
 		}
-	}
-	h.doubted = false
-	h.mu.Unlock()
-	h.tell(changed)
+	})
 }

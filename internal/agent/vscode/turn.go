@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 )
 
@@ -20,22 +20,9 @@ const maxLost = 3
 
 // turn is one run of Send, on the caller's goroutine.
 type turn struct {
-	session  *session
-	ctx      context.Context
-	yield    func(bridge.Event) bool
-	began    time.Time
-	said     int // messages before it
-	told     int // events before it
+	*session.Turn
+	session  *conversation
 	mustCall bool
-	complete bool
-	usage    bridge.Usage
-}
-
-func (t *turn) emit(ev bridge.Event) error {
-	if !t.yield(ev) {
-		return errReaderLeft
-	}
-	return nil
 }
 
 // say adds a message to the conversation, and what a history has of it.
@@ -47,8 +34,8 @@ func (t *turn) say(m editor.Message, events ...bridge.Event) {
 	s.history = append(s.history, events...)
 }
 
-// run asks the model, has its calls answered, and asks again, until it calls
-// nothing any more.
+// run asks the model, has its calls answered, and asks again until it makes no
+// more calls.
 func (t *turn) run(p bridge.Prompt) error {
 	parts, err := userParts(p)
 	if err != nil {
@@ -57,7 +44,7 @@ func (t *turn) run(p bridge.Prompt) error {
 	t.session.mu.Lock()
 	model := t.session.model
 	t.session.mu.Unlock()
-	model, known, err := t.session.agent.model(t.ctx, model)
+	model, known, err := t.session.agent.model(t.Ctx, model)
 	if err != nil {
 		return err
 	}
@@ -85,24 +72,23 @@ func (t *turn) run(p bridge.Prompt) error {
 		}
 		t.mustCall = false
 	}
-	t.complete = true
-	return t.emit(bridge.TurnEnded{Reason: bridge.EndDone, Usage: t.usage, Duration: time.Since(t.began)})
+	return nil
 }
 
 // ask makes one request of the model and passes its answer on.
 func (t *turn) ask(model string) ([]bridge.ToolCall, error) {
 	s := t.session
-	if err := t.emit(bridge.ModelCalled{Model: model}); err != nil {
+	if err := t.Emit(bridge.ModelCalled{Model: model}); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	s.requests++
-	r := reply{turn: t, id: fmt.Sprintf("%s-m%d", s.id, s.requests), usage: bridge.Usage{Model: model, Calls: 1}}
+	r := reply{turn: t, id: fmt.Sprintf("%s-m%d", s.ID(), s.requests), usage: bridge.Usage{Model: model, Calls: 1}}
 	request := s.request(model, t.mustCall)
 	s.mu.Unlock()
-	for part, err := range s.agent.opts.Editor.Chat(t.ctx, request, s.agent.opts.Idle) {
+	for part, err := range s.agent.opts.Editor.Chat(t.Ctx, request, s.agent.opts.Idle) {
 		if err != nil {
-			if t.ctx.Err() == nil {
+			if t.Ctx.Err() == nil {
 				s.agent.health.failed(err)
 			}
 			return nil, err
@@ -112,13 +98,13 @@ func (t *turn) ask(model string) ([]bridge.ToolCall, error) {
 		}
 	}
 	s.agent.health.answered()
-	t.usage = t.usage.Add(r.usage)
-	if err := t.emit(bridge.UsageReported{Usage: r.usage}); err != nil {
+	t.Usage = t.Usage.Add(r.usage)
+	if err := t.Emit(bridge.UsageReported{Usage: r.usage}); err != nil {
 		return nil, err
 	}
 	done := bridge.MessageDone{Message: r.id, Text: r.text.String(), Reasoning: r.thoughts.String(), Model: model, Calls: r.calls}
 	t.say(r.message(), done)
-	return r.calls, t.emit(done)
+	return r.calls, t.Emit(done)
 }
 
 // reply is an answer of the model as it comes.
@@ -135,10 +121,10 @@ func (r *reply) take(p editor.Part) error {
 	switch p.Type {
 	case editor.PartText:
 		r.text.WriteString(p.Text)
-		return r.turn.emit(bridge.TextDelta{Message: r.id, Text: p.Text})
+		return r.turn.Emit(bridge.TextDelta{Message: r.id, Text: p.Text})
 	case editor.PartThinking:
 		r.thoughts.WriteString(p.Text)
-		return r.turn.emit(bridge.ReasoningDelta{ID: r.id, Text: p.Text})
+		return r.turn.Emit(bridge.ReasoningDelta{ID: r.id, Text: p.Text})
 	case editor.PartToolCall:
 		var args any
 		if len(p.Input) > 0 {
@@ -154,7 +140,7 @@ func (r *reply) take(p editor.Part) error {
 	case editor.PartUsage:
 		r.usage.InputTokens, r.usage.OutputTokens = p.InputTokens, p.OutputTokens
 	case editor.PartData:
-		return r.turn.emit(bridge.Other{Name: "vscode.data", Data: map[string]any{"mime": p.MIME, "bytes": len(p.Base64)}})
+		return r.turn.Emit(bridge.Other{Name: "vscode.data", Data: map[string]any{"mime": p.MIME, "bytes": len(p.Base64)}})
 	case editor.PartToolResult: // models have none
 	}
 	return nil
@@ -183,7 +169,7 @@ func (t *turn) answer(calls []bridge.ToolCall) (own bool, err error) {
 	for i, c := range calls {
 		if s.offers(c.Name) {
 			s.requests++
-			requests[i], waits[i] = fmt.Sprintf("%s-r%d", s.id, s.requests), make(chan bridge.ToolResult, 1)
+			requests[i], waits[i] = fmt.Sprintf("%s-r%d", s.ID(), s.requests), make(chan bridge.ToolResult, 1)
 			s.parked[requests[i]] = waits[i]
 			own = true
 		}
@@ -193,10 +179,10 @@ func (t *turn) answer(calls []bridge.ToolCall) (own bool, err error) {
 		if waits[i] == nil {
 			continue
 		}
-		if err := t.emit(bridge.ToolStarted{Call: c}); err != nil {
+		if err := t.Emit(bridge.ToolStarted{Call: c}); err != nil {
 			return own, err
 		}
-		if err := t.emit(bridge.ToolRequested{RequestID: requests[i], Call: c}); err != nil {
+		if err := t.Emit(bridge.ToolRequested{RequestID: requests[i], Call: c}); err != nil {
 			return own, err
 		}
 	}
@@ -206,10 +192,10 @@ func (t *turn) answer(calls []bridge.ToolCall) (own bool, err error) {
 		if waits[i] != nil {
 			select {
 			case r = <-waits[i]:
-			case <-t.ctx.Done():
-				return own, context.Cause(t.ctx)
+			case <-t.Ctx.Done():
+				return own, context.Cause(t.Ctx)
 			}
-			if err := t.emit(bridge.ToolFinished{CallID: c.ID, Name: c.Name, OK: !r.Failed, Result: r.Text}); err != nil {
+			if err := t.Emit(bridge.ToolFinished{CallID: c.ID, Name: c.Name, OK: !r.Failed, Result: r.Text}); err != nil {
 				return own, err
 			}
 		}

@@ -9,12 +9,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/agent/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
-	"github.com/copilot-bridge/copilot-bridge/internal/editor/editortest"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/editortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,7 +34,7 @@ func window() *editortest.Extension {
 }
 
 func TestContract(t *testing.T) {
-	agenttest.Documented(t, "../../../docs/agents.md", "VS Code", lacks)
+	agenttest.Documented(t, "../../../docs/guides/agents.md", "VS Code", lacks)
 	agenttest.Run(t, agenttest.Harness{Lacks: lacks, New: func(t *testing.T) engine.Agent {
 		return vscode.New(vscode.Options{Editor: editortest.Connect(t, window(), nil)})
 	}})

@@ -1,5 +1,8 @@
-// Package approval asks a person whether something may happen. The guard
-// decides when to ask; a door knows how. Whoever cannot ask denies.
+// Package approval has the questions that a person must answer before an action
+// is allowed, and makes every character of their text visible. It asks on a
+// terminal; askers for other ways belong to the APIs and to package editor. It
+// does not decide when to ask: the guard does, and calls an Asker. An asker
+// that cannot reach a person denies.
 package approval
 
 import (
@@ -7,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Question is one thing that needs a person's consent. It has all of what
@@ -37,8 +40,8 @@ type Question struct {
 	Unshown string
 }
 
-// MaxShown bounds the text of a question, in bytes. What is longer is refused:
-// nobody would read it, and no part of it may be left out.
+// MaxShown bounds the text of a question, in bytes. A longer one is
+// refused: a person would not read it, and no part of it may be left out.
 const MaxShown = 256 << 10
 
 const (
@@ -129,8 +132,8 @@ type Asker interface {
 // Yes consents to everything, as its user asked for with --yes.
 type Yes struct{}
 
-// Ask answers Once, but grants nothing outside the workspace: nobody has seen
-// what that is.
+// Ask answers Once, but grants nothing outside the workspace: no person has
+// seen the paths.
 func (Yes) Ask(_ context.Context, q Question) (Answer, error) {
 	if len(q.Outside) > 0 {
 		return No, &bridge.Error{Code: bridge.CodeDenied, Message: "--yes grants nothing outside the workspace",
@@ -139,7 +142,7 @@ func (Yes) Ask(_ context.Context, q Question) (Answer, error) {
 	return Once, nil
 }
 
-// Nobody is what to use when there is no person.
+// Nobody is the asker for a session without a person.
 type Nobody struct{}
 
 // Ask always refuses, and says how to be asked.

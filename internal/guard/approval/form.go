@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,18 +15,15 @@ import (
 
 const maxFields = 100
 
+var errSchema = errors.New("its schema is not understood")
+
 // field is one question of a form.
 type field struct {
+	property
 	name     string
-	kind     string
 	about    string
 	choices  []choice // not empty: one of these
 	required bool
-	fallback any // nil for none
-	least    *float64
-	most     *float64
-	shortest int
-	longest  int // 0 for no limit
 }
 
 type choice struct {
@@ -45,18 +43,18 @@ const (
 
 // property is what JSON schema says of a field.
 type property struct {
-	Type        string            `json:"type"`
-	Title       string            `json:"title"`
-	Description string            `json:"description"`
-	Enum        []json.RawMessage `json:"enum"`
-	EnumNames   []string          `json:"enumNames"`
-	OneOf       []option          `json:"oneOf"`
-	AnyOf       []option          `json:"anyOf"`
-	Default     any               `json:"default"`
-	Minimum     *float64          `json:"minimum"`
-	Maximum     *float64          `json:"maximum"`
-	MinLength   int               `json:"minLength"`
-	MaxLength   int               `json:"maxLength"`
+	Type        string   `json:"type"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Enum        []any    `json:"enum"`
+	EnumNames   []string `json:"enumNames"`
+	OneOf       []option `json:"oneOf"`
+	AnyOf       []option `json:"anyOf"`
+	Default     any      `json:"default"` // nil for none
+	Minimum     *float64 `json:"minimum"`
+	Maximum     *float64 `json:"maximum"`
+	MinLength   int      `json:"minLength"`
+	MaxLength   int      `json:"maxLength"` // 0 for no limit
 }
 
 type option struct {
@@ -74,8 +72,8 @@ func decodeForm(schema json.RawMessage) ([]field, error) {
 		Properties json.RawMessage `json:"properties"`
 		Required   []string        `json:"required"`
 	}
-	if err := json.Unmarshal(schema, &object); err != nil {
-		return nil, errors.New("its schema is not understood")
+	if json.Unmarshal(schema, &object) != nil {
+		return nil, errSchema
 	}
 	var fields []field
 	err := eachMember(object.Properties, func(name string, raw json.RawMessage) error {
@@ -102,17 +100,14 @@ func eachMember(object json.RawMessage, f func(name string, value json.RawMessag
 	}
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("its schema is not understood")
+		return errSchema
 	}
 	for d.More() {
 		t, err := d.Token()
 		name, ok := t.(string)
-		if err != nil || !ok {
-			return errors.New("its schema is not understood")
-		}
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return errors.New("its schema is not understood")
+		if err != nil || !ok || d.Decode(&value) != nil {
+			return errSchema
 		}
 		if err := f(name, value); err != nil {
 			return err
@@ -122,40 +117,32 @@ func eachMember(object json.RawMessage, f func(name string, value json.RawMessag
 }
 
 func newField(name string, raw json.RawMessage) (field, error) {
-	var p property
-	if err := json.Unmarshal(raw, &p); err != nil {
+	f := field{name: name, about: name}
+	if json.Unmarshal(raw, &f.property) != nil {
 		return field{}, errors.New("has a schema that is not understood")
 	}
-	f := field{name: name, kind: p.Type, about: name, fallback: scalar(p.Default),
-		least: p.Minimum, most: p.Maximum, shortest: p.MinLength, longest: p.MaxLength}
-	if p.Title != "" {
-		f.about = p.Title
+	f.Default = scalar(f.Default)
+	if f.Title != "" {
+		f.about = f.Title
 	}
-	if p.Description != "" {
-		f.about += ": " + p.Description
+	if f.Description != "" {
+		f.about += ": " + f.Description
 	}
-	for i, raw := range p.Enum {
-		var v any
-		if err := json.Unmarshal(raw, &v); err != nil || scalar(v) == nil {
-			return field{}, errors.New("has choices that are not simple values")
+	options := slices.Concat(f.OneOf, f.AnyOf)
+	for i, v := range f.Enum {
+		o := option{Const: v}
+		if i < len(f.EnumNames) {
+			o.Title = f.EnumNames[i]
 		}
-		c := choice{value: v, label: fmt.Sprint(v)}
-		if i < len(p.EnumNames) && p.EnumNames[i] != "" {
-			c.label = p.EnumNames[i]
-		}
-		f.choices = append(f.choices, c)
+		options = slices.Insert(options, i, o)
 	}
-	for _, o := range slices.Concat(p.OneOf, p.AnyOf) {
+	for _, o := range options {
 		if scalar(o.Const) == nil {
 			return field{}, errors.New("has choices that are not simple values")
 		}
-		c := choice{value: o.Const, label: fmt.Sprint(o.Const)}
-		if o.Title != "" {
-			c.label = o.Title
-		}
-		f.choices = append(f.choices, c)
+		f.choices = append(f.choices, choice{value: o.Const, label: cmp.Or(o.Title, fmt.Sprint(o.Const))})
 	}
-	switch f.kind {
+	switch f.Type {
 	case kindString, kindNumber, kindInteger, kindBoolean:
 		return f, nil
 	case "":
@@ -163,7 +150,7 @@ func newField(name string, raw json.RawMessage) (field, error) {
 			return f, nil
 		}
 	}
-	return field{}, fmt.Errorf("is of type %q, which a terminal cannot ask for", p.Type)
+	return field{}, fmt.Errorf("is of type %q, which a terminal cannot ask for", f.Type)
 }
 
 // scalar returns v if it can be a field's value, else nil.
@@ -176,7 +163,7 @@ func scalar(v any) any {
 }
 
 func (f field) heading() string {
-	if f.kind == kindDone {
+	if f.Type == kindDone {
 		return ""
 	}
 	var b strings.Builder
@@ -190,13 +177,13 @@ func (f field) heading() string {
 func (f field) prompt() string {
 	hint := ""
 	switch {
-	case f.kind == kindDone:
+	case f.Type == kindDone:
 		return "  Press Enter when you are done: "
-	case f.fallback != nil:
-		hint = " [" + Visible(fmt.Sprint(f.fallback)) + "]"
+	case f.Default != nil:
+		hint = " [" + Visible(fmt.Sprint(f.Default)) + "]"
 	case !f.required:
 		hint = " (optional)"
-	case f.kind == kindBoolean && len(f.choices) == 0:
+	case f.Type == kindBoolean && len(f.choices) == 0:
 		hint = " (y/n)"
 	}
 	return "  " + Visible(f.name) + hint + ": "
@@ -206,10 +193,10 @@ func (f field) prompt() string {
 func (f field) parse(text string) (any, error) {
 	trimmed := strings.TrimSpace(text)
 	switch {
-	case f.kind == kindDone:
+	case f.Type == kindDone:
 		return nil, nil
-	case trimmed == "" && (f.fallback != nil || !f.required):
-		return f.fallback, nil
+	case trimmed == "" && (f.Default != nil || !f.required):
+		return f.Default, nil
 	case len(f.choices) > 0:
 		labels := make([]string, len(f.choices))
 		for i, c := range f.choices {
@@ -220,7 +207,7 @@ func (f field) parse(text string) (any, error) {
 		}
 		return nil, fmt.Errorf("a number from 1 to %d", len(f.choices))
 	}
-	switch f.kind {
+	switch f.Type {
 	case kindBoolean:
 		switch strings.ToLower(trimmed) {
 		case "y", "yes", "true":
@@ -244,20 +231,20 @@ func (f field) parse(text string) (any, error) {
 	}
 	n := utf8.RuneCountInString(text)
 	switch {
-	case trimmed == "" || n < f.shortest:
-		return nil, fmt.Errorf("at least %d characters long", max(1, f.shortest))
-	case f.longest > 0 && n > f.longest:
-		return nil, fmt.Errorf("at most %d characters long", f.longest)
+	case trimmed == "" || n < f.MinLength:
+		return nil, fmt.Errorf("at least %d characters long", max(1, f.MinLength))
+	case f.MaxLength > 0 && n > f.MaxLength:
+		return nil, fmt.Errorf("at most %d characters long", f.MaxLength)
 	}
 	return text, nil
 }
 
 func (f field) bounded(n float64) error {
 	switch {
-	case f.least != nil && n < *f.least:
-		return fmt.Errorf("at least %v", *f.least)
-	case f.most != nil && n > *f.most:
-		return fmt.Errorf("at most %v", *f.most)
+	case f.Minimum != nil && n < *f.Minimum:
+		return fmt.Errorf("at least %v", *f.Minimum)
+	case f.Maximum != nil && n > *f.Maximum:
+		return fmt.Errorf("at most %v", *f.Maximum)
 	}
 	return nil
 }

@@ -10,23 +10,18 @@ import (
 	"time"
 )
 
-// lines reads a stream line by line, but only while somebody waits for one:
-// what is typed at other times stays where it is, for whoever comes next. A
-// read cannot be taken back, so when the waiting ends early the line that it
-// brings goes to the next who waits, or to nobody.
+// lines reads a stream line by line, but only while a caller waits for one:
+// text typed at other times stays in the stream. A read cannot be taken back. When its caller gives up, the next caller gets the line, unless it
+// comes before that: then it is dropped, since no question was there to answer.
 type lines struct {
 	in io.Reader
+	r  *bufio.Reader
 
 	mu      sync.Mutex
-	started bool
-	reading bool      // a read is under way or asked for
-	waiting chan line // nil while nobody waits
-	ended   error     // why there will be no more
+	reading chan line     // the read that is under way, if any
+	ended   error         // why there are no more lines
+	quit    chan struct{} // closed by close
 	closed  bool
-
-	demand chan struct{} // one token for each read
-	quit   chan struct{}
-	done   chan struct{}
 }
 
 type line struct {
@@ -44,79 +39,58 @@ const (
 var errClosed = errors.New("the terminal is closed")
 
 func newLines(in io.Reader) *lines {
-	return &lines{in: in, demand: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	return &lines{in: in, r: bufio.NewReader(in), quit: make(chan struct{})}
 }
 
 // next returns the next line without its end. It calls ready once it waits, so
 // that an answer to what ready prints is not lost. It is called by one
 // goroutine at a time.
 func (l *lines) next(ctx context.Context, ready func()) (string, error) {
-	l.mu.Lock()
-	if err := l.unavailable(); err != nil {
-		l.mu.Unlock()
+	answer, err := l.begin()
+	if err != nil {
 		return "", err
 	}
-	if !l.started {
-		l.started = true
-		go l.run()
-	}
-	answer := make(chan line, 1)
-	l.waiting = answer
-	if !l.reading {
-		l.reading = true
-		l.demand <- struct{}{}
-	}
-	l.mu.Unlock()
 	ready()
-
 	select {
 	case a := <-answer:
+		l.end(a)
 		return a.text, a.err
 	case <-ctx.Done():
-		l.mu.Lock()
-		l.waiting = nil
-		l.mu.Unlock()
 		return "", ctx.Err()
 	case <-l.quit:
 		return "", errClosed
 	}
 }
 
-func (l *lines) unavailable() error {
-	if l.closed {
-		return errClosed
-	}
-	return l.ended
-}
-
-func (l *lines) run() {
-	defer close(l.done)
-	r := bufio.NewReader(l.in)
-	for {
-		select {
-		case <-l.demand:
-		case <-l.quit:
-			return
-		}
-		text, err := readLine(r)
-		l.deliver(line{text, err})
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (l *lines) deliver(a line) {
+// begin returns the read that is under way, or begins one.
+func (l *lines) begin() (chan line, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reading = false
-	if a.err != nil {
-		l.ended = a.err
+	select {
+	case a := <-l.reading: // a line that was typed before the question
+		l.reading, l.ended = nil, a.err
+	default:
 	}
-	if l.waiting != nil {
-		l.waiting <- a
-		l.waiting = nil
+	switch {
+	case l.closed:
+		return nil, errClosed
+	case l.ended != nil:
+		return nil, l.ended
+	case l.reading == nil:
+		answer := make(chan line, 1)
+		l.reading = answer
+		go func() {
+			text, err := readLine(l.r)
+			answer <- line{text, err}
+		}()
 	}
+	return l.reading, nil
+}
+
+func (l *lines) end(a line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reading, l.ended = nil, a.err
 }
 
 // readLine returns a line without its end; a last line need not have one. Of
@@ -138,23 +112,17 @@ func readLine(r *bufio.Reader) (string, error) {
 
 func (l *lines) close() error {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
+	reading, closed := l.reading, l.closed
+	if l.closed = true; !closed {
+		close(l.quit)
 	}
-	l.closed = true
-	close(l.quit)
-	started, reading := l.started, l.reading
 	l.mu.Unlock()
-	if !started {
+	if closed || reading == nil {
 		return nil
 	}
-	var err error
-	if reading {
-		err = l.interrupt()
-	}
+	err := l.interrupt()
 	select {
-	case <-l.done:
+	case <-reading:
 	case <-time.After(closeWithin):
 	}
 	return err

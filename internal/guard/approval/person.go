@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Words that a person can type in place of an answer. They begin with a
@@ -99,7 +99,7 @@ func (p person) Elicit(ctx context.Context, e bridge.Elicitation) (bridge.Elicit
 	}
 	if e.URL != "" {
 		p.t.print("  Open this in your browser: " + Visible(e.URL) + "\n")
-		fields = append(fields, field{kind: kindDone})
+		fields = append(fields, field{property: property{Type: kindDone}})
 	}
 	p.t.print("  " + wordDecline + " refuses, " + wordCancel + " gives no answer.\n")
 	content := map[string]any{}

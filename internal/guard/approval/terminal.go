@@ -7,21 +7,21 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Terminal asks the person who sits at one: an Asker, through Person a
 // bridge.Person, and with Line a reader of plain input, so that a program
 // with one input has one reader of it. Questions that come at the same time
-// are put one after the other. Nobody else may read from In meanwhile.
+// are put one after the other. No other code may read from In meanwhile.
 //
-// What is shown may have been chosen by a model or by whoever wrote the files
-// it read, so nothing in it can move the cursor or hide a word: see Visible.
+// A model, or the author of a file that it read, may have chosen the text that
+// is shown. So nothing in it can move the cursor or hide a word: see Visible.
 type Terminal struct {
 	In  io.Reader
 	Out io.Writer
-	// Drain, if set, throws away what was typed ahead. It is called before a
-	// question of consent, which nobody can have answered unseen.
+	// Drain, if set, throws away text that was typed ahead. It is called before a
+	// question of consent, since an answer must not be given before it is seen.
 	Drain func()
 
 	once  sync.Once
@@ -120,8 +120,8 @@ func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
 	return text, err
 }
 
-// print has nobody to report a failure to: a person who cannot see the
-// question does not answer it.
+// print ignores a failure: a person who cannot see the question does not answer
+// it.
 func (t *Terminal) print(s string) { _, _ = io.WriteString(t.Out, s) }
 
 // unanswered is why there was no answer, in words; a context's error stays

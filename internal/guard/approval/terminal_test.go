@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const menu = "[y]es once / [a]lways this session / [n]o: "
@@ -173,7 +173,7 @@ func waitIdle(t *testing.T, term *Terminal) {
 		term.lines.mu.Lock()
 		reading := term.lines.reading
 		term.lines.mu.Unlock()
-		if !reading {
+		if reading == nil || len(reading) > 0 {
 			return
 		}
 		<-tick.C

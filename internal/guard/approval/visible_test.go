@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Nothing that controls, reorders or hides text gets through, of any of the
@@ -77,7 +77,7 @@ func TestWhole(t *testing.T) {
 	if err != nil || lead != `A\x1b wants to run: x\u202e` || !strings.HasPrefix(body, "a\\r\nb\nA\\x1b says: “trust\\nme !!") || len(body) > maxSays+100 {
 		t.Errorf("%q, %q, %v", lead, body, err)
 	}
-	// What is decided is said again where the answer is given.
+	// The summary is repeated next to the place of the answer.
 	_, body, err = Question{Summary: "write: x", Detail: strings.Repeat("a\nb\n", 20)}.Whole(MaxShown)
 	if err != nil || !strings.HasSuffix(body, "\nAll of the above is one question: write: x") {
 		t.Errorf("%q, %v", body, err)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -28,30 +28,29 @@ func (l *Log) Append(ctx context.Context, e Entry) error {
 	if l.closed {
 		return unavailable(l.dir, errors.New("the log is closed"))
 	}
-	unlock, err := l.lock(ctx)
-	if err != nil {
+	return l.locked(ctx, func() error {
+		err := l.write(e)
+		if err != nil {
+			l.last = nil
+			err = errors.Join(err, l.open.close())
+		}
 		return err
-	}
-	err = l.write(e)
-	if err != nil {
-		l.last = nil
-		err = errors.Join(err, l.open.close())
-	}
-	if unlockErr := unlock(); err == nil && unlockErr != nil {
-		err = unavailable(l.dir, unlockErr)
-	}
-	return err
+	})
 }
 
-// lock takes the lock that every writer of the directory takes.
-func (l *Log) lock(ctx context.Context) (func() error, error) {
+// locked calls f with the lock that every writer of the directory takes.
+func (l *Log) locked(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	unlock, err := durable.Lock(ctx, filepath.Join(l.dir, lockName))
 	if err != nil {
-		return nil, unavailable(l.dir, err)
+		return unavailable(l.dir, err)
 	}
-	return unlock, nil
+	err = f()
+	if unlockErr := unlock(); err == nil && unlockErr != nil {
+		err = unavailable(l.dir, unlockErr)
+	}
+	return err
 }
 
 // prepare does what needs no lock.
@@ -76,17 +75,20 @@ func (l *Log) prepare(e *Entry) error {
 		*field = cut(*field, maxText)
 	}
 	e.PID = os.Getpid()
-	e.Repair = nil // writeOne sets the rest
+	e.Repair, e.Segment = nil, nil // writeOne sets the rest
 	return nil
 }
 
-// write appends e, after an entry about what was found wrong, if anything
-// was. The lock must be held.
+// write appends e. If the end of the log was damaged, an entry about that comes
+// first. The lock must be held.
 func (l *Log) write(e Entry) error {
 	now := l.opts.now().UTC()
 	at, err := l.current(dayFile(now))
 	if err != nil {
 		return unavailable(l.dir, err)
+	}
+	if at.file == at.lastFile && at.size >= l.opts.segmentSize {
+		at.file, at.info, at.size, at.open = nextFile(at.file), nil, 0, false
 	}
 	if at.behind || at.headless {
 		// head.json may never be more than one entry behind, and is there
@@ -99,7 +101,7 @@ func (l *Log) write(e Entry) error {
 	if l.open.witness.f == nil && (at.repair == nil || at.repair.Cause == CauseUnfinished) {
 		// It is there before an entry says so. What it has to tell, or that it
 		// is missing, is on record first.
-		if err := l.testify(at); err != nil {
+		if err := l.writeWitness(at); err != nil {
 			return err
 		}
 	}
@@ -114,32 +116,30 @@ func (l *Log) write(e Entry) error {
 	if err := l.writeOne(at, e); err != nil {
 		return err
 	}
-	l.last = at
+	l.last, l.mine = at, &head{Seq: at.seq, Hash: at.hash, File: at.lastFile}
+	l.startPrune(at.file)
 	return nil
 }
 
 // current returns where the log ends. It is known from the last time if
 // neither the file nor head.json has changed since.
 func (l *Log) current(today string) (*end, error) {
-	if at := l.last; at != nil && at.info != nil && today <= at.file && l.witnessed() {
+	mine := l.mine
+	if at := l.last; at != nil && at.info != nil {
 		info, err := os.Stat(filepath.Join(l.dir, at.file))
-		if err == nil && os.SameFile(info, at.info) && info.Size() == at.size && l.sameHead(at) {
+		same := err == nil && os.SameFile(info, at.info) // it is open, so no other file can pass for it
+		if same && info.Size() == at.size && today <= at.file && l.witnessThere() && l.open.head.untouched(filepath.Join(l.dir, headName)) {
 			return at, nil
+		}
+		if same && info.Size() >= at.size {
+			mine = nil // others have written to it; no need to look for our last entry
 		}
 	}
 	l.last = nil
 	if err := l.open.close(); err != nil {
 		return nil, err
 	}
-	return findEnd(l.dir, today, l.opts.Witness)
-}
-
-func (l *Log) sameHead(at *end) bool {
-	if !l.opts.Sync {
-		return l.open.head.untouched(filepath.Join(l.dir, headName))
-	}
-	h, err := readHead(l.dir)
-	return err == nil && h != nil && h.Seq == at.seq && h.Hash == at.hash
+	return findEnd(l.dir, today, l.opts.Witness, mine)
 }
 
 // writeOne appends one entry in one write, so that a crash leaves at most one
@@ -148,7 +148,12 @@ func (l *Log) writeOne(at *end, e Entry) error {
 	e.Seq, e.Prev = at.seq+1, at.hash
 	e.Witness = witnessID(l.opts.Witness)
 	if e.PrevFile = ""; at.lastFile != at.file {
+		// The one write that begins a file closes the one before.
+		var err error
 		e.PrevFile = at.lastFile
+		if e.Segment, err = summarize(l.dir, at); err != nil {
+			return unavailable(filepath.Join(l.dir, at.lastFile), err)
+		}
 	}
 	data, hash, err := seal(e)
 	if err != nil {
@@ -158,7 +163,7 @@ func (l *Log) writeOne(at *end, e Entry) error {
 	if at.open {
 		data = append([]byte{'\n'}, data...)
 	}
-	if err := l.open.appendTo(l.dir, at.file, data, l.opts.Sync); err != nil {
+	if err := l.open.appendTo(l.dir, at.file, data); err != nil {
 		return unavailable(filepath.Join(l.dir, at.file), err)
 	}
 	if at.size += int64(len(data)); at.info == nil {
@@ -167,17 +172,9 @@ func (l *Log) writeOne(at *end, e Entry) error {
 		}
 	}
 	at.seq, at.hash, at.lastFile, at.open = e.Seq, hash, at.file, false
-	return errors.Join(l.writeHead(at), l.testify(at))
+	return errors.Join(l.writeHead(at), l.writeWitness(at))
 }
 
 func (l *Log) writeHead(at *end) error {
-	h := head{Seq: at.seq, Hash: at.hash, File: at.lastFile}
-	put := func() error { return l.open.head.put(filepath.Join(l.dir, headName), h) }
-	if l.opts.Sync {
-		put = func() error { return writeHead(l.dir, h) }
-	}
-	if err := put(); err != nil {
-		return unavailable(filepath.Join(l.dir, headName), err)
-	}
-	return nil
+	return l.open.head.put(filepath.Join(l.dir, headName), at)
 }

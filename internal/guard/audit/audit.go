@@ -1,29 +1,8 @@
-// Package audit keeps the record of what sessions did and what was decided
-// about it: one JSON line an entry, one file a day, each entry holding the
-// hash of the one before it, across files and processes.
-//
-// # What can be proven
-//
-// Verify finds every entry that was changed, removed, moved, repeated or put
-// in, and says where. Entries cut off the end are found with head.json, which
-// names the last entry; removing or replacing that file is found too, now or
-// by the next entry that is written. A log that is gone altogether, or that was
-// replaced by another, is found with the witness, a file in another directory
-// that knows the last entry too. Entries say that it was there, so that it is
-// missed as well. What a crash leaves half-written is kept,
-// and the next entry records what it was.
-//
-// # What cannot
-//
-// Somebody who may write both directories can write a whole new log with a
-// matching head.json and witness, or remove everything. To find that out, keep the hash of the last entry
-// somewhere else and give it to Verify later: a log that does not contain it
-// is not the same log. Entries are not signed, and a power cut may take the
-// last of them unless Options.Sync is set; Verify then says that they are
-// missing.
-//
-// Nothing is ever deleted or rewritten here. The guard appends; the audit
-// commands and the dashboard read.
+// Package audit keeps the record of what sessions do and of the decisions about
+// it: one JSON line per entry, one file per day, each entry with the hash of
+// the one before it, across files and processes. Entries are not signed and are
+// never rewritten, and the record is not for replay. The guard appends; the
+// audit commands of package cli read and verify it, and prune it through app.
 package audit
 
 import (
@@ -34,15 +13,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Hook says at which point of a session an entry was made.
 type Hook string
 
-// The hooks. HookRepair is written by the log itself.
+// The hooks. HookRepair and HookPrune are written by the log itself.
 const (
 	HookStart       Hook = "start"
 	HookStop        Hook = "stop"
@@ -53,12 +33,12 @@ const (
 	HookToolFailure Hook = "tool_failure"
 	HookError       Hook = "error"
 	HookApproval    Hook = "approval"
-	HookPolicy      Hook = "policy"
 	HookRepair      Hook = "repair"
+	HookPrune       Hook = "prune"
 )
 
-// Entry is one line of the log. Whoever appends sets the fields from Hook to
-// Duration; the log sets the others. Input and Output are anything that can be
+// Entry is one line of the log. The caller of Append sets the fields from Hook
+// to Duration; the log sets the others. Input and Output are anything that can be
 // encoded as JSON; in entries that are read back they are json.RawMessage.
 type Entry struct {
 	Seq  uint64    `json:"seq"`
@@ -81,16 +61,20 @@ type Entry struct {
 
 	// PrevFile is set in the first entry of a file and names the file that
 	// the entry before it is in.
-	PrevFile string  `json:"prev_file,omitempty"`
-	Repair   *Repair `json:"repair,omitempty"`
+	PrevFile string `json:"prev_file,omitempty"`
+	// Segment sums that file up, which is closed by this.
+	Segment *Segment `json:"segment,omitempty"`
+	// Pruned is the last of the entries that were deleted on purpose.
+	Pruned uint64  `json:"pruned,omitempty"`
+	Repair *Repair `json:"repair,omitempty"`
 	// Witness stands for the witness that was there when the entry was written.
 	Witness string `json:"witness,omitempty"`
 	Prev    string `json:"prev"`           // the hash of the entry before
 	Hash    string `json:"hash,omitempty"` // of this one; see seal
 }
 
-// Repair records what was found wrong at the end of the log when the next
-// entry was to be written.
+// Repair records damage at the end of the log that was found before the next
+// entry was written.
 type Repair struct {
 	Cause Cause `json:"cause"`
 	// Unreadable bytes at the end of a file, left where they are.
@@ -126,17 +110,16 @@ type Options struct {
 	// larger one is cut, with a note that says how large it was and its hash.
 	// 0 means 16 KiB.
 	MaxField int
-	// Sync flushes each entry to the disk before Append returns. Without it an
-	// entry survives the end of every process but not a power cut, and costs
-	// a tenth of a millisecond rather than several: as a rule a log that tells
-	// that its last second is missing is worth more than tools that wait.
-	Sync bool
 	// Witness is a file outside the log's directory that keeps in mind how far
 	// the log has come, so that a log that is gone is missed; see WitnessFile.
 	// "" for none.
 	Witness string
+	// Keep is the age past which closed segments are deleted; 0 keeps all.
+	Keep time.Duration
 
-	now func() time.Time // for tests
+	// For tests.
+	now         func() time.Time
+	segmentSize int64
 }
 
 const (
@@ -147,10 +130,15 @@ const (
 	headName        = "head.json"
 )
 
-var fileName = regexp.MustCompile(`^audit-\d{4}-\d{2}-\d{2}\.jsonl$`)
+var fileName = regexp.MustCompile(`^audit-\d{4}-\d{2}-\d{2}(_\d{4})?\.jsonl$`)
 
 // Log appends entries to the log in a directory, which any number of
 // processes may do at the same time. Its methods may be called concurrently.
+//
+// What a crash leaves half-written is kept, and the next entry records it as a
+// Repair. Files are not synced, so a power cut may take the last entries;
+// Verify then says that they are missing, unless head.json and the witness lost
+// them too.
 type Log struct {
 	dir  string
 	opts Options
@@ -160,6 +148,11 @@ type Log struct {
 	closed bool    // guarded by turn
 	last   *end    // where the log ended when we last looked; guarded by turn
 	open   handles // guarded by turn
+	// mine is the last entry that this process wrote. The next entry gets a
+	// higher number, even if the directory is gone; guarded by turn.
+	mine    *head
+	pruned  string // the file in which Keep was last looked after; guarded by turn
+	pruning sync.WaitGroup
 }
 
 // Open returns the log in dir, which is made if missing. It fails if the log
@@ -170,6 +163,9 @@ func Open(dir string, opts Options) (*Log, error) {
 	}
 	if opts.now == nil {
 		opts.now = time.Now
+	}
+	if opts.segmentSize <= 0 {
+		opts.segmentSize = segmentSize
 	}
 	if opts.Redact == nil {
 		return nil, errors.New("audit: no redaction given")
@@ -182,15 +178,7 @@ func Open(dir string, opts Options) (*Log, error) {
 		return nil, unavailable(abs, err)
 	}
 	l := &Log{dir: abs, opts: opts, turn: make(chan struct{}, 1)}
-	unlock, err := l.lock(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	err = probe(abs)
-	if unlockErr := unlock(); err == nil && unlockErr != nil {
-		err = unavailable(abs, unlockErr)
-	}
-	if err != nil {
+	if err := l.locked(context.Background(), func() error { return probe(abs) }); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -209,8 +197,13 @@ func probe(dir string) error {
 	return nil
 }
 
-// Close waits for an append that is under way. Later ones fail.
+// Close waits for an append that is under way, and for old segments that are
+// being deleted. Later appends fail.
 func (l *Log) Close() error {
+	l.turn <- struct{}{}
+	l.opts.Keep = 0 // nothing more is begun
+	<-l.turn
+	l.pruning.Wait()
 	l.turn <- struct{}{}
 	l.closed = true
 	err := l.open.close()
@@ -239,7 +232,8 @@ func (l *Log) bounded(v any) (json.RawMessage, error) {
 
 // unavailable says that the log cannot be written, and what to do about it.
 func unavailable(path string, cause error) error {
-	if code := bridge.CodeOf(cause); code == bridge.CodeUnavailable {
+	var said *bridge.Error
+	if errors.As(cause, &said) && said.Code == bridge.CodeUnavailable {
 		return cause
 	}
 	return &bridge.Error{

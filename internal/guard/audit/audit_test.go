@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -271,20 +271,20 @@ func TestExpect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, hash := range []string{entries[0].Hash, entries[9].Hash, entries[17].Hash} {
-		if r, err := Verify(t.Context(), dir, hash); err != nil || !r.OK() {
+		if r, err := Verify(t.Context(), dir, hash, ""); err != nil || !r.OK() {
 			t.Errorf("%v, %v", r.Problems, err)
 		}
 	}
 	// A log that is made anew, head.json included, is clean but not the same.
 	other := t.TempDir()
 	appendEntries(t, openLog(t, other, newClock()), 18)
-	if r, err := Verify(t.Context(), other, entries[17].Hash); err != nil || len(r.Problems) != 1 || r.Problems[0].Kind != KindExpect {
+	if r, err := Verify(t.Context(), other, entries[17].Hash, ""); err != nil || len(r.Problems) != 1 || r.Problems[0].Kind != KindExpect {
 		t.Errorf("%v, %v", r.Problems, err)
 	}
 }
 
 func TestVerifyNothing(t *testing.T) {
-	if _, err := Verify(t.Context(), filepath.Join(t.TempDir(), "none"), ""); bridge.CodeOf(err) != bridge.CodeNotFound {
+	if _, err := Verify(t.Context(), filepath.Join(t.TempDir(), "none"), "", ""); bridge.CodeOf(err) != bridge.CodeNotFound {
 		t.Errorf("error %v", err)
 	}
 	clean(t, t.TempDir(), 0)
@@ -292,7 +292,7 @@ func TestVerifyNothing(t *testing.T) {
 	cancel()
 	dir := t.TempDir()
 	threeDays(t, dir)
-	if _, err := Verify(ctx, dir, ""); !errors.Is(err, context.Canceled) {
+	if _, err := Verify(ctx, dir, "", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -349,14 +349,4 @@ func TestLockedAndClosed(t *testing.T) {
 	if err := l.Append(t.Context(), Entry{Hook: HookPreTool}); bridge.CodeOf(err) != bridge.CodeUnavailable {
 		t.Errorf("error %v", err)
 	}
-}
-
-func TestSync(t *testing.T) {
-	dir := t.TempDir()
-	l, err := Open(dir, Options{Redact: plain, Sync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	appendEntries(t, l, 3)
-	clean(t, dir, 3)
 }

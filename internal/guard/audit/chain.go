@@ -44,7 +44,7 @@ func unseal(line []byte) (Entry, error) {
 	if len(line) <= hashTail || !bytes.HasPrefix(line[len(line)-hashTail:], []byte(hashMark)) {
 		return Entry{}, errNoEntry
 	}
-	// What is free-form is not decoded: nobody here looks into it.
+	// Input and output are not decoded: this package does not read them.
 	var wire struct {
 		Entry
 		Input  json.RawMessage `json:"input"`

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestKilled kills processes that append without pause. What was acknowledged
-// must be there, and the log must be clean and go on.
+// TestKilled kills processes that append without pause. Every acknowledged
+// entry must be there, and the log must be clean and take further entries.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := 0
@@ -49,7 +49,7 @@ func TestKilled(t *testing.T) {
 }
 
 // TestUnfinished cuts the last entry at every byte, as a crash in the middle
-// of a write would, and goes on.
+// of a write would, and continues.
 func TestUnfinished(t *testing.T) {
 	template := t.TempDir()
 	threeDays(t, template)

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -60,24 +59,24 @@ func files(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readHead returns nil if there is no head.json, or none that makes sense.
-func readHead(dir string) (*head, error) {
-	data, err := durable.ReadFile(filepath.Join(dir, headName))
+// readHead reads head.json or a witness. It returns nil if there is none, or
+// none that makes sense.
+func readHead(path string) (*head, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := durable.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return parseHead(data), nil
-}
-
-func parseHead(data []byte) *head {
 	var h head
-	if json.Unmarshal(data, &h) != nil || len(h.Hash) != 2*sha256.Size {
-		return nil
+	if valid := json.Unmarshal(data, &h) == nil && len(h.Hash) == 2*sha256.Size; !valid {
+		return nil, nil
 	}
-	return &h
+	return &h, nil
 }
 
 // headSize is the length of head.json: always the same, so that it can be
@@ -87,25 +86,10 @@ const headSize = 256
 
 func encodeHead(h head) ([]byte, error) {
 	data, err := json.Marshal(h)
-	if err != nil {
-		return nil, err
+	if err == nil && len(data) >= headSize {
+		err = fmt.Errorf("%s would be too long", headName)
 	}
-	if len(data) >= headSize {
-		return nil, fmt.Errorf("%s would be too long", headName)
-	}
-	data = append(data, bytes.Repeat([]byte{' '}, headSize-len(data))...)
-	data[headSize-1] = '\n'
-	return data, nil
-}
-
-// writeHead replaces head.json, for logs that flush each entry: it is worth
-// as much as the entries are. The lock must be held.
-func writeHead(dir string, h head) error {
-	data, err := encodeHead(h)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(dir, headName), data, 0o600)
+	return fmt.Appendf(nil, "%-*s\n", headSize-1, data), err
 }
 
 // files that a Log keeps open from one entry to the next.
@@ -125,44 +109,36 @@ func (h *handles) close() error {
 	return err
 }
 
-// appendTo adds data to a file of the log in one write, and returns its length.
-func (h *handles) appendTo(dir, name string, data []byte, sync bool) (err error) {
-	if h.data == nil || h.name != name {
-		if h.data != nil {
-			err = h.data.Close()
-			h.data = nil
-			if err != nil {
-				return err
-			}
-		}
-		h.name = name
-		if h.data, err = os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
-			h.data = nil
-			return err
-		}
+// appendTo adds data to a file of the log in one write.
+func (h *handles) appendTo(dir, name string, data []byte) (err error) {
+	if h.data != nil && h.name != name {
+		err = h.data.Close()
+		h.data = nil
 	}
-	if _, err := h.data.Write(data); err != nil {
+	if h.data == nil && err == nil {
+		h.name = name
+		h.data, err = os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	}
+	if err != nil {
 		return err
 	}
-	if sync {
-		return h.data.Sync()
-	}
-	return nil
+	_, err = h.data.Write(data)
+	return err
 }
 
-// findEnd reads where the log ends and judges whether that is where head.json
-// and the witness say it does. The lock must be held. today is the file for
-// new entries.
-func findEnd(dir, today, witness string) (*end, error) {
+// findEnd reads where the log ends and judges whether that is where head.json,
+// the witness and the last entry of this process, if any, say it does. The
+// lock must be held. today is the file for new entries.
+func findEnd(dir, today, witness string, mine *head) (*end, error) {
 	names, err := files(dir)
 	if err != nil {
 		return nil, err
 	}
-	h, err := readHead(dir)
+	h, err := readHead(filepath.Join(dir, headName))
 	if err != nil {
 		return nil, err
 	}
-	w, err := readWitness(witness)
+	w, err := readHead(witness)
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +169,23 @@ func findEnd(dir, today, witness string) (*end, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	h, replaced, err := judgeWitness(dir, names, h, w, last)
+	known := w
+	if mine != nil && (w == nil || w.Seq < mine.Seq) {
+		known = mine // the witness went with the log
+	}
+	h, replaced, err := judgeWitness(dir, names, h, known, last)
 	if err != nil {
 		return nil, err
+	}
+	if known != mine && mine != nil {
+		// Entries that were pruned since are no longer there to compare.
+		hash, err := hashAt(dir, names, mine.Seq)
+		if err != nil {
+			return nil, err
+		}
+		if hash != "" && hash != mine.Hash {
+			known, replaced = mine, true
+		}
 	}
 	e.judge(h, last, junk)
 	if w == nil && last != nil && last.Witness != "" && last.Witness == witnessID(witness) && e.repair == nil {
@@ -203,14 +193,14 @@ func findEnd(dir, today, witness string) (*end, error) {
 	}
 	if replaced && e.repair == nil {
 		// It is on record from here on, although the witness moves on.
-		e.repair = &Repair{Cause: CauseReplaced, HeadSeq: w.Seq, HeadHash: w.Hash}
+		e.repair = &Repair{Cause: CauseReplaced, HeadSeq: known.Seq, HeadHash: known.Hash}
 	}
 	return e, nil
 }
 
-// judge decides from which entry the log goes on and what has to be recorded.
-// If head.json knows of entries that are gone, the log goes on after those,
-// so that the gap stays visible for ever.
+// judge decides after which entry the next one comes and which damage has to be
+// recorded. If head.json knows of entries that are gone, the numbers continue
+// after those, so that the gap stays visible for ever.
 func (e *end) judge(h *head, last *Entry, junk *tail) {
 	var cause Cause
 	if last != nil {
@@ -289,8 +279,12 @@ func readTail(dir, name string) (t *tail, err error) {
 			break
 		}
 	}
+	end := t.size
+	if !t.open && end > 0 {
+		end-- // the last line end
+	}
 	sum := sha256.New()
-	n, err := io.Copy(sum, io.NewSectionReader(f, junkFrom, t.size-junkFrom-closing(t)))
+	n, err := io.Copy(sum, io.NewSectionReader(f, junkFrom, end-junkFrom))
 	if err != nil {
 		return nil, err
 	}
@@ -299,14 +293,6 @@ func readTail(dir, name string) (t *tail, err error) {
 		t.bytes, t.sum = 0, ""
 	}
 	return t, nil
-}
-
-// closing is the length of the line end at the end of the file.
-func closing(t *tail) int64 {
-	if t.open || t.size == 0 {
-		return 0
-	}
-	return 1
 }
 
 // isFull reports whether a write failed for want of room.

@@ -42,6 +42,9 @@ func Format(e Entry) string {
 	if r := e.Repair; r != nil && r.Bytes > 0 {
 		fmt.Fprintf(&b, " %d bytes in %s", r.Bytes, visible(r.File, 60))
 	}
+	if s := e.Segment; s != nil {
+		fmt.Fprintf(&b, " closes %s (#%d to #%d)", visible(s.File, 60), s.First, s.Last)
+	}
 	word("session=", e.Session)
 	word("door=", e.Door)
 	word("call=", e.Call)
@@ -59,7 +62,7 @@ func encoded(v any) string {
 	return string(data)
 }
 
-// visible shortens s and escapes what is not printable.
+// visible shortens s and escapes characters that are not printable.
 func visible(s string, limit int) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 	"os"
+	"path/filepath"
+	"slices"
 )
 
 // maxLine bounds the lines that are read as entries. Ours are far shorter.
@@ -69,8 +72,39 @@ type line struct {
 	open bool
 }
 
+// linesOf yields the lines of a log's files from the last to the first, or why
+// a file could not be read.
+func linesOf(dir string, names []string) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		for _, name := range slices.Backward(names) {
+			f, err := os.Open(filepath.Join(dir, name))
+			if err != nil {
+				if !yield(line{}, err) {
+					return
+				}
+				continue
+			}
+			more := true
+			info, err := f.Stat()
+			if err != nil {
+				more = yield(line{}, err)
+			} else {
+				for l, err := range linesBackward(f, info.Size()) {
+					if more = yield(l, err); !more {
+						break
+					}
+				}
+			}
+			_ = f.Close() // only read from
+			if !more {
+				return
+			}
+		}
+	}
+}
+
 // linesBackward yields the lines of a file from the last to the first.
-func linesBackward(f io.ReaderAt, size int64) func(yield func(line, error) bool) {
+func linesBackward(f io.ReaderAt, size int64) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		const chunk = 64 << 10
 		var buf []byte // read, but not yielded

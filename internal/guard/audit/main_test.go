@@ -36,16 +36,20 @@ func TestMain(m *testing.M) {
 func runChild(role, dir string) error {
 	switch role {
 	case "append":
-		return appendMany(dir, 100)
+		return appendMany(dir, 100, Options{Redact: plain})
 	case "append-forever":
-		return appendMany(dir, 1<<30)
+		return appendMany(dir, 1<<30, Options{Redact: plain})
+	case "segments-forever":
+		return appendMany(dir, 1<<30, Options{Redact: plain, Witness: dir + "-witness.json", segmentSize: 4000})
+	case "prune-forever":
+		return appendMany(dir, 1<<30, Options{Redact: plain, Witness: dir + "-witness.json", segmentSize: 4000, Keep: time.Nanosecond})
 	}
 	return runPlatformChild(role, dir)
 }
 
 // appendMany tells on stdout the number of each entry that was acknowledged.
-func appendMany(dir string, n int) error {
-	l, err := Open(dir, Options{Redact: plain})
+func appendMany(dir string, n int, opts Options) error {
+	l, err := Open(dir, opts)
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func threeDays(t testing.TB, dir string) {
 
 func verify(t testing.TB, dir string) Report {
 	t.Helper()
-	r, err := Verify(context.Background(), dir, "")
+	r, err := Verify(context.Background(), dir, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,4 +173,14 @@ func lastFile(t testing.TB, dir string) string {
 		t.Fatalf("no files in %s: %v", dir, err)
 	}
 	return filepath.Join(dir, names[len(names)-1])
+}
+
+// writeHead replaces head.json.
+func writeHead(t testing.TB, dir string, h head) {
+	t.Helper()
+	data, err := encodeHead(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, headName), string(data))
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // runPlatformChild appends until a limit on the size of files stops it in the
@@ -61,7 +61,7 @@ func TestFullDisk(t *testing.T) {
 	if !before.OK() || before.Repaired != 1 {
 		t.Fatalf("after a full disk: %+v", before)
 	}
-	// When there is room again the log goes on and says what happened.
+	// When there is room again, entries are written again and tell what happened.
 	l, err := Open(dir, Options{Redact: plain})
 	if err != nil {
 		t.Fatal(err)

@@ -24,41 +24,22 @@ func Tail(ctx context.Context, dir string, n int) ([]Entry, error) {
 		return nil, err
 	}
 	var all []Entry
-	for _, name := range slices.Backward(names) {
+	for line, err := range linesOf(dir, names) {
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned
+		}
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return nil, err
+		}
 		if len(all) >= n {
 			break
 		}
-		if err := tailOf(ctx, filepath.Join(dir, name), n, &all); err != nil {
-			return nil, err
+		if e, err := unseal(line.data); err == nil || errors.Is(err, errSeal) {
+			all = append(all, e)
 		}
 	}
 	slices.Reverse(all)
 	return all, nil
-}
-
-// tailOf adds the entries of a file to all, newest first, up to n of them.
-func tailOf(ctx context.Context, path string, n int, all *[]Entry) (err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	for line, err := range linesBackward(f, info.Size()) {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		if e, err := unseal(line.data); err == nil || errors.Is(err, errSeal) {
-			*all = append(*all, e)
-		}
-		if len(*all) >= n {
-			return nil
-		}
-	}
-	return nil
 }
 
 const followPoll = 200 * time.Millisecond
@@ -99,7 +80,7 @@ func (f *follower) close() {
 	}
 }
 
-// poll yields what has come since. It returns false when the caller is done.
+// poll yields the entries written since the last call. It returns false when the caller is done.
 func (f *follower) poll(ctx context.Context) bool {
 	names, err := files(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +99,11 @@ func (f *follower) poll(ctx context.Context) bool {
 		if name > f.name || f.file == nil || f.replaced() {
 			f.close()
 			f.name = name
-			if f.file, err = openLines(filepath.Join(f.dir, name)); err != nil {
+			f.file, err = openLines(filepath.Join(f.dir, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // pruned
+			}
+			if err != nil {
 				return f.yield(Entry{}, err)
 			}
 		}
@@ -134,30 +119,13 @@ func (f *follower) poll(ctx context.Context) bool {
 func (f *follower) start(names []string) string {
 	first := ""
 	for _, name := range names {
-		seq, ok := firstSeq(filepath.Join(f.dir, name))
-		if ok && seq > f.next && first != "" {
+		e, err := firstEntry(filepath.Join(f.dir, name))
+		if err == nil && e != nil && e.Seq > f.next && first != "" {
 			break
 		}
 		first = name
 	}
 	return first
-}
-
-func firstSeq(path string) (uint64, bool) {
-	r, err := openLines(path)
-	if err != nil {
-		return 0, false
-	}
-	defer func() { _ = r.close() }() // opened for reading only
-	for {
-		data, complete, err := r.next()
-		if err != nil || !complete {
-			return 0, false
-		}
-		if e, err := unseal(data); err == nil {
-			return e.Seq, true
-		}
-	}
 }
 
 // replaced reports whether the file being read is not, or no longer as long

@@ -134,7 +134,7 @@ func TestTampering(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
 			kinds := map[Kind]int{}
-			for round := range 60 {
+			for round := range 20 {
 				var content [][]string
 				for _, name := range names {
 					lines := strings.SplitAfter(readFile(t, filepath.Join(template, name)), "\n")
@@ -233,7 +233,7 @@ func FuzzVerify(f *testing.F) {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, names[0]), string(log))
 		writeFile(t, filepath.Join(dir, headName), string(headData))
-		r, err := Verify(context.Background(), dir, "")
+		r, err := Verify(context.Background(), dir, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -22,19 +23,92 @@ const maxProblems = 1000
 // everything that is wrong with it. expect, if not empty, is the hash of an
 // entry that the log must contain. The error is about reading, not about what
 // was read. Entries may be appended meanwhile; at the very end Verify waits a
-// moment for those who do.
-func Verify(ctx context.Context, dir, expect string) (Report, error) {
-	return VerifyWitnessed(ctx, dir, expect, "")
-}
-
-// VerifyWitnessed is Verify with what the witness at a path knows; see
-// Options.Witness.
-func VerifyWitnessed(ctx context.Context, dir, expect, witness string) (Report, error) {
-	v := &verifier{ctx: ctx, dir: dir, expect: expect, witness: witness, hash: genesis}
-	if err := v.run(); err != nil {
+// moment for those who do. witness is the path of Options.Witness, or "".
+//
+// It finds every entry that was changed, removed, moved, repeated or inserted.
+// Entries cut off the end are found with head.json, which names the last entry;
+// if that file was removed or replaced, Verify or the next entry notices. A log
+// that is missing or was replaced by another is found with the witness. A
+// missing witness is found because entries say that it was there.
+//
+// A person who may write both directories can write a new log with a matching
+// head.json and witness, or remove everything. That is found only with an
+// expect that was kept elsewhere: another log does not contain it.
+func Verify(ctx context.Context, dir, expect, witness string) (Report, error) {
+	for tries := 3; ; tries-- {
+		v := &verifier{ctx: ctx, dir: dir, expect: expect, witness: witness, hash: genesis}
+		err := v.run()
+		if tries > 1 && errors.Is(err, fs.ErrNotExist) && bridge.CodeOf(err) != bridge.CodeNotFound {
+			continue // a segment was pruned meanwhile
+		}
 		return v.report, err
 	}
+}
+
+// VerifyFile verifies one segment that may have been moved away from the log
+// in dir. Where it ends is known from the segment after it, which is looked
+// for beside it and in dir.
+func VerifyFile(ctx context.Context, path, dir, expect string) (Report, error) {
+	v := &verifier{ctx: ctx, dir: filepath.Dir(path), expect: expect, hash: genesis, alone: true}
+	if _, err := v.readFile(filepath.Base(path), false); err != nil {
+		return v.report, err
+	}
+	if v.report.LastSeq, v.report.Head = v.seq, v.hash; v.seq == 0 {
+		v.problem(Problem{File: v.name, Kind: KindRemoved, Text: "there is no entry in it"})
+	}
+	for _, place := range []string{v.dir, dir} {
+		if err := v.findSummary(place); err != nil {
+			return v.report, err
+		}
+	}
+	if v.unfinished() {
+		v.report.Repaired++
+	} else {
+		v.endJunk(nil)
+	}
+	v.expected()
 	return v.report, nil
+}
+
+// unfinished reports whether the file ends with what a crash leaves, which the
+// next entry closes off.
+func (v *verifier) unfinished() bool {
+	return v.junk.sum != nil && !v.junk.whole && !v.junk.newline && v.junk.file == v.name
+}
+
+// findSummary compares the one file that was read with its summary, if a
+// segment in dir begins with it.
+func (v *verifier) findSummary(dir string) error {
+	if v.report.ClosedBy != nil {
+		return nil
+	}
+	names, err := files(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		e, err := firstEntry(path)
+		if err != nil {
+			return err
+		}
+		if e == nil || !e.closes() || e.Segment.First != v.begin.Seq {
+			continue
+		}
+		v.report.ClosedBy = &Holder{Seq: e.Seq, Path: path}
+		v.endJunk(e)
+		if !v.sums(e.Segment) {
+			v.problem(Problem{File: v.name, Seq: e.Seq, Kind: KindSegment,
+				Text: fmt.Sprintf("it is not the segment that entry %d in %s closes: entries were added, removed or changed", e.Seq, path)})
+		}
+		return nil
+	}
+	return nil
+}
+
+// sums reports whether s is the summary of the file that was read last.
+func (v *verifier) sums(s *Segment) bool {
+	return s.First == v.begin.Seq && s.FirstHash == v.begin.Hash && s.From.Equal(v.begin.Time) && s.Last == v.seq && s.LastHash == v.hash && s.To.Equal(v.time)
 }
 
 type verifier struct {
@@ -49,14 +123,19 @@ type verifier struct {
 	other   bool   // the log has another entry there
 	signed  bool   // an entry says that the witness was there
 
-	seq   uint64 // the highest entry so far
-	hash  string // its hash
-	file  string // and where it is
-	first bool   // no entry of this file has been seen
-	name  string // the file being read
+	seq   uint64    // the highest entry so far
+	hash  string    // its hash
+	time  time.Time // its time
+	file  string    // and where it is
+	first bool      // no entry of this file has been seen
+	begin Entry     // the first entry of the file that seq is in
+	alone bool      // only one file is read
+	name  string    // the file being read
 	line  int
 	gaps  []gap
 	junk  junk
+
+	pruned, prunedBy uint64 // the entries up to which, and the entry that says so
 }
 
 // gap is a row of entries that were missing; they may turn up out of order.
@@ -77,7 +156,7 @@ type junk struct {
 }
 
 func (v *verifier) run() (err error) {
-	if v.known, err = readWitness(v.witness); err != nil {
+	if v.known, err = readHead(v.witness); err != nil {
 		return err
 	}
 	if _, err := os.Stat(v.dir); errors.Is(err, fs.ErrNotExist) {
@@ -92,8 +171,8 @@ func (v *verifier) run() (err error) {
 	if err != nil {
 		return err
 	}
-	// The last file may be growing. It is read as far as it goes; then, while
-	// nobody writes, what has come since, and a new file if a day has begun.
+	// The last file may be growing. It is read as far as it goes; then, with
+	// writers locked out, the rest of it, and a new file if a day has begun.
 	var last *lineReader
 	for i, name := range names {
 		if last, err = v.readFile(name, i == len(names)-1); err != nil {
@@ -130,11 +209,11 @@ func (v *verifier) readRest(last *lineReader) (err error) {
 			}
 		}
 	}
-	h, err := readHead(v.dir)
+	h, err := readHead(filepath.Join(v.dir, headName))
 	if err != nil {
 		return err
 	}
-	w, err := readWitness(v.witness)
+	w, err := readHead(v.witness)
 	if err != nil {
 		return err
 	}
@@ -219,6 +298,9 @@ func (v *verifier) readLine(data []byte, complete bool) {
 		v.other = true
 	}
 	v.signed = v.signed || e.Witness != "" && e.Witness == witnessID(v.witness)
+	if e.Pruned > v.pruned {
+		v.pruned, v.prunedBy = e.Pruned, e.Seq
+	}
 	v.endJunk(&e)
 	if err != nil {
 		v.here(e.Seq, KindEdited, "entry %d was changed: it does not have the hash that it was written with", e.Seq)
@@ -248,6 +330,7 @@ func (c Cause) kind() Kind {
 
 // follow checks that e comes after the entries before it.
 func (v *verifier) follow(e *Entry) {
+	v.start(e)
 	switch {
 	case e.Seq == v.seq && e.Hash == v.hash:
 		v.here(e.Seq, KindDuplicated, "entry %d stands there a second time", e.Seq)
@@ -267,7 +350,29 @@ func (v *verifier) follow(e *Entry) {
 	if e.PrevFile != want && e.Seq == v.seq+1 {
 		v.here(e.Seq, KindReordered, "entry %d was moved to another file: the entry before it should be in %q, not in %q", e.Seq, e.PrevFile, want)
 	}
-	v.seq, v.hash, v.file = e.Seq, e.Hash, v.name
+	if e.Segment != nil && e.Seq == v.seq+1 && v.begin.Seq > 0 && (e.Segment.File != v.file || !v.sums(e.Segment)) {
+		v.here(e.Seq, KindSegment, "entry %d does not have the summary of %s as it is", e.Seq, v.file)
+	}
+	if v.first {
+		v.begin = Entry{Seq: e.Seq, Hash: e.Hash, Time: e.Time}
+	}
+	v.seq, v.hash, v.time, v.file = e.Seq, e.Hash, e.Time, v.name
+}
+
+// start lets the log begin with e if that may be its first entry, or closes
+// those before it: a closed file may be gone, but not be empty.
+func (v *verifier) start(e *Entry) {
+	if v.seq > 0 || e.Seq < 2 || v.report.Files != 1 {
+		return
+	}
+	if v.alone && e.begins() {
+		v.seq, v.hash, v.file = e.Seq-1, e.Prev, e.PrevFile
+	}
+	if !v.alone && e.closes() {
+		v.seq, v.hash, v.file = e.Seq-1, e.Prev, e.PrevFile
+		v.report.Gone = &Gone{Segment: *e.Segment, By: Holder{Seq: e.Seq, Path: filepath.Join(v.dir, v.name)}}
+		v.found = v.found || v.expect == e.Prev || v.expect == e.Segment.FirstHash
+	}
 }
 
 // missing records that the entries between the last one and e are not there.
@@ -343,7 +448,7 @@ func (v *verifier) finish(h, w *head) {
 	if v.seq > 0 {
 		r.Head = v.hash
 	}
-	unfinished := v.junk.sum != nil && !v.junk.whole && !v.junk.newline && v.junk.file == v.name
+	unfinished := v.unfinished()
 	if !unfinished {
 		v.endJunk(nil)
 	}
@@ -359,11 +464,30 @@ func (v *verifier) finish(h, w *head) {
 	case h.Seq+1 < v.seq:
 		v.problem(Problem{File: headName, Seq: h.Seq, Kind: KindHead, Text: fmt.Sprintf("head.json says that the log ends with entry %d, but it goes on to %d", h.Seq, v.seq)})
 	}
-	v.witnessed(h, w)
-	if v.expect != "" && !v.found {
-		v.problem(Problem{Kind: KindExpect, Text: "the expected hash " + v.expect + " is not in the log: this is another log, or its end is missing"})
+	if g := r.Gone; g != nil {
+		if v.pruned >= g.Last {
+			g.Pruned = v.prunedBy
+		}
+		if v.known != nil && v.known.Seq > 0 && v.known.Seq <= g.Last && v.known.Hash != g.LastHash {
+			// Anybody can write a log that begins with a summary.
+			v.problem(Problem{Seq: v.known.Seq, Kind: KindWitness,
+				Text: fmt.Sprintf("entry %d, the last one that %s knows, is no longer here: nothing proves that this is the same log", v.known.Seq, v.witness)})
+		}
 	}
+	v.compareWitness(h, w)
+	v.expected()
 	if unfinished {
 		r.Repaired++ // the next entry will close it off
 	}
+}
+
+func (v *verifier) expected() {
+	if v.expect == "" || v.found {
+		return
+	}
+	text := "the expected hash " + v.expect + " is not in the log: this is another log, or its end is missing"
+	if v.report.Gone != nil {
+		text += ", or it was among the entries that are no longer here"
+	}
+	v.problem(Problem{Kind: KindExpect, Text: text})
 }

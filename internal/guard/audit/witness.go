@@ -7,12 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-
-	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
 // WitnessFile names, in a directory that is not the log's, the file that knows
@@ -25,21 +21,6 @@ func WitnessFile(state, dir string) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(abs))
 	return filepath.Join(state, "audit-witness", hex.EncodeToString(sum[:8])+".json"), nil
-}
-
-// readWitness returns nil if there is none, or none that makes sense.
-func readWitness(path string) (*head, error) {
-	if path == "" {
-		return nil, nil
-	}
-	data, err := durable.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseHead(data), nil
 }
 
 // slot is a small file that is written over in place, kept open.
@@ -77,53 +58,49 @@ func (s *slot) untouched(path string) bool {
 	return n == headSize && (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(now[:], s.last)
 }
 
-func (s *slot) put(path string, to head) error {
-	data, err := encodeHead(to)
+// put writes where the log ends.
+func (s *slot) put(path string, at *end) error {
+	data, err := encodeHead(head{Seq: at.seq, Hash: at.hash, File: at.lastFile})
+	if err == nil && s.f == nil {
+		err = s.open(path)
+	}
+	if err == nil {
+		_, err = s.f.WriteAt(data, 0)
+	}
 	if err != nil {
-		return err
-	}
-	if s.f == nil {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return err
-		}
-		s.f = f
-		if err := f.Truncate(headSize); err != nil {
-			return err
-		}
-		if s.info, err = f.Stat(); err != nil {
-			return err
-		}
-	}
-	if _, err := s.f.WriteAt(data, 0); err != nil {
-		return err
+		return unavailable(path, err)
 	}
 	s.last = data
 	return nil
 }
 
-// testify writes down outside the log how far it has come. It comes last, so
-// that a crash leaves the witness behind and never ahead. The lock must be
-// held.
-func (l *Log) testify(at *end) error {
-	path := l.opts.Witness
-	if path == "" {
-		return nil
+func (s *slot) open(path string) (err error) {
+	if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
 	}
-	w := &l.open.witness
-	if w.f == nil {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return unavailable(path, err)
-		}
+	if s.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
 	}
-	if err := w.put(path, head{Seq: at.seq, Hash: at.hash, File: at.lastFile}); err != nil {
-		return unavailable(path, err)
+	if err = s.f.Truncate(headSize); err == nil {
+		s.info, err = s.f.Stat()
 	}
-	return nil
+	return err
 }
 
-// witnessed reports whether the witness is still the one that was written.
-func (l *Log) witnessed() bool { return l.opts.Witness == "" || l.open.witness.there(l.opts.Witness) }
+// writeWitness writes down outside the log how far it has come. It comes last, so
+// that a crash leaves the witness behind and never ahead. The lock must be
+// held.
+func (l *Log) writeWitness(at *end) error {
+	if l.opts.Witness == "" {
+		return nil
+	}
+	return l.open.witness.put(l.opts.Witness, at)
+}
+
+// witnessThere reports whether the witness is still the one that was written.
+func (l *Log) witnessThere() bool {
+	return l.opts.Witness == "" || l.open.witness.there(l.opts.Witness)
+}
 
 // witnessID is what entries say of the witness that they have: a log may be
 // written by users with witnesses of their own.
@@ -137,46 +114,27 @@ func witnessID(path string) string {
 // hashAt returns the hash of an entry, or "" if it is not in the log. It reads
 // from the end, where the entries are that it is asked about.
 func hashAt(dir string, names []string, seq uint64) (string, error) {
-	for _, name := range slices.Backward(names) {
-		hash, past, err := hashIn(filepath.Join(dir, name), seq)
-		if hash != "" || past || err != nil {
-			return hash, err
+	for line, err := range linesOf(dir, names) {
+		if err != nil {
+			return "", err
+		}
+		e, err := unseal(line.data)
+		switch {
+		case line.open || err != nil:
+		case e.closes() && e.Segment.Last == seq:
+			return e.Segment.LastHash, nil // whether its file is there or not
+		case e.Seq == seq:
+			return e.Hash, nil
+		case e.Seq < seq:
+			return "", nil
 		}
 	}
 	return "", nil
 }
 
-// hashIn does so in one file, and reports whether earlier files need not be
-// looked at.
-func hashIn(path string, seq uint64) (hash string, past bool, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", false, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return "", false, err
-	}
-	for line, err := range linesBackward(f, info.Size()) {
-		if err != nil {
-			return "", false, err
-		}
-		e, err := unseal(line.data)
-		if line.open || err != nil || e.Seq > seq {
-			continue
-		}
-		if e.Seq == seq {
-			return e.Hash, true, nil
-		}
-		return "", true, nil
-	}
-	return "", false, nil
-}
-
-// judgeWitness compares the log with what was known of it elsewhere. It
-// returns what stands for head.json from here on, and whether an entry was
-// replaced.
+// judgeWitness compares the log with the last entry that the witness or this
+// process knows. It returns the head to use from here on, and whether an entry
+// was replaced.
 func judgeWitness(dir string, names []string, h, w *head, last *Entry) (known *head, replaced bool, err error) {
 	switch {
 	case w == nil || w.Seq == 0:
@@ -195,8 +153,8 @@ func judgeWitness(dir string, names []string, h, w *head, last *Entry) (known *h
 	return h, hash != w.Hash, nil
 }
 
-// witnessed compares what Verify has read with what was known elsewhere.
-func (v *verifier) witnessed(h, w *head) {
+// compareWitness compares the log that Verify has read with the witness.
+func (v *verifier) compareWitness(h, w *head) {
 	switch {
 	case w == nil && v.signed:
 		v.problem(Problem{Kind: KindWitness,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func (w *witnessedLog) open(t testing.TB) *Log {
 
 func (w *witnessedLog) verify(t testing.TB) Report {
 	t.Helper()
-	r, err := VerifyWitnessed(t.Context(), w.dir, "", w.witness)
+	r, err := Verify(t.Context(), w.dir, "", w.witness)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +54,22 @@ func (w *witnessedLog) anew(t testing.TB, entries int) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// reseal removes the first lines of a file and changes the next entry.
+func reseal(t testing.TB, path string, skip int, change func(*Entry)) {
+	t.Helper()
+	lines := strings.SplitAfter(readFile(t, path), "\n")[skip:]
+	e, err := unseal([]byte(strings.TrimSuffix(lines[0], "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&e)
+	line, _, err := seal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, string(line)+"\n"+strings.Join(lines[1:], ""))
 }
 
 func (w *witnessedLog) empty(t testing.TB) {
@@ -95,9 +112,7 @@ func TestWitnessMissesWhatIsGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := writeHead(w.dir, head{Seq: tail.last.Seq, Hash: tail.last.Hash, File: tail.name}); err != nil {
-				t.Fatal(err)
-			}
+			writeHead(t, w.dir, head{Seq: tail.last.Seq, Hash: tail.last.Hash, File: tail.name})
 		},
 		"the witness removed": func(t *testing.T, w *witnessedLog) {
 			if err := os.Remove(w.witness); err != nil {
@@ -113,18 +128,65 @@ func TestWitnessMissesWhatIsGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := writeHead(w.dir, head{Seq: tail.last.Seq, Hash: tail.last.Hash, File: tail.name}); err != nil {
+			writeHead(t, w.dir, head{Seq: tail.last.Seq, Hash: tail.last.Hash, File: tail.name})
+		},
+		"a segment from the middle removed": func(t *testing.T, w *witnessedLog) {
+			if err := os.Remove(filepath.Join(w.dir, "audit-2026-03-02.jsonl")); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"the first day removed": func(t *testing.T, w *witnessedLog) {
-			names, err := files(w.dir)
+		"the oldest segment emptied": func(t *testing.T, w *witnessedLog) {
+			writeFile(t, filepath.Join(w.dir, "audit-2026-03-01.jsonl"), "")
+		},
+		"the oldest segment and the beginning of the next removed": func(t *testing.T, w *witnessedLog) {
+			second := filepath.Join(w.dir, "audit-2026-03-02.jsonl")
+			_, rest, _ := strings.Cut(readFile(t, second), "\n")
+			writeFile(t, second, rest)
+			if err := os.Remove(filepath.Join(w.dir, "audit-2026-03-01.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the beginning of the open segment, and all before it": func(t *testing.T, w *witnessedLog) {
+			_, rest, _ := strings.Cut(readFile(t, lastFile(t, w.dir)), "\n")
+			writeFile(t, lastFile(t, w.dir), rest)
+			if err := errors.Join(os.Remove(filepath.Join(w.dir, "audit-2026-03-01.jsonl")), os.Remove(filepath.Join(w.dir, "audit-2026-03-02.jsonl"))); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the closed segments and the end": func(t *testing.T, w *witnessedLog) {
+			first, _, _ := strings.Cut(readFile(t, lastFile(t, w.dir)), "\n")
+			writeFile(t, lastFile(t, w.dir), first+"\n")
+			if err := errors.Join(os.Remove(filepath.Join(w.dir, "audit-2026-03-01.jsonl")), os.Remove(filepath.Join(w.dir, "audit-2026-03-02.jsonl"))); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a summary changed, its segment removed": func(t *testing.T, w *witnessedLog) {
+			second := filepath.Join(w.dir, "audit-2026-03-02.jsonl")
+			writeFile(t, second, strings.Replace(readFile(t, second), `"last":7`, `"last":6`, 1))
+			if err := os.Remove(filepath.Join(w.dir, "audit-2026-03-01.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a summary made up and sealed": func(t *testing.T, w *witnessedLog) {
+			second := filepath.Join(w.dir, "audit-2026-03-02.jsonl")
+			reseal(t, second, 1, func(e *Entry) { // its true first line is gone
+				e.PrevFile = "audit-2026-03-01.jsonl"
+				e.Segment = &Segment{File: e.PrevFile, First: 1, Last: e.Seq - 1, LastHash: e.Prev}
+			})
+			if err := os.Remove(filepath.Join(w.dir, "audit-2026-03-01.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another log that begins with a summary": func(t *testing.T, w *witnessedLog) {
+			w.empty(t)
+			name := "audit-2026-03-09.jsonl"
+			line, hash, err := seal(Entry{Seq: 501, Hook: HookStart, PrevFile: "audit-2026-03-08.jsonl", Prev: genesis,
+				Segment: &Segment{File: "audit-2026-03-08.jsonl", First: 1, Last: 500, LastHash: genesis}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Remove(filepath.Join(w.dir, names[0])); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(w.dir, name), string(line)+"\n")
+			writeHead(t, w.dir, head{Seq: 501, Hash: hash, File: name})
 		},
 	} {
 		for _, warm := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Bounds of what Collect looks through. Beyond them it fails, and the call is

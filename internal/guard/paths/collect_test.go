@@ -124,11 +124,11 @@ func TestKeys(t *testing.T) {
 }
 
 func TestQuoteClips(t *testing.T) {
-	q := quote(strings.Repeat("é", 500))
+	q := malformed(strings.Repeat("é", 500), "is long", "").Error()
 	if len(q) > 300 || strings.Contains(q, `\x`) {
 		t.Error(q)
 	}
-	if got := quote("a\u202eb"); strings.Contains(got, "\u202e") {
+	if got := malformed("a\u202eb", "is odd", "").Error(); strings.Contains(got, "\u202e") {
 		t.Error(fmt.Sprint("bidi survives: ", got))
 	}
 }

@@ -72,7 +72,7 @@ func TestExpandWords(t *testing.T) {
 	}
 }
 
-// Relative paths start where somebody works, and what is inside stays the same.
+// Relative paths start in the directory of At, and the same paths are inside.
 func TestAt(t *testing.T) {
 	tr := newTree(t)
 	w := open(t, tr)

@@ -3,7 +3,10 @@ package paths
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // foreign says what makes a path mean something else, or something dangerous,
@@ -40,7 +43,7 @@ func foreign(path string, windows bool) string {
 		name := rest[:end]
 		rest = rest[min(end+1, len(rest)):]
 		if isDevice(name) {
-			return "contains " + quote(name) + ", which is a device on Windows"
+			return "contains " + text.Quote(name, maxQuoted) + ", which is a device on Windows"
 		}
 		if !windows {
 			continue
@@ -91,12 +94,7 @@ func isDevice(name string) bool {
 }
 
 func anyFold(s string, names ...string) bool {
-	for _, n := range names {
-		if strings.EqualFold(s, n) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(s, n) })
 }
 
 // isShort recognises PROGRA~1 and SETUP~12.EXE.

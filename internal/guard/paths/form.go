@@ -1,20 +1,26 @@
 package paths
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // maxLength is more than any file system takes.
 const maxLength = 4096
 
+// maxQuoted is how many bytes of a path are shown in a message.
+const maxQuoted = 200
+
 // plain takes the forms that tools accept besides a bare path (file: URLs and
-// the home directory) to a bare one, and refuses what is malformed.
+// the home directory) to a bare one, and refuses malformed paths.
 func (w *Workspace) plain(path string) (string, error) {
 	if err := w.wellFormed(path); err != nil {
 		return "", err
@@ -38,11 +44,11 @@ func (w *Workspace) plain(path string) (string, error) {
 	return path, nil
 }
 
-// inHome expands the home directory of the user the bridge runs as; nobody
-// else's is known.
+// inHome expands the home directory of the user the bridge runs as; others are
+// not known.
 func (w *Workspace) inHome(path, rest string) (string, error) {
 	if rest != "" && !os.IsPathSeparator(rest[0]) {
-		return "", malformed(path, "names another home directory or a variable", "give the path itself; a name that starts like this can be written ./"+clip(path))
+		return "", malformed(path, "names another home directory or a variable", "give the path itself; a name that starts like this can be written ./"+text.Clip(path, maxQuoted))
 	}
 	if w.home == "" || !filepath.IsAbs(w.home) {
 		return "", malformed(path, "is in the home directory, which is not known", "")
@@ -65,8 +71,8 @@ func (w *Workspace) fileURL(path string) (string, error) {
 	if !strings.HasPrefix(rest, "/") {
 		return "", malformed(path, "is a file URL without an absolute path", "")
 	}
-	decoded, ok := unescape(rest)
-	if !ok {
+	decoded, err := url.PathUnescape(rest)
+	if err != nil {
 		return "", malformed(path, "is not correctly percent-encoded", "")
 	}
 	for i := range len(decoded) {
@@ -134,8 +140,8 @@ func readable(path, given string) error {
 	return nil
 }
 
-// disguises reports a leading %XX that changes what a path means once somebody
-// decodes it: a separator, a dot or NUL, encoded any number of times.
+// disguises reports a leading %XX that changes the meaning of a path once it is
+// decoded: a separator, a dot or NUL, encoded any number of times.
 func disguises(s string) bool {
 	b, ok := hexByte(s)
 	for ok && b == '%' {
@@ -157,48 +163,15 @@ func hasScheme(path string) bool {
 	}) < 0
 }
 
-func unescape(s string) (string, bool) {
-	if !strings.Contains(s, "%") {
-		return s, true
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		c, ok := hexByte(s[i:])
-		if !ok {
-			return "", false
-		}
-		b.WriteByte(c)
-		i += 2
-	}
-	return b.String(), true
-}
-
 // hexByte decodes a leading %XX.
 func hexByte(s string) (byte, bool) {
 	if len(s) < 3 || s[0] != '%' {
 		return 0, false
 	}
-	hi, ok1 := hexDigit(s[1])
-	lo, ok2 := hexDigit(s[2])
-	return hi<<4 | lo, ok1 && ok2
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
+	n, err := strconv.ParseUint(s[1:3], 16, 8)
+	return byte(n), err == nil
 }
 
 func malformed(path, why, remedy string) error {
-	return &bridge.Error{Code: bridge.CodeInvalid, Message: "the path " + quote(path) + " " + why, Remedy: remedy}
+	return &bridge.Error{Code: bridge.CodeInvalid, Message: "the path " + text.Quote(path, maxQuoted) + " " + why, Remedy: remedy}
 }

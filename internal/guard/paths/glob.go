@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // maxVisited bounds how many directory entries one pattern may touch.
@@ -17,7 +18,7 @@ const maxVisited = 50_000
 // directories in front of the first wildcard.
 //
 // A "*" may match names that begin with a dot, which is more than a shell
-// does. What is matched behind "**" is not visited, because programs do not
+// does. Matches behind "**" are not visited, because programs do not
 // follow links there; only the fixed part is checked and ".." is refused.
 func (w *Workspace) ResolveGlob(pattern string) (Resolved, error) {
 	res, _, err := w.expand(visit{pattern: pattern})
@@ -132,7 +133,7 @@ func (v *visit) match(dir, pattern string) error {
 			return nil
 		}
 		if v.visited++; v.visited > maxVisited {
-			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the pattern " + quote(v.pattern) + " matches too many files to be checked",
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "the pattern " + text.Quote(v.pattern, maxQuoted) + " matches too many files to be checked",
 				Remedy: "use a narrower pattern"}
 		}
 		if v.shell && e.Name()[0] == '.' && strings.TrimPrefix(first, `\\`)[0] != '.' {
@@ -150,7 +151,7 @@ func (v *visit) match(dir, pattern string) error {
 	return nil
 }
 
-// step goes on below one match.
+// step matches the rest of the pattern below one match.
 func (v *visit) step(path, rest string, more bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -164,7 +165,7 @@ func (v *visit) step(path, rest string, more bool) error {
 		}
 		if _, in := v.w.below(at.abs); !in || at.magic != "" {
 			v.outside = &Resolved{Path: v.pattern, Abs: at.abs, Exists: at.exists, IsDir: at.dir,
-				Reason: quote(v.pattern) + " is outside the workspace " + v.w.root + ": it matches " + path + ", which leads to " + at.abs}
+				Reason: text.Quote(v.pattern, maxQuoted) + " is outside the workspace " + v.w.root + ": it matches " + path + ", which leads to " + at.abs}
 			return nil
 		}
 		path, dir = at.abs, at.dir

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The bridge's own access must stay inside while somebody swaps a directory
+// The bridge's own access must stay inside while another program swaps a directory
 // for a link to the outside, over and over.
 func TestFSKeepsInsideDuringSwaps(t *testing.T) {
 	tr := newTree(t)

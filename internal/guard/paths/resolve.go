@@ -8,7 +8,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // maxLinks is how many links one path may pass, as in the Linux kernel.
@@ -27,15 +28,20 @@ type Resolved struct {
 }
 
 // Resolve follows path, relative to the root (or to the directory of At) unless
-// it is absolute, to where it really points. Links are followed one component at a time, those that
-// dangle too; ".." means the parent of what has been reached so far; what does
-// not exist lies where its nearest existing parent is.
+// it is absolute, to where it really points. Links are followed one component
+// at a time, those that dangle too; ".." means the parent of the directory
+// reached so far; a path that does not exist lies where its nearest existing
+// parent is.
 //
 // A path that leads outside is not an error. An error means that the path is
 // malformed or means different things to different readers: control and
 // invisible characters, forms of another operating system, percent-encoding,
 // links that form a loop, and a ".." behind a link, which the kernel and
 // programs that tidy paths up first understand differently.
+//
+// The result is true at the time of the call. Another program may change the
+// tree before a tool of the runtime uses the path; nothing here can prevent
+// that. Access through FS has no such gap.
 func (w *Workspace) Resolve(path string) (Resolved, error) {
 	plain, err := w.plain(path)
 	if err != nil {
@@ -69,12 +75,12 @@ func (w *Workspace) Resolve(path string) (Resolved, error) {
 	}
 	res.Abs, res.Exists, res.IsDir = at.abs, at.exists, at.dir
 	if at.magic != "" {
-		res.Reason = quote(path) + " is outside the workspace " + w.root + ": it passes " + at.magic + ", which differs from process to process"
+		res.Reason = text.Quote(path, maxQuoted) + " is outside the workspace " + w.root + ": it passes " + at.magic + ", which differs from process to process"
 		return res, nil
 	}
 	rel, in := w.below(at.abs)
 	if !in {
-		res.Reason = quote(path) + " is outside the workspace " + w.root
+		res.Reason = text.Quote(path, maxQuoted) + " is outside the workspace " + w.root
 		if at.links > 0 {
 			res.Reason += ": it leads to " + at.abs
 		}
@@ -125,7 +131,7 @@ func (w *Workspace) follow(given, abs string) (place, error) {
 			cur, info = next, nil
 			continue
 		case err != nil:
-			return p, &bridge.Error{Code: bridge.CodeInvalid, Message: "the path " + quote(given) + " cannot be checked", Cause: errors.Unwrap(err)}
+			return p, &bridge.Error{Code: bridge.CodeInvalid, Message: "the path " + text.Quote(given, maxQuoted) + " cannot be checked", Cause: errors.Unwrap(err)}
 		case !isLink(found):
 			cur, info = next, found
 			continue
@@ -135,7 +141,7 @@ func (w *Workspace) follow(given, abs string) (place, error) {
 		}
 		target, err := os.Readlink(next)
 		if err != nil || target == "" {
-			return p, &bridge.Error{Code: bridge.CodeInvalid, Message: "the path " + quote(given) + " passes a link that cannot be read", Cause: errors.Unwrap(err)}
+			return p, &bridge.Error{Code: bridge.CodeInvalid, Message: "the path " + text.Quote(given, maxQuoted) + " passes a link that cannot be read", Cause: errors.Unwrap(err)}
 		}
 		if p.magic == "" && isMagic(next) {
 			p.magic = next

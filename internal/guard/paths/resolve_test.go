@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 type pathCase struct {
@@ -41,7 +41,7 @@ func pathCases(t testing.TB) []pathCase {
 
 func TestResolve(t *testing.T) {
 	tr := newTree(t)
-	unix, windows := open(t, tr), open(t, tr, WithWindowsNames())
+	unix, windows := open(t, tr), open(t, tr, func(w *Workspace) { w.windows = true })
 	for _, tc := range pathCases(t) {
 		w := unix
 		if tc.Windows {

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Workspace is one directory tree that paths are held against. It is
 // immutable once made, and all its methods may be called concurrently; only
-// Close must come last.
+// Close must come last. Hard links and mount points that exist inside the
+// workspace are part of it.
 type Workspace struct {
 	root    string // real, absolute, clean
 	base    string // where relative paths start: the root, unless At says otherwise
@@ -31,14 +33,10 @@ type Option func(*Workspace)
 // user's.
 func WithHome(dir string) Option { return func(w *Workspace) { w.home = dir } }
 
-// WithWindowsNames applies the rules for names on Windows whatever the
-// operating system is. On Windows they always apply.
-func WithWindowsNames() Option { return func(w *Workspace) { w.windows = true } }
-
 // New opens the workspace at root, which must be an existing directory.
 func New(root string, opts ...Option) (*Workspace, error) {
 	fail := func(why string, cause error) error {
-		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace " + quote(root) + " cannot be used" + why,
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace " + text.Quote(root, maxQuoted) + " cannot be used" + why,
 			Remedy: "name an existing directory", Cause: cause}
 	}
 	if root == "" || strings.ContainsRune(root, 0) {
@@ -82,9 +80,9 @@ func New(root string, opts ...Option) (*Workspace, error) {
 // Root returns the real path of the workspace.
 func (w *Workspace) Root() string { return w.root }
 
-// At returns the same workspace for somebody who works in dir, a real directory
-// inside it: relative paths start there. What is inside, and what Rel is
-// relative to, stays as it is. Only the workspace that New made is closed.
+// At returns the same workspace for a session that works in dir, a real
+// directory inside it: relative paths start there. The root stays the same. Only
+// the workspace that New made is closed.
 func (w *Workspace) At(dir string) *Workspace {
 	at := *w
 	at.base = dir
@@ -102,8 +100,8 @@ func (w *Workspace) FS() *os.Root { return w.dir }
 func (w *Workspace) Close() error { return w.dir.Close() }
 
 // CaseFolding reports whether the workspace's file system takes names that
-// differ only in case for the same file. Whoever compares Rel with a rule has
-// to ignore case then: Rel keeps the spelling it was given.
+// differ only in case for the same file. A comparison of Rel with a rule
+// has to ignore case then: Rel keeps the spelling it was given.
 func (w *Workspace) CaseFolding() bool { return w.folding }
 
 // foldsCase looks for a name in dir, or dir's own, that is found under a

@@ -18,8 +18,8 @@ const (
 	KindOther   Kind = "other"   // known to touch none of these itself: a sub-agent, a to-do list, the caller's own tool
 )
 
-// Action is one tool call as the analysis has understood it. Whoever fills it
-// in must leave nothing out: what is not listed is not judged. Where the
+// Action is one tool call as the analysis has understood it. It must be
+// complete: a path, command or host that is not listed is not judged. Where the
 // analysis is in doubt it says so (Unparsable, Opaque, Problem), and the
 // action is denied or asked about.
 type Action struct {
@@ -76,12 +76,12 @@ type Path struct {
 	// means Rel.
 	Name string
 	// Named is the path as it was written, in the form of Rel, where links on
-	// the way make that another one. What is protected is so by either name.
+	// the way make that another one. Protection holds for either name.
 	Named string
 	Write bool
 	// Tree: everything below is touched as well, as by a recursive search or
 	// removal. If a denied file may be below, the action is asked about; a
-	// caller who has listed what is below can name the files instead.
+	// caller who has listed the files below can name them instead.
 	Tree bool
 	// History: what the repository remembers of it is shown too, which no
 	// sandbox hides.
@@ -175,9 +175,6 @@ func (v Verdict) String() string {
 	return "deny"
 }
 
-// MarshalText makes verdicts readable in JSON.
-func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
-
 // Stage is the part of the evaluation that decided.
 type Stage string
 
@@ -200,28 +197,26 @@ func (s Stage) rank() int {
 
 // Outcome is a decision and what it rests on. The zero value denies.
 type Outcome struct {
-	Verdict Verdict `json:"verdict"`
+	Verdict Verdict
 	// Reason is one line for people that names the rule and where it is
 	// written. It names tools, paths, hosts and programs, but no argument.
-	Reason string `json:"reason"`
-	Stage  Stage  `json:"stage"`
+	Reason string
+	Stage  Stage
 	// Subject is the path, host or program that was decisive, if one was.
-	Subject string `json:"subject,omitempty"`
+	Subject string
 	// Rule is what decided. For an allow list that does not hold the subject
 	// its Pattern is empty, and for a default its Key is "default".
-	Rule Rule `json:"-"`
-	// Source is where Rule is written.
-	Source Source `json:"-"`
+	Rule Rule
 	// Outside: Subject is a path that leads out of the workspace.
-	Outside bool `json:"-"`
+	Outside bool
 	// Firm: consent is needed because of what would be written. That a tool is
 	// allowed in general does not replace it.
-	Firm bool `json:"-"`
+	Firm bool
 	// Grant is what the action needs beyond the sandbox if it is allowed.
-	Grant Grant `json:"-"`
+	Grant Grant
 	// Lasting are the rules that would allow all that is asked about here from
 	// now on, and nothing else. There are none where that cannot be said.
-	Lasting []Addition `json:"-"`
+	Lasting []Addition
 }
 
 // Grant is what one action gets beyond the sandbox. Paths are absolute.

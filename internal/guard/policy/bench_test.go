@@ -13,7 +13,7 @@ func rules200(tb testing.TB) *Policy {
 	tb.Helper()
 	var user, workspace, env builder
 	add := func(b *builder, list, pattern string) {
-		b.add(listNamed(list), list, pattern, Source{"bench", b.count + 1})
+		b.add(list, list, pattern, Source{"bench", b.count + 1})
 	}
 	for i := range 20 {
 		add(&user, "tools.deny", fmt.Sprintf("blocked_%d", i))

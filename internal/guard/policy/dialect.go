@@ -1,26 +1,9 @@
 package policy
 
-import "slices"
-
-// Lists is the dialect of the environment and of plugins. Entries mean the
-// same as in the file: tools.allow, tools.deny, tools.ask and patterns.deny.
-type Lists struct {
-	AllowedTools    []string `json:"allowedTools,omitempty"`
-	BlockedTools    []string `json:"blockedTools,omitempty"`
-	AskTools        []string `json:"askTools,omitempty"`
-	BlockedPatterns []string `json:"blockedPatterns,omitempty"`
-}
-
-// FromLists returns the rules of lists; source is how reasons call them, such
-// as "environment".
-func FromLists(source string, l Lists) (Rules, error) {
-	return fromTable(source, "Correct the lists in the "+source+".", []entry{
-		{"allowedTools", "tools.allow", l.AllowedTools},
-		{"blockedTools", "tools.deny", l.BlockedTools},
-		{"askTools", "tools.ask", l.AskTools},
-		{"blockedPatterns", "patterns.deny", l.BlockedPatterns},
-	})
-}
+import (
+	"fmt"
+	"slices"
+)
 
 // ABPPolicy is the policy of an ABP work order.
 type ABPPolicy struct {
@@ -37,8 +20,11 @@ type ABPPolicy struct {
 // that all of its back ends share (Read, Write, Bash …); such a name stands for
 // the tools of the runtime that do the same.
 func FromABP(p ABPPolicy) (Rules, error) {
-	const source = "ABP work order"
-	return fromTable(source, "Correct the policy of the work order.", []entry{
+	var b builder
+	for _, l := range []struct {
+		key, list string
+		patterns  []string
+	}{
 		{"allowed_tools", "tools.allow", RuntimeTools(p.AllowedTools)},
 		{"disallowed_tools", "tools.deny", RuntimeTools(p.DisallowedTools)},
 		{"require_approval_for", "tools.ask", RuntimeTools(p.RequireApprovalFor)},
@@ -46,7 +32,12 @@ func FromABP(p ABPPolicy) (Rules, error) {
 		{"deny_write", "writes.deny", p.DenyWrite},
 		{"allow_network", "network.allow", p.AllowNetwork},
 		{"deny_network", "network.deny", p.DenyNetwork},
-	})
+	} {
+		for _, pattern := range l.patterns {
+			b.add(l.list, l.key, pattern, Source{Name: "ABP work order"})
+		}
+	}
+	return b.finish("Correct the policy of the work order.")
 }
 
 // abpTools are the names that back ends share, and the runtime's own.
@@ -93,20 +84,17 @@ func RuntimeTools(patterns []string) []string {
 	return out
 }
 
-// entry is one list of a dialect.
-type entry struct {
-	key      string // in the dialect
-	list     string
-	patterns []string
-}
-
-func fromTable(source, remedy string, entries []entry) (Rules, error) {
-	var b builder
-	for _, e := range entries {
-		l := listNamed(e.list)
-		for _, pattern := range e.patterns {
-			b.add(l, e.key, pattern, Source{Name: source})
-		}
+// ABPReason words a denial as ABP's hosts do.
+func ABPReason(tool string, o Outcome) string {
+	switch {
+	case o.Outside:
+		return fmt.Sprintf("path escapes workspace root: '%s'", o.Subject)
+	case o.Rule.Key == "disallowed_tools":
+		return fmt.Sprintf("tool '%s' is disallowed", tool)
+	case o.Rule.Key == "allowed_tools":
+		return fmt.Sprintf("tool '%s' is not in allowed_tools", tool)
+	case o.Rule.Key == "require_approval_for":
+		return fmt.Sprintf("tool '%s' requires approval (%s)", tool, o.Rule)
 	}
-	return b.finish(remedy)
+	return ""
 }

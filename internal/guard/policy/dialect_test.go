@@ -6,34 +6,6 @@ import (
 	"testing"
 )
 
-func TestFromLists(t *testing.T) {
-	rules, err := FromLists("environment", Lists{
-		AllowedTools: []string{"view", "grep"}, BlockedTools: []string{"web_*"}, AskTools: []string{"bash"}, BlockedPatterns: []string{`rm\s+-rf`}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{`allowedTools "view" (environment) as tools.allow`, `allowedTools "grep" (environment) as tools.allow`,
-		`blockedTools "web_*" (environment) as tools.deny`, `askTools "bash" (environment) as tools.ask`, `blockedPatterns "rm\s+-rf" (environment) as patterns.deny`}
-	if got := render(rules); !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
-	if rules, err := FromLists("environment", Lists{}); err != nil || len(render(rules)) != 0 {
-		t.Errorf("nothing: %q, %v", render(rules), err)
-	}
-	for _, tt := range []struct {
-		lists Lists
-		want  string
-	}{
-		{Lists{BlockedPatterns: []string{"ok", "(?!x)"}}, `environment: blockedPatterns "(?!x)": it is not a valid regular expression`},
-		{Lists{BlockedTools: []string{"[x"}}, `environment: blockedTools "[x": it is not a valid glob`},
-		{Lists{AskTools: []string{" "}}, `environment: askTools: an entry is empty`},
-	} {
-		if _, err := FromLists("environment", tt.lists); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-			t.Errorf("%v: %v", tt.lists, err)
-		}
-	}
-}
-
 func TestFromABP(t *testing.T) {
 	rules, err := FromABP(ABPPolicy{
 		AllowedTools: []string{"view"}, DisallowedTools: []string{"Bash"}, DenyRead: []string{"**/.env"}, DenyWrite: []string{"dist/**", "/etc/**"},

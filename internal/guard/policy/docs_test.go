@@ -8,7 +8,7 @@ import (
 
 // What the documentation shows can be copied.
 func TestTheExampleInTheDocs(t *testing.T) {
-	b, err := os.ReadFile("../../../docs/security.md")
+	b, err := os.ReadFile("../../../docs/guides/policy.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,34 +94,31 @@ func (e *evaluation) settle(o Outcome) {
 	if e.decided && (o.Verdict > e.out.Verdict || o.Verdict == e.out.Verdict && o.Stage.rank() >= e.out.Stage.rank()) {
 		return
 	}
-	o.Source = o.Rule.Source
 	e.decided, e.out = true, o
 }
 
 func (e *evaluation) tool() {
-	for i := range e.p.toolsDeny {
-		if r := &e.p.toolsDeny[i]; r.tool == nil || r.tool.match(e.names.any) {
-			e.settle(Outcome{Stage: StageTool, Subject: e.a.Tool, Rule: *r, Reason: "denied by " + r.String()})
-			return
-		}
+	if r := first(e.p.rules["tools.deny"], e.named); r != nil {
+		e.settle(Outcome{Stage: StageTool, Subject: e.a.Tool, Rule: *r, Reason: "denied by " + r.String()})
 	}
 }
 
+// named reports whether a rule of tools.deny or tools.ask is about the tool.
+func (e *evaluation) named(r *Rule) bool { return r.tool == nil || r.tool.match(e.names.any) }
+
 func (e *evaluation) pattern() {
-	if len(e.p.patterns) == 0 {
+	patterns := e.p.rules["patterns.deny"]
+	if len(patterns) == 0 {
 		return
 	}
 	h, err := newHaystack(e.a)
 	if err != nil {
-		e.settle(Outcome{Stage: StagePattern, Rule: e.p.patterns[0], Reason: "denied: " + err.Error() + " against " + e.p.patterns[0].Key +
-			" (" + e.p.patterns[0].Source.String() + ")"})
+		list := Rule{Key: patterns[0].Key, Source: patterns[0].Source}
+		e.settle(Outcome{Stage: StagePattern, Rule: patterns[0], Reason: "denied: " + err.Error() + " against " + list.String()})
 		return
 	}
-	for i := range e.p.patterns {
-		if r := &e.p.patterns[i]; r.text == nil || r.text.matches(h) {
-			e.settle(Outcome{Stage: StagePattern, Rule: *r, Reason: "denied by " + r.String()})
-			return
-		}
+	if r := first(patterns, func(r *Rule) bool { return r.text == nil || r.text.matches(h) }); r != nil {
+		e.settle(Outcome{Stage: StagePattern, Rule: *r, Reason: "denied by " + r.String()})
 	}
 }
 
@@ -160,17 +157,13 @@ func (e *evaluation) shape() {
 }
 
 func (e *evaluation) ask() {
-	for i := range e.p.toolsAsk {
-		if r := &e.p.toolsAsk[i]; r.tool == nil || r.tool.match(e.names.any) {
-			e.settle(Outcome{Verdict: Ask, Stage: StageAsk, Subject: e.a.Tool, Rule: *r, Reason: r.String() + " wants consent"})
-			return
-		}
+	if r := first(e.p.rules["tools.ask"], e.named); r != nil {
+		e.settle(Outcome{Verdict: Ask, Stage: StageAsk, Subject: e.a.Tool, Rule: *r, Reason: r.String() + " wants consent"})
 	}
 }
 
 func (e *evaluation) allowList() {
-	for i := range e.p.tools {
-		l := &e.p.tools[i]
+	for _, l := range e.p.allow["tools.allow"] {
 		rule := l.find(func(r *Rule) bool { return r.tool != nil && r.tool.match(e.names.own) })
 		if rule == nil {
 			missing := l.missing()
@@ -218,19 +211,22 @@ func (e *evaluation) describe() string {
 	}
 }
 
-// find returns the first rule of the list that fits, or nil.
-func (l *allowList) find(fits func(*Rule) bool) *Rule {
-	for i := range l.rules {
-		if fits(&l.rules[i]) {
-			return &l.rules[i]
-		}
-	}
-	for i := range l.also {
-		if fits(&l.also[i]) {
-			return &l.also[i]
+// first returns the first rule that fits, or nil.
+func first(rules []Rule, fits func(*Rule) bool) *Rule {
+	for i := range rules {
+		if fits(&rules[i]) {
+			return &rules[i]
 		}
 	}
 	return nil
+}
+
+// find returns the first rule of the list that fits, or nil.
+func (l *allowList) find(fits func(*Rule) bool) *Rule {
+	if r := first(l.rules, fits); r != nil {
+		return r
+	}
+	return first(l.also, fits)
 }
 
 // missing is the rule to name when nothing on the list fits: the list itself.

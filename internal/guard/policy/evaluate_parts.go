@@ -21,9 +21,9 @@ func (e *evaluation) path(path *Path) {
 	if shown == "" {
 		shown = path.Rel
 	}
-	verb, kind, denied, allowed := "reading ", KindRead, p.readsDeny, p.reads
+	verb, kind, denied, allowed := "reading ", KindRead, p.rules["reads.deny"], p.allow["reads.allow"]
 	if path.Write {
-		verb, kind, denied, allowed = "writing ", KindWrite, p.writesDeny, p.writes
+		verb, kind, denied, allowed = "writing ", KindWrite, p.rules["writes.deny"], p.allow["writes.allow"]
 	}
 	what := verb + quote(shown)
 	settle := func(v Verdict, stage Stage, rule Rule, reason string) {
@@ -53,19 +53,11 @@ func (e *evaluation) path(path *Path) {
 			return
 		}
 	}
-	for i := range denied {
-		if r := &denied[i]; p.denies(r, &n) {
-			settle(Deny, StagePath, *r, " is denied by "+r.String())
-			return
-		}
+	if refused(denied, func(r *Rule) bool { return p.denies(r, &n) }, StagePath, settle) {
+		return
 	}
-	for i := range allowed {
-		rule := allowed[i].find(func(r *Rule) bool { return p.allows(r, &n, path.Tree) })
-		if rule == nil {
-			missing := allowed[i].missing()
-			settle(Deny, StagePath, missing, " is denied: not in "+missing.String())
-			return
-		}
+	if _, missing := lifting(allowed, func(r *Rule) bool { return p.allows(r, &n, path.Tree) }, StagePath, settle); missing {
+		return
 	}
 	if path.Write {
 		if rule := p.configures(path); rule != nil {
@@ -86,56 +78,74 @@ func (e *evaluation) path(path *Path) {
 		return
 	}
 	if path.Tree && (path.History || !e.lifted()) {
-		for i := range denied {
-			if r := &denied[i]; p.reachesBelow(r, &n) {
-				settle(Ask, StagePath, *r, " and all below may touch what is denied by "+r.String())
-				return
-			}
+		if r := first(denied, func(r *Rule) bool { return p.reachesBelow(r, &n) }); r != nil {
+			settle(Ask, StagePath, *r, " and all below may touch what is denied by "+r.String())
+			return
 		}
 	}
 	e.piece(kind, StagePath, nil, false, settle)
 }
 
-// absolute returns the name by which an absolute glob knows a path.
-func (p *Policy) absolute(n *named) named {
-	if n.root {
-		return newNamed(p.root)
+// settler records a verdict about one path, host or command.
+type settler func(v Verdict, stage Stage, rule Rule, reason string)
+
+// refused settles a denial if one of the rules fits.
+func refused(rules []Rule, fits func(*Rule) bool, stage Stage, settle settler) bool {
+	r := first(rules, fits)
+	if r != nil {
+		settle(Deny, stage, *r, " is denied by "+r.String())
 	}
-	return newNamed(p.root + "/" + n.exact)
+	return r != nil
+}
+
+// lifting returns the rule of a trusted layer that allows something, and
+// settles a denial if it is missing on one of the lists.
+func lifting(lists []allowList, fits func(*Rule) bool, stage Stage, settle settler) (lifts *Rule, missing bool) {
+	for i := range lists {
+		rule := lists[i].find(fits)
+		if rule == nil {
+			list := lists[i].missing()
+			settle(Deny, stage, list, " is denied: not in "+list.String())
+			return nil, true
+		}
+		if lists[i].trusted {
+			lifts = rule
+		}
+	}
+	return lifts, false
+}
+
+// as returns the name by which a glob knows a path. It is not known to an
+// absolute glob where the root is not.
+func (p *Policy) as(g *pathGlob, n *named) (at named, known bool) {
+	switch {
+	case !g.absolute:
+		return *n, true
+	case n.root:
+		return newNamed(p.root), p.rooted
+	}
+	return newNamed(p.root + "/" + n.exact), p.rooted
 }
 
 func (p *Policy) denies(r *Rule, n *named) bool {
-	switch {
-	case r.glob == nil:
-		return true
-	case !r.glob.absolute:
-		return r.glob.denies(n)
-	case !p.rooted:
+	if r.glob == nil {
 		return true
 	}
-	abs := p.absolute(n)
-	return r.glob.denies(&abs)
+	at, known := p.as(r.glob, n)
+	return !known || r.glob.denies(&at)
 }
 
 func (p *Policy) allows(r *Rule, n *named, tree bool) bool {
-	switch {
-	case r.glob == nil || tree && !r.glob.tree:
-		return false
-	case !r.glob.absolute:
-		return r.glob.allows(n, p.defaults.CaseInsensitive)
-	case !p.rooted:
+	if r.glob == nil || tree && !r.glob.tree {
 		return false
 	}
-	abs := p.absolute(n)
-	return r.glob.allows(&abs, p.defaults.CaseInsensitive)
+	at, known := p.as(r.glob, n)
+	return known && r.glob.allows(&at, p.defaults.CaseInsensitive)
 }
 
 func (p *Policy) reachesBelow(r *Rule, n *named) bool {
-	if !r.glob.absolute {
-		return r.glob.reachesBelow(n)
-	}
-	abs := p.absolute(n)
-	return r.glob.reachesBelow(&abs)
+	at, _ := p.as(r.glob, n)
+	return r.glob.reachesBelow(&at)
 }
 
 // ReadDenied returns the rule by which a path may not be read, if there is
@@ -149,15 +159,19 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 	if !p.LimitsReads() {
 		return Rule{}, false
 	}
+	return p.listed(p.rules["reads.deny"], p.allow["reads.allow"], rel)
+}
+
+// listed returns the rule by which a path is denied, or the allow list that it
+// is not on.
+func (p *Policy) listed(deny []Rule, allow []allowList, rel string) (Rule, bool) {
 	n := newNamed(rel)
-	for i := range p.readsDeny {
-		if r := &p.readsDeny[i]; p.denies(r, &n) {
-			return *r, true
-		}
+	if r := first(deny, func(r *Rule) bool { return p.denies(r, &n) }); r != nil {
+		return *r, true
 	}
-	for i := range p.reads {
-		if p.reads[i].find(func(r *Rule) bool { return p.allows(r, &n, false) }) == nil {
-			return p.reads[i].missing(), true
+	for i := range allow {
+		if allow[i].find(func(r *Rule) bool { return p.allows(r, &n, false) }) == nil {
+			return allow[i].missing(), true
 		}
 	}
 	return Rule{}, false
@@ -167,23 +181,26 @@ func (p *Policy) ReadDenied(rel string) (Rule, bool) {
 // for the beginning of its path: a file of today may have been a directory.
 func (p *Policy) NamesBelow(rel string) bool {
 	n := newNamed(rel)
-	return slices.ContainsFunc(p.readsDeny, func(r Rule) bool {
-		at := n
-		if r.glob != nil && r.glob.absolute {
-			at = p.absolute(&n)
+	return slices.ContainsFunc(p.rules["reads.deny"], func(r Rule) bool {
+		if r.glob == nil {
+			return false
 		}
-		return r.glob != nil && isWithin(r.glob.base, at.disguised)
+		at, _ := p.as(r.glob, &n)
+		return isWithin(r.glob.base, at.disguised)
 	})
 }
 
 // LimitsReads reports whether there is anything inside the workspace that may
 // not be read.
-func (p *Policy) LimitsReads() bool { return len(p.readsDeny)+len(p.reads) > 0 }
+func (p *Policy) LimitsReads() bool {
+	return len(p.rules["reads.deny"])+len(p.allow["reads.allow"]) > 0
+}
 
 // MayRead is whether Evaluate allows a tool to read a file, without a reason:
 // for lists and searches, which ask it of every file.
 func (p *Policy) MayRead(tool, rel string) bool {
-	if p == nil || p.defaults.Verdicts[KindRead] != Allow || len(p.toolsDeny)+len(p.toolsAsk)+len(p.tools)+len(p.patterns) > 0 {
+	if p == nil || p.defaults.Verdicts[KindRead] != Allow ||
+		len(p.rules["tools.deny"])+len(p.rules["tools.ask"])+len(p.allow["tools.allow"])+len(p.rules["patterns.deny"]) > 0 {
 		return p.Evaluate(Action{Tool: tool, Kind: KindRead, Paths: []Path{{Rel: rel}}}).Verdict == Allow
 	}
 	_, denied := p.ReadDenied(rel)
@@ -235,37 +252,26 @@ func (e *evaluation) host(h *Host) {
 			return
 		}
 	}
-	for i := range p.networkDeny {
-		if r := &p.networkDeny[i]; denies(r) {
-			settle(Deny, StageNetwork, *r, " is denied by "+r.String())
-			return
-		}
+	if refused(p.rules["network.deny"], denies, StageNetwork, settle) {
+		return
 	}
-	var lifts *Rule
-	for i := range p.network {
-		rule := p.network[i].find(allows)
-		if rule == nil {
-			missing := p.network[i].missing()
-			settle(Deny, StageNetwork, missing, " is denied: not in "+missing.String())
-			return
-		}
-		if p.network[i].trusted {
-			lifts = rule
-		}
+	lifts, missing := lifting(p.allow["network.allow"], allows, StageNetwork, settle)
+	if missing {
+		return
 	}
 	if e.a.Wall != NoWall && e.a.Kind == KindShell {
 		if lifts == nil && e.lifted() {
-			lifts = find(p.sandbox.network, allows)
+			lifts = first(p.rules["sandbox.network"], allows)
 		}
 		e.reach(h, lifts != nil || p.defaults.Verdicts[KindNetwork] == Allow)
 	}
-	e.piece(KindNetwork, StageNetwork, lifts, h == nil && len(p.networkDeny) > 0, settle)
+	e.piece(KindNetwork, StageNetwork, lifts, h == nil && len(p.rules["network.deny"]) > 0, settle)
 }
 
 // piece settles a path, host or command that no rule denies. A rule that
 // allows it lifts a default to ask, but not one to deny; and where not
 // everything is known, nothing is better than to ask.
-func (e *evaluation) piece(kind Kind, stage Stage, lifts *Rule, doubt bool, settle func(Verdict, Stage, Rule, string)) {
+func (e *evaluation) piece(kind Kind, stage Stage, lifts *Rule, doubt bool, settle settler) {
 	byDefault, source := e.p.defaultRule(), " ("+e.p.defaults.Source.String()+")"
 	switch v := e.p.defaults.Verdicts[kind]; {
 	case v == Deny:
@@ -308,11 +314,8 @@ func (e *evaluation) command(cmd *Command) {
 		settle(Deny, StageShell, p.defaultRule(), " is denied: it has no words")
 		return
 	}
-	for i := range p.shellDeny {
-		if r := &p.shellDeny[i]; r.command == nil || r.command.denies(cmd) {
-			settle(Deny, StageShell, *r, " is denied by "+r.String())
-			return
-		}
+	if refused(p.rules["shell.deny"], func(r *Rule) bool { return r.command == nil || r.command.denies(cmd) }, StageShell, settle) {
+		return
 	}
 	if cmd.Harmless && !cmd.opaque() {
 		settle(Allow, StageShell, p.defaultRule(), " is allowed: it runs nothing of the workspace")
@@ -326,17 +329,9 @@ func (e *evaluation) command(cmd *Command) {
 		settle(Deny, StageShell, p.readOnlyRule(), write+" is denied by "+p.readOnlyRule().String())
 		return
 	}
-	var lifts *Rule
-	for i := range p.shell {
-		rule := p.shell[i].find(func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) })
-		if rule == nil {
-			missing := p.shell[i].missing()
-			settle(Deny, StageShell, missing, " is denied: not in "+missing.String())
-			return
-		}
-		if p.shell[i].trusted {
-			lifts = rule
-		}
+	lifts, missing := lifting(p.allow["shell.allow"], func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) }, StageShell, settle)
+	if missing {
+		return
 	}
 	if p.readOnlyAsks && !readOnly {
 		e.change(".")

@@ -129,11 +129,11 @@ func TestReasons(t *testing.T) {
 			if out.Verdict != tt.verdict || out.Stage != tt.stage || out.Reason != tt.reason {
 				t.Errorf("got %s, %s: %s\nwant %s, %s: %s", out.Verdict, out.Stage, out.Reason, tt.verdict, tt.stage, tt.reason)
 			}
-			if out.Source != out.Rule.Source || out.Rule.Key == "" {
-				t.Errorf("rule %+v from %+v", out.Rule, out.Source)
+			if out.Rule.Key == "" {
+				t.Errorf("rule %+v from %+v", out.Rule, out.Rule.Source)
 			}
-			if out.Rule.Source.Line > 0 && !strings.Contains(out.Reason, out.Source.String()) {
-				t.Errorf("%q does not name %s", out.Reason, out.Source)
+			if out.Rule.Source.Line > 0 && !strings.Contains(out.Reason, out.Rule.Source.String()) {
+				t.Errorf("%q does not name %s", out.Reason, out.Rule.Source)
 			}
 		})
 	}
@@ -264,7 +264,7 @@ func TestConfigurationNeedsConsent(t *testing.T) {
 	}
 }
 
-// What is protected is so by every component of the absolute path, also where
+// Protection looks at every component of the absolute path, also where
 // the workspace lies inside.
 func TestProtectedAboveTheWorkspace(t *testing.T) {
 	for _, tt := range []struct {
@@ -399,23 +399,20 @@ func TestFailsClosed(t *testing.T) {
 		"no policy":   none,
 		"no defaults": Combine(Defaults{}),
 		"zero":        {},
-		"tools.deny":  Combine(DefaultsRun(), Layer{Rules: Rules{ToolsDeny: []Rule{handmade}}}),
-		"patterns":    Combine(DefaultsRun(), Layer{Rules: Rules{PatternsDeny: []Rule{handmade}}}),
-		"reads.deny":  Combine(DefaultsRun(), Layer{Rules: Rules{ReadsDeny: []Rule{handmade}}}),
-		"reads.allow": Combine(DefaultsRun(), Layer{Rules: Rules{ReadsAllow: []Rule{handmade}}}),
-		"tools.allow": Combine(DefaultsRun(), Layer{Rules: Rules{ToolsAllow: []Rule{handmade}}}),
-		"panics":      {defaults: DefaultsRun(), tools: []allowList{{}}},
+		"tools.deny":  Combine(DefaultsRun(), Layer{Rules: Rules{Lists: map[string][]Rule{"tools.deny": {handmade}}}}),
+		"patterns":    Combine(DefaultsRun(), Layer{Rules: Rules{Lists: map[string][]Rule{"patterns.deny": {handmade}}}}),
+		"reads.deny":  Combine(DefaultsRun(), Layer{Rules: Rules{Lists: map[string][]Rule{"reads.deny": {handmade}}}}),
+		"reads.allow": Combine(DefaultsRun(), Layer{Rules: Rules{Lists: map[string][]Rule{"reads.allow": {handmade}}}}),
+		"tools.allow": Combine(DefaultsRun(), Layer{Rules: Rules{Lists: map[string][]Rule{"tools.allow": {handmade}}}}),
+		"panics":      {defaults: DefaultsRun(), allow: map[string][]allowList{"tools.allow": {{}}}},
 	} {
 		if out := p.Evaluate(good); out.Verdict != Deny || out.Reason == "" {
 			t.Errorf("%s: %s %q", name, out.Verdict, out.Reason)
 		}
 	}
 	shell := Action{Tool: "bash", Kind: KindShell, Commands: run("ls"), Hosts: []Host{{Name: "x.org"}}}
-	for name, r := range map[string]Rules{
-		"shell.deny": {ShellDeny: []Rule{handmade}}, "shell.allow": {ShellAllow: []Rule{handmade}},
-		"network.deny": {NetworkDeny: []Rule{handmade}}, "network.allow": {NetworkAllow: []Rule{handmade}},
-	} {
-		if out := Combine(DefaultsABP(), Layer{Rules: r, Trusted: true}).Evaluate(shell); out.Verdict != Deny {
+	for _, name := range []string{"shell.deny", "shell.allow", "network.deny", "network.allow"} {
+		if out := Combine(DefaultsABP(), Layer{Rules: Rules{Lists: map[string][]Rule{name: {handmade}}}, Trusted: true}).Evaluate(shell); out.Verdict != Deny {
 			t.Errorf("%s: %s %q", name, out.Verdict, out.Reason)
 		}
 	}
@@ -437,7 +434,7 @@ func TestReasonsAreSafeToShow(t *testing.T) {
 	}
 }
 
-// What is known to be harmless needs no rule that allows it, and obeys one
+// A harmless command needs no rule that allows it, and obeys one
 // that denies it.
 func TestHarmlessCommands(t *testing.T) {
 	cmd := Command{Words: []string{"gopls"}, Text: "gopls", Harmless: true}

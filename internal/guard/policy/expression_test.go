@@ -76,10 +76,7 @@ func TestPatterns(t *testing.T) {
 }
 
 func TestPatternsSeeTheAnalysis(t *testing.T) {
-	rules, err := FromLists("test", Lists{BlockedPatterns: []string{`^command=evil`, `^path=secret/`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := mustYAML(t, "test", "blockedPatterns: ['^command=evil', '^path=secret/']")
 	p := Combine(DefaultsRun(), Layer{Rules: rules, Trusted: true})
 	for _, a := range []Action{
 		{Tool: "bash", Kind: KindShell, Commands: []Command{{Words: []string{"x"}, Text: "evil x"}}},
@@ -92,10 +89,7 @@ func TestPatternsSeeTheAnalysis(t *testing.T) {
 }
 
 func TestArgumentsBeyondBounds(t *testing.T) {
-	rules, err := FromLists("environment", Lists{BlockedPatterns: []string{`never`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := mustYAML(t, "test", "patterns: {deny: [never]}")
 	p := Combine(DefaultsRun(), Layer{Rules: rules, Trusted: true})
 	deep := any("x")
 	for range 100 {
@@ -109,12 +103,12 @@ func TestArgumentsBeyondBounds(t *testing.T) {
 		args any
 		want string
 	}{
-		"large":     {map[string]any{"file_text": strings.Repeat("a", 4<<20)}, "denied: the arguments are too large to be checked against blockedPatterns (environment)"},
-		"largeType": {map[string]string{"file_text": strings.Repeat("a", 4<<20)}, "denied: the arguments are too large to be checked against blockedPatterns (environment)"},
-		"many":      {many, "denied: the arguments are too large to be checked against blockedPatterns (environment)"},
-		"deep":      {deep, "denied: the arguments are nested too deeply to be checked against blockedPatterns (environment)"},
-		"nan":       {map[string]any{"x": math.NaN()}, "denied: the arguments cannot be checked: json: unsupported value: NaN against blockedPatterns (environment)"},
-		"func":      {map[string]any{"x": func() {}}, "denied: the arguments cannot be checked: json: unsupported type: func() against blockedPatterns (environment)"},
+		"large":     {map[string]any{"file_text": strings.Repeat("a", 4<<20)}, "denied: the arguments are too large to be checked against patterns.deny (test:1)"},
+		"largeType": {map[string]string{"file_text": strings.Repeat("a", 4<<20)}, "denied: the arguments are too large to be checked against patterns.deny (test:1)"},
+		"many":      {many, "denied: the arguments are too large to be checked against patterns.deny (test:1)"},
+		"deep":      {deep, "denied: the arguments are nested too deeply to be checked against patterns.deny (test:1)"},
+		"nan":       {map[string]any{"x": math.NaN()}, "denied: the arguments cannot be checked: json: unsupported value: NaN against patterns.deny (test:1)"},
+		"func":      {map[string]any{"x": func() {}}, "denied: the arguments cannot be checked: json: unsupported type: func() against patterns.deny (test:1)"},
 	} {
 		out := p.Evaluate(Action{Tool: "create", Kind: KindOther, Args: tt.args})
 		if out.Verdict != Deny || out.Stage != StagePattern || out.Reason != tt.want {

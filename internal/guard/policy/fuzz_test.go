@@ -29,8 +29,8 @@ func FuzzParseYAML(f *testing.F) {
 			}
 			return
 		}
-		for _, l := range lists() {
-			for _, r := range *l.of(&rules) {
+		for _, list := range rules.Lists {
+			for _, r := range list {
 				if r.Source.Line < 1 || r.Source.Line > lines || strings.Contains(r.String(), "\n") {
 					t.Errorf("%s of %d lines", r, lines)
 				}
@@ -68,7 +68,11 @@ func FuzzEvaluate(f *testing.F) {
 				layers = append(layers, Layer{r, true})
 			}
 		}
-		if r, err := FromLists("env", Lists{BlockedPatterns: patterns}); err == nil && bit(6) {
+		var expressions builder
+		for _, pattern := range patterns {
+			expressions.add("patterns.deny", "patterns.deny", pattern, Source{Name: "env"})
+		}
+		if r, err := expressions.finish(""); err == nil && bit(6) {
 			layers = append(layers, Layer{r, true})
 		}
 		var decoded any

@@ -29,14 +29,12 @@ type pathGlob struct {
 	root bool // it matches the workspace itself
 }
 
-func compileAllowGlob(r *Rule) (err error) {
-	r.glob, err = newPathGlob(r.Pattern, false)
-	return err
-}
-
-func compileDenyGlob(r *Rule) (err error) {
-	r.glob, err = newPathGlob(r.Pattern, true)
-	return err
+// compileGlob compiles a glob of a list that denies or allows.
+func compileGlob(deny bool) func(*Rule) error {
+	return func(r *Rule) (err error) {
+		r.glob, err = newPathGlob(r.Pattern, deny)
+		return err
+	}
 }
 
 func newPathGlob(pattern string, deny bool) (*pathGlob, error) {
@@ -55,7 +53,7 @@ func newPathGlob(pattern string, deny bool) (*pathGlob, error) {
 	}
 	last := p[strings.LastIndexByte(p, '/')+1:]
 	if deny && p != "." && !varies(last) {
-		// It may name a directory, and denying that means what is in it.
+		// It may name a directory, and denying that denies the files in it.
 		p += "/**"
 	}
 	g := &pathGlob{
@@ -162,15 +160,13 @@ func staticBase(p string) string {
 	return p[:max(0, strings.LastIndexByte(p[:at], '/'))]
 }
 
-// matcher is one glob in the form that is fastest to match. Nearly every glob
-// that people write has one of a few shapes, for which comparing strings does
-// what doublestar would.
+// matcher is one glob, with what can be compared before doublestar is asked.
 type matcher struct {
 	shape   shape
-	literal string
+	literal string // what the glob is about, or the directory above its first wildcard
 	pattern string
-	needs   string // a text without which a general glob cannot match
-	top     string // of a general glob that ends in /**: what is before that
+	needs   string // a text without which the glob cannot match
+	top     string // of a glob that ends in /**: what is before that
 }
 
 type shape int
@@ -180,76 +176,41 @@ const (
 	shapeAll           // **
 	shapeLiteral       // a/b
 	shapeBelow         // a/b/**
-	shapeEnd           // **/a/b
-	shapeWithin        // **/a/**
-	shapeSuffix        // **/*.ext
-	shapeBase          // **/ and one segment
 )
 
 const wildcards = `*?[{\`
 
 func newMatcher(p string) matcher {
 	plain := func(s string) bool { return s != "" && !strings.ContainsAny(s, wildcards) }
-	m := matcher{pattern: p, literal: staticBase(p), needs: longestLiteral(p)}
-	tail, anywhere := strings.CutPrefix(p, "**/")
 	head, tree := strings.CutSuffix(p, "/**")
-	within, _ := strings.CutPrefix(head, "**/")
 	switch {
 	case p == "**":
-		m.shape = shapeAll
+		return matcher{shape: shapeAll}
 	case plain(p):
-		m.shape, m.literal = shapeLiteral, p
+		return matcher{shape: shapeLiteral, literal: p}
 	case tree && plain(head):
-		m.shape, m.literal = shapeBelow, head
-	case anywhere && plain(tail):
-		m.shape, m.literal = shapeEnd, tail
-	case anywhere && tree && plain(within):
-		m.shape, m.literal = shapeWithin, "/"+within+"/"
-	case anywhere && strings.HasPrefix(tail, "*") && plain(tail[1:]) && !strings.Contains(tail, "/"):
-		m.shape, m.literal = shapeSuffix, tail[1:]
-	case anywhere && !strings.ContainsAny(tail, "/{") && tail != "**":
-		m.shape, m.pattern = shapeBase, tail
-	case tree:
+		return matcher{shape: shapeBelow, literal: head}
+	}
+	m := matcher{pattern: p, literal: staticBase(p), needs: longestLiteral(p)}
+	if tree {
 		m.top = head
 	}
 	return m
 }
 
-// longestLiteral returns the longest part of a glob that stands for itself.
-// Slashes at its ends do not count: a ** beside them may stand for nothing.
+// longestLiteral returns the longest part of a glob that stands for itself, or
+// "" for a glob with sets, braces or escapes. Slashes at its ends do not count:
+// a ** beside them may stand for nothing.
 func longestLiteral(p string) string {
-	best, start, braces := "", 0, 0
-	end := func(at int) {
-		if run := strings.Trim(p[min(start, at):at], "/"); braces == 0 && len(run) > len(best) {
-			best = run
+	if strings.ContainsAny(p, `[{\`) {
+		return ""
+	}
+	best := ""
+	for part := range strings.FieldsFuncSeq(p, func(r rune) bool { return r == '*' || r == '?' }) {
+		if part = strings.Trim(part, "/"); len(part) > len(best) {
+			best = part
 		}
 	}
-	for i := 0; i < len(p); i++ {
-		switch p[i] {
-		case '*', '?':
-			end(i)
-		case '\\':
-			end(i)
-			i++
-		case '[':
-			end(i)
-			for i++; i < len(p) && p[i] != ']'; i++ {
-				if p[i] == '\\' {
-					i++
-				}
-			}
-		case '{':
-			end(i)
-			braces++
-		case '}':
-			end(i)
-			braces--
-		default:
-			continue
-		}
-		start = i + 1
-	}
-	end(len(p))
 	return best
 }
 
@@ -262,14 +223,6 @@ func (m *matcher) match(name string) bool {
 		return name == m.literal
 	case shapeBelow:
 		return isWithin(name, m.literal)
-	case shapeEnd:
-		return isAtEnd(name, m.literal)
-	case shapeWithin:
-		return hasSegments(name, m.literal)
-	case shapeSuffix:
-		return strings.HasSuffix(name, m.literal)
-	case shapeBase:
-		return doublestar.MatchUnvalidated(m.pattern, name[strings.LastIndexByte(name, '/')+1:])
 	case shapeGeneral:
 	}
 	if !isWithin(name, m.literal) || !strings.Contains(name, m.needs) {
@@ -282,16 +235,6 @@ func (m *matcher) match(name string) bool {
 // isWithin reports whether name is dir or below it.
 func isWithin(name, dir string) bool {
 	return dir == "" || strings.HasPrefix(name, dir) && (len(name) == len(dir) || name[len(dir)] == '/')
-}
-
-func isAtEnd(name, end string) bool {
-	return strings.HasSuffix(name, end) && (len(name) == len(end) || name[len(name)-len(end)-1] == '/')
-}
-
-// hasSegments reports whether /name/ holds the padded literal.
-func hasSegments(name, padded string) bool {
-	bare := padded[1 : len(padded)-1]
-	return isWithin(name, bare) || isAtEnd(name, bare) || strings.Contains(name, padded)
 }
 
 // named is a path in the forms that globs look at.

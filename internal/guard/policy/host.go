@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -67,7 +68,7 @@ func (h *hostRule) setName(name string) error {
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_*") != "" {
-			if !isASCII(name) {
+			if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 				return errors.New("write international names in their xn-- form")
 			}
 			return errors.New("it is not a host name, address or range")
@@ -176,15 +177,6 @@ func isNumber(label string) bool {
 		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
 	return strings.Trim(label, "0123456789") == ""
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
 }
 
 // allows matches a host. A rule with a port does not match an unknown port.

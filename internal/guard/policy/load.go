@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // The names of policy files: at the root of a workspace, and in the bridge's
@@ -23,7 +24,7 @@ const (
 var misspelt = map[string]string{WorkspaceFile: ".agent-policy.yml", UserFile: "policy.yml"}
 
 // File is a policy file as it was read. Rules come from exactly the bytes in
-// Data, so that trust in them is trust in what is in force.
+// Data, so that trust in them is trust in the rules in force.
 type File struct {
 	Path  string // absolute, with the links of its directory followed
 	Data  []byte
@@ -86,13 +87,14 @@ func unreadable(path string, err error) error {
 		Remedy: "Make it a regular file that can be read and does not lead elsewhere, or remove it; until then nothing runs under it."}
 }
 
-// openInside opens without ever leaving dir, whatever links are in the way.
+// openInside opens without ever leaving dir, whatever links are in the way. A
+// pipe in the file's place does not make it wait.
 func openInside(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if closeErr := root.Close(); err == nil && closeErr != nil {
 		return nil, errors.Join(closeErr, f.Close())
 	}
@@ -100,7 +102,7 @@ func openInside(dir, name string) (*os.File, error) {
 }
 
 func openAnywhere(dir, name string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|openFlags, 0)
+	return os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 func readBounded(f *os.File) ([]byte, error) {

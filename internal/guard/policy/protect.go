@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"path"
 	"slices"
 	"strings"
 )
@@ -16,7 +15,7 @@ var neverWritten = []string{
 }
 
 // neverMade, as the name of a file, makes git take the directory that it is in
-// for a repository, with a configuration of its own. It is matched as it is:
+// for a repository with its configuration. Case counts in the comparison:
 // head is an ordinary name where case counts.
 const neverMade = "**/HEAD"
 
@@ -43,9 +42,9 @@ var configuring = []string{
 	"**/.gitconfig", "**/.lfsconfig",
 }
 
-// configDirs hold nothing but configuration, or hold some: to put another
-// directory in their place is to write it.
-var configDirs = []string{"**/.github", "**/.vscode", "**/.cargo"}
+// ConfigDirs hold configuration among other files: to put another directory in
+// their place is to write it.
+var ConfigDirs = []string{".github", ".vscode", ".cargo"}
 
 // protection is what may not be written, or not without consent, whatever the
 // rules say.
@@ -75,17 +74,18 @@ func newProtection(p *Policy) protection {
 		}
 		return rules
 	}
-	out.never = compile(compileDenyGlob, neverWritten...)
-	out.made = compile(compileAllowGlob, neverMade)[0]
-	out.asked = compile(compileDenyGlob, configuring...)
+	out.never = compile(compileGlob(true), neverWritten...)
+	out.made = compile(compileGlob(false), neverMade)[0]
+	out.asked = compile(compileGlob(true), configuring...)
 	out.chosen = make([]bool, len(out.asked))
 	for i := range out.asked {
 		root := p.whole(".")
 		out.chosen[i] = p.rooted && !root.root && out.asked[i].glob.denies(&root)
 	}
-	out.holders = compile(compileAllowGlob, configDirs...)
+	for _, dir := range ConfigDirs {
+		out.holders = append(out.holders, compile(compileGlob(false), "**/"+dir)...)
+	}
 	for _, dir := range p.defaults.Protected {
-		dir = path.Clean(strings.ReplaceAll(dir, `\`, "/"))
 		if isAbsolute(dir) {
 			switch {
 			case !p.rooted || isWithin(fold(p.root), fold(dir)):
@@ -96,7 +96,7 @@ func newProtection(p *Policy) protection {
 			}
 			dir = strings.Join(strings.Split(dir, "/")[strings.Count(p.root, "/")+1:], "/")
 		}
-		out.dirs = append(out.dirs, compile(compileDenyGlob, escapeGlob(dir))...)
+		out.dirs = append(out.dirs, compile(compileGlob(true), escapeGlob(dir))...)
 	}
 	return out
 }
@@ -111,10 +111,6 @@ func escapeGlob(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
-}
-
-func (t *protection) rules() []Rule {
-	return slices.Concat(t.never, t.dirs, []Rule{t.made}, t.asked)
 }
 
 // names are what a path is called, for rules that hold for each of its
@@ -205,19 +201,8 @@ func (p *Policy) Protected(rel string) bool {
 // MayWrite reports whether no rule, built-in ones included, speaks against
 // writing a path without consent.
 func (p *Policy) MayWrite(rel string) bool {
-	if !validRel(rel) {
-		return false
-	}
-	n := newNamed(rel)
-	if p.Protected(rel) || slices.ContainsFunc(p.writesDeny, func(r Rule) bool { return p.denies(&r, &n) }) {
-		return false
-	}
-	for i := range p.writes {
-		if p.writes[i].find(func(r *Rule) bool { return p.allows(r, &n, false) }) == nil {
-			return false
-		}
-	}
-	return true
+	_, denied := p.listed(p.rules["writes.deny"], p.allow["writes.allow"], rel)
+	return !denied && !p.Protected(rel)
 }
 
 // Sealed returns the built-in rule by which nothing in a directory may be

@@ -41,7 +41,7 @@ var harmless = []string{"ls", "cat", "head", "tail", "pwd", "echo", "uname", "wh
 
 // isHarmlessGlob reports whether the files that a glob expands to, however
 // many there are and whatever they are called, leave a command as it is. A
-// file may be called -delete or --pre=sh; but all names begin with what is in
+// file may be called -delete or --pre=sh; but all names begin with the text in
 // front of the wildcard.
 func isHarmlessGlob(name string, words []string, glob int) bool {
 	switch name {
@@ -116,12 +116,12 @@ func checkDate(args []string) bool {
 // flagSet is what a command may be given. Long flags are matched whole:
 // abbreviations are unknown, and unknown is refused.
 type flagSet struct {
-	short      string   // letters that take no value
-	shortValue string   // letters that take one, attached or next
-	attached   string   // letters whose value, if any, is attached
-	long       []string // names that take no value; with a final =, names that take one after it
-	longValue  []string // names that take a value, after = or next
-	operands   int      // most operands; 0 means any number
+	short      string // letters that take no value
+	shortValue string // letters that take one, attached or next
+	attached   string // letters whose value, if any, is attached
+	long       string // names that take no value; with a final =, names that take one after it
+	longValue  string // names that take a value, after = or next
+	operands   int    // most operands; 0 means any number
 }
 
 // parse returns the operands, and whether everything else is known.
@@ -157,14 +157,18 @@ func (f *flagSet) parse(args []string) (operands []string, ok bool) {
 // name reads a long flag.
 func (f *flagSet) name(flag string) (takesNext, known bool) {
 	name, _, hasValue := strings.Cut(flag, "=")
-	switch {
-	case slices.Contains(f.longValue, name):
+	if has(f.longValue, name) {
 		return !hasValue, true
-	case hasValue:
-		return false, slices.Contains(f.long, name+"=")
-	default:
-		return false, slices.Contains(f.long, name)
 	}
+	if hasValue {
+		name += "="
+	}
+	return false, has(f.long, name)
+}
+
+// has looks for a word in a list that is separated by spaces.
+func has(list, word string) bool {
+	return slices.Contains(strings.Fields(list), word)
 }
 
 // letters reads a group of short flags.
@@ -184,69 +188,63 @@ func (f *flagSet) letters(group string) (takesNext, known bool) {
 }
 
 // readOnlyFlags has the commands of which some flags write, run a program, or
-// read what is named in a file or lies behind links, and so escape the rules
+// read files that a list names or that lie behind links, and so escape the rules
 // for paths. Those flags are missing here.
 var readOnlyFlags = map[string]*flagSet{
-	"wc":    {short: "clmLw", long: []string{"bytes", "chars", "lines", "words", "max-line-length", "total="}},
+	"wc":    {short: "clmLw", long: "bytes chars lines words max-line-length total="},
 	"grep":  grepFlags,
 	"egrep": grepFlags,
 	"fgrep": grepFlags,
 	"rg": {
 		short: "isSvwxFPUnNHIlcoquaph.0b", shortValue: "egtTABCmrdMEj",
-		long: []string{"ignore-case", "case-sensitive", "smart-case", "invert-match", "word-regexp", "line-regexp", "fixed-strings", "pcre2",
-			"multiline", "multiline-dotall", "line-number", "no-line-number", "with-filename", "no-filename", "files", "files-with-matches",
-			"files-without-match", "count", "count-matches", "only-matching", "quiet", "hidden", "no-ignore", "no-ignore-vcs", "unrestricted",
-			"text", "pretty", "heading", "no-heading", "null", "json", "vimgrep", "column", "no-column", "trim", "stats", "type-list", "version",
-			"no-messages", "no-config", "byte-offset", "passthru", "one-file-system"},
-		longValue: []string{"regexp", "glob", "iglob", "type", "type-not", "after-context", "before-context", "context", "max-count",
-			"replace", "max-depth", "max-columns", "max-filesize", "encoding", "color", "colors", "sort", "sortr", "threads", "context-separator"},
+		long: "ignore-case case-sensitive smart-case invert-match word-regexp line-regexp fixed-strings pcre2 multiline multiline-dotall line-number " +
+			"no-line-number with-filename no-filename files files-with-matches files-without-match count count-matches only-matching quiet hidden " +
+			"no-ignore no-ignore-vcs unrestricted text pretty heading no-heading null json vimgrep column no-column trim stats type-list version " +
+			"no-messages no-config byte-offset passthru one-file-system",
+		longValue: "regexp glob iglob type type-not after-context before-context context max-count replace max-depth max-columns max-filesize encoding " +
+			"color colors sort sortr threads context-separator",
 	},
 	"sort": {
 		short: "bdfghiMnRrVcCmsuz", shortValue: "ktS",
-		long: []string{"ignore-leading-blanks", "dictionary-order", "ignore-case", "general-numeric-sort", "human-numeric-sort",
-			"ignore-nonprinting", "month-sort", "numeric-sort", "random-sort", "reverse", "version-sort", "check", "check=", "merge", "stable",
-			"unique", "zero-terminated", "sort=", "debug"},
-		longValue: []string{"key", "field-separator", "buffer-size", "parallel"},
+		long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort ignore-nonprinting month-sort numeric-sort " +
+			"random-sort reverse version-sort check check= merge stable unique zero-terminated sort= debug",
+		longValue: "key field-separator buffer-size parallel",
 	},
 	"uniq": {
 		short: "cdDuiz", shortValue: "fsw", operands: 1, // the second would be written to
-		long:      []string{"count", "repeated", "unique", "ignore-case", "zero-terminated", "all-repeated", "all-repeated=", "group", "group="},
-		longValue: []string{"skip-fields", "skip-chars", "check-chars"},
+		long:      "count repeated unique ignore-case zero-terminated all-repeated all-repeated= group group=",
+		longValue: "skip-fields skip-chars check-chars",
 	},
 	"diff": {
 		short: "abBcdeEiNnpqstuTwyZ0123456789", shortValue: "CUWxIFL",
-		long: []string{"brief", "unified", "unified=", "context", "context=", "side-by-side", "ignore-case", "ignore-all-space",
-			"ignore-space-change", "ignore-blank-lines", "ignore-trailing-space", "text", "new-file", "report-identical-files", "minimal",
-			"suppress-common-lines", "strip-trailing-cr", "no-dereference", "color", "color=", "ed", "normal", "show-c-function"},
-		longValue: []string{"width", "exclude", "ignore-matching-lines", "show-function-line", "label", "horizon-lines"},
+		long: "brief unified unified= context context= side-by-side ignore-case ignore-all-space ignore-space-change ignore-blank-lines " +
+			"ignore-trailing-space text new-file report-identical-files minimal suppress-common-lines strip-trailing-cr no-dereference color color= ed " +
+			"normal show-c-function",
+		longValue: "width exclude ignore-matching-lines show-function-line label horizon-lines",
 	},
 	"file": {
 		short: "bihkLN0rv", shortValue: "F",
-		long: []string{"brief", "mime", "mime-type", "mime-encoding", "keep-going", "dereference", "no-dereference", "no-pad", "raw", "print0",
-			"version", "extension"},
-		longValue: []string{"separator"},
+		long:      "brief mime mime-type mime-encoding keep-going dereference no-dereference no-pad raw print0 version extension",
+		longValue: "separator",
 	},
 	"du": {
 		short: "abchHklmsSx0", shortValue: "dBt",
-		long: []string{"all", "apparent-size", "bytes", "total", "human-readable", "si", "summarize", "separate-dirs", "one-file-system",
-			"null", "inodes", "count-links", "time", "time="},
-		longValue: []string{"max-depth", "block-size", "threshold", "exclude"},
+		long:      "all apparent-size bytes total human-readable si summarize separate-dirs one-file-system null inodes count-links time time=",
+		longValue: "max-depth block-size threshold exclude",
 	},
 	"date": {
 		short: "uR", shortValue: "d", attached: "I",
-		long:      []string{"utc", "universal", "rfc-email", "iso-8601", "iso-8601=", "rfc-3339=", "debug"},
-		longValue: []string{"date"},
+		long:      "utc universal rfc-email iso-8601 iso-8601= rfc-3339= debug",
+		longValue: "date",
 	},
 }
 
 var grepFlags = &flagSet{
 	short: "EFGPiyvwxcLloqshHnTZabzrIU0123456789", shortValue: "eABCmdD",
-	long: []string{"extended-regexp", "fixed-strings", "basic-regexp", "perl-regexp", "ignore-case", "no-ignore-case", "invert-match",
-		"word-regexp", "line-regexp", "count", "color", "color=", "colour", "colour=", "files-without-match", "files-with-matches",
-		"only-matching", "quiet", "silent", "no-messages", "byte-offset", "with-filename", "no-filename", "line-number", "initial-tab",
-		"null", "null-data", "text", "recursive", "line-buffered", "version"},
-	longValue: []string{"regexp", "max-count", "label", "after-context", "before-context", "context", "binary-files", "devices",
-		"directories", "exclude", "exclude-dir", "include"},
+	long: "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match word-regexp line-regexp count color color= " +
+		"colour colour= files-without-match files-with-matches only-matching quiet silent no-messages byte-offset with-filename no-filename " +
+		"line-number initial-tab null null-data text recursive line-buffered version",
+	longValue: "regexp max-count label after-context before-context context binary-files devices directories exclude exclude-dir include",
 }
 
 // findTests are the tests and options of find that change nothing, with the

@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// A read-only default may be a question where somebody can answer it; what is
-// forbidden for other reasons, or read-only by somebody's word, stays so.
+// A read-only default may be a question where a person can answer it. Other
+// denials, and a policy file that says readOnly, still hold.
 func TestReadOnlyByDefaultAsks(t *testing.T) {
 	write := func(rel string) Action {
 		return Action{Tool: "edit", Kind: KindWrite, Paths: []Path{{Rel: rel, Write: true}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -41,7 +41,7 @@ func Remember(ctx context.Context, home string, additions ...Addition) (file str
 	case err != nil:
 		return file, unwritten(file, err, additions)
 	case !info.Mode().IsRegular():
-		// What is behind a link may be shared, or generated.
+		// The target of a link may be shared, or generated.
 		return file, unwritten(file, errors.New("it is no regular file"), additions)
 	default:
 		mode = info.Mode().Perm()
@@ -83,8 +83,7 @@ func insert(name, text string, a Addition) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	of := listNamed(a.List).of
-	if slices.ContainsFunc(*of(&before), func(r Rule) bool { return r.Pattern == a.Pattern }) {
+	if slices.ContainsFunc(before.Lists[a.List], func(r Rule) bool { return r.Pattern == a.Pattern }) {
 		return text, nil
 	}
 	want := append(patterns(&before), a.List+" "+a.Pattern)
@@ -95,23 +94,22 @@ func insert(name, text string, a Addition) (string, error) {
 			continue
 		}
 		after, err := ParseYAML(name, []byte(now))
-		got := patterns(&after)
-		slices.Sort(got)
-		if err == nil && slices.Equal(got, want) && sameReadOnly(&before, &after) {
+		if err == nil && slices.Equal(patterns(&after), want) && sameReadOnly(&before, &after) {
 			return now, nil
 		}
 	}
 	return "", errors.New("there is no place for it that is certain to be right")
 }
 
-// patterns are all the rules of a set, each with the list that it is on.
+// patterns are all the rules of a set, each with the list that it is on, sorted.
 func patterns(r *Rules) []string {
 	var out []string
-	for _, l := range lists() {
-		for _, rule := range *l.of(r) {
-			out = append(out, l.name+" "+rule.Pattern)
+	for name, rules := range r.Lists {
+		for _, rule := range rules {
+			out = append(out, name+" "+rule.Pattern)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -201,7 +199,7 @@ func after(lines []string, at int, text string) string {
 	return head + text + "\n" + strings.Join(lines[at:], "")
 }
 
-// child returns what is below a key of a file that has been found to be right.
+// child returns the pairs below a key of a valid file.
 func child(text, key string) (out []*ast.MappingValueNode, found bool) {
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
 	if err != nil || len(file.Docs) != 1 || file.Docs[0].Body == nil {

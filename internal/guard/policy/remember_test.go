@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 func TestRememberKeepsTheRest(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRememberConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	loaded, err := LoadUser(dir)
-	if err != nil || len(loaded.Rules.SandboxWrite) != writers {
+	if err != nil || len(loaded.Rules.Lists["sandbox.write"]) != writers {
 		t.Errorf("%v %v", loaded, err)
 	}
 }

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Bounds on one rule set. A workspace's file is read before anybody has
@@ -60,61 +62,35 @@ func (r Rule) String() string {
 }
 
 // Rules is one source's rule set. The zero value has no rules. An empty allow
-// list allows everything; a layer's own asks count as members of its own
-// tools.allow.
+// list allows everything; the tools.ask of a layer counts as a part of its
+// tools.allow. The sandbox lists only ease, so those of an untrusted layer do
+// not count.
 type Rules struct {
 	// ReadOnly is nil where the source does not say.
 	ReadOnly       *bool
 	ReadOnlySource Source
-
-	ToolsAllow, ToolsDeny, ToolsAsk []Rule
-	PatternsDeny                    []Rule
-	ReadsAllow, ReadsDeny           []Rule
-	WritesAllow, WritesDeny         []Rule
-	ShellAllow, ShellDeny           []Rule
-	NetworkAllow, NetworkDeny       []Rule
-	// What programs inside a sandbox get without a question. They only ease,
-	// so of a layer that is not trusted none of them counts.
-	SandboxRead, SandboxWrite    []Rule
-	SandboxNetwork, SandboxShell []Rule
+	Lists          map[string][]Rule // by their name in the YAML dialect
 }
 
-// list says how one of the lists of Rules is compiled.
+// list is one of the lists of Rules, and how its entries are compiled.
 type list struct {
 	name    string // in the YAML dialect
-	of      func(*Rules) *[]Rule
 	compile func(*Rule) error
 }
 
-func lists() []list {
-	return []list{
-		{"tools.allow", func(r *Rules) *[]Rule { return &r.ToolsAllow }, compileTool},
-		{"tools.deny", func(r *Rules) *[]Rule { return &r.ToolsDeny }, compileTool},
-		{"tools.ask", func(r *Rules) *[]Rule { return &r.ToolsAsk }, compileTool},
-		{"patterns.deny", func(r *Rules) *[]Rule { return &r.PatternsDeny }, compileExpression},
-		{"reads.allow", func(r *Rules) *[]Rule { return &r.ReadsAllow }, compileAllowGlob},
-		{"reads.deny", func(r *Rules) *[]Rule { return &r.ReadsDeny }, compileDenyGlob},
-		{"writes.allow", func(r *Rules) *[]Rule { return &r.WritesAllow }, compileAllowGlob},
-		{"writes.deny", func(r *Rules) *[]Rule { return &r.WritesDeny }, compileDenyGlob},
-		{"shell.allow", func(r *Rules) *[]Rule { return &r.ShellAllow }, compileAllowCommand},
-		{"shell.deny", func(r *Rules) *[]Rule { return &r.ShellDeny }, compileDenyCommand},
-		{"network.allow", func(r *Rules) *[]Rule { return &r.NetworkAllow }, compileHost},
-		{"network.deny", func(r *Rules) *[]Rule { return &r.NetworkDeny }, compileHost},
-		{"sandbox.read", func(r *Rules) *[]Rule { return &r.SandboxRead }, compilePlace},
-		{"sandbox.write", func(r *Rules) *[]Rule { return &r.SandboxWrite }, compilePlace},
-		{"sandbox.network", func(r *Rules) *[]Rule { return &r.SandboxNetwork }, compileSandboxHost},
-		{"sandbox.shell", func(r *Rules) *[]Rule { return &r.SandboxShell }, compileSandboxCommand},
-	}
+var lists = []list{
+	{"tools.allow", compileTool}, {"tools.deny", compileTool}, {"tools.ask", compileTool},
+	{"patterns.deny", compileExpression},
+	{"reads.allow", compileGlob(false)}, {"reads.deny", compileGlob(true)},
+	{"writes.allow", compileGlob(false)}, {"writes.deny", compileGlob(true)},
+	{"shell.allow", compileAllowCommand}, {"shell.deny", compileDenyCommand},
+	{"network.allow", compileHost}, {"network.deny", compileHost},
+	{"sandbox.read", compilePlace}, {"sandbox.write", compilePlace},
+	{"sandbox.network", compileSandboxHost}, {"sandbox.shell", compileSandboxCommand},
 }
 
-func listNamed(name string) *list {
-	all := lists()
-	for i := range all {
-		if all[i].name == name {
-			return &all[i]
-		}
-	}
-	return nil
+func isList(name string) bool {
+	return slices.ContainsFunc(lists, func(l list) bool { return l.name == name })
 }
 
 // builder collects rules and everything that is wrong with them, so that a
@@ -135,37 +111,33 @@ func (b *builder) fault(source Source, text string) {
 }
 
 // add compiles one entry of a list. key is what the dialect calls the list.
-func (b *builder) add(l *list, key, pattern string, source Source) {
-	rule := Rule{Key: key, Pattern: pattern, Source: source}
+func (b *builder) add(name, key, pattern string, source Source) {
 	b.count++
 	switch {
 	case b.count == maxRules+1:
 		b.fault(source, "there are more than "+strconv.Itoa(maxRules)+" rules")
-		return
 	case b.count > maxRules:
-		return
 	case strings.TrimSpace(pattern) == "":
 		b.fault(source, key+": an entry is empty")
-		return
 	case len(pattern) > maxRuleLength:
 		b.fault(source, key+": an entry is longer than "+strconv.Itoa(maxRuleLength)+" bytes")
-		return
 	case strings.ContainsRune(pattern, 0):
 		b.fault(source, key+": an entry holds a NUL character")
-		return
-	case rule.isExpression(l) && len(b.rules.PatternsDeny) >= maxExpressions:
+	case name == "patterns.deny" && len(b.rules.Lists[name]) >= maxExpressions:
 		b.fault(source, key+": there are more than "+strconv.Itoa(maxExpressions)+" regular expressions")
-		return
+	default:
+		rule := Rule{Key: key, Pattern: pattern, Source: source}
+		at := slices.IndexFunc(lists, func(l list) bool { return l.name == name })
+		if err := lists[at].compile(&rule); err != nil {
+			b.fault(source, key+" "+quoteRule(pattern)+": "+err.Error())
+			return
+		}
+		if b.rules.Lists == nil {
+			b.rules.Lists = map[string][]Rule{}
+		}
+		b.rules.Lists[name] = append(b.rules.Lists[name], rule)
 	}
-	if err := l.compile(&rule); err != nil {
-		b.fault(source, key+" "+quoteRule(pattern)+": "+err.Error())
-		return
-	}
-	to := l.of(&b.rules)
-	*to = append(*to, rule)
 }
-
-func (Rule) isExpression(l *list) bool { return l.name == "patterns.deny" }
 
 // finish returns the rules, or one error that names everything wrong. Nothing
 // is half-loaded: rules that could not be understood might be the ones that
@@ -199,13 +171,4 @@ func quoteRule(s string) string {
 // quote shows a name that comes from a tool call on one line.
 func quote(s string) string { return strconv.Quote(shorten(s)) }
 
-func shorten(s string) string {
-	const most = 120
-	if len(s) <= most {
-		return s
-	}
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
-}
+func shorten(s string) string { return text.Clip(s, 120) }

@@ -2,20 +2,12 @@ package policy
 
 import (
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// sandboxRules are what programs inside a sandbox get without a question.
-// Unlike the lists of what is allowed they narrow nothing.
-type sandboxRules struct{ read, write, network, shell []Rule }
-
-func (s *sandboxRules) add(r *Rules) {
-	s.read, s.write = slices.Concat(s.read, r.SandboxRead), slices.Concat(s.write, r.SandboxWrite)
-	s.network, s.shell = slices.Concat(s.network, r.SandboxNetwork), slices.Concat(s.shell, r.SandboxShell)
-}
 
 // compilePlace compiles a path outside: that path, and all below it.
 func compilePlace(r *Rule) error {
@@ -57,22 +49,17 @@ func compileSandboxCommand(r *Rule) error {
 	return nil
 }
 
-func find(rules []Rule, fits func(*Rule) bool) *Rule {
-	l := allowList{rules: rules}
-	return l.find(fits)
-}
-
 // covers returns the rule by which a path may be used inside a sandbox.
-func (s *sandboxRules) covers(path *Path) *Rule {
+func (p *Policy) covers(path *Path) *Rule {
 	within := func(r *Rule) bool { return isWithin(path.Abs, r.place) }
-	if r := find(s.write, within); r != nil || path.Write {
+	if r := first(p.rules["sandbox.write"], within); r != nil || path.Write {
 		return r
 	}
-	return find(s.read, within)
+	return first(p.rules["sandbox.read"], within)
 }
 
-// lifted says whether the sandbox holds so much that what is only not known
-// about an action need not be asked about.
+// lifted reports whether the sandbox holds the whole policy for an action, so
+// that unknown parts of it need no question.
 func (e *evaluation) lifted() bool { return e.a.Wall == WholeWall && e.a.Kind == KindShell }
 
 // outside judges a path outside the workspace.
@@ -81,20 +68,18 @@ func (e *evaluation) outside(path *Path, shown, what string) {
 	settle := func(v Verdict, rule Rule, reason string, lasting ...Addition) {
 		e.settle(Outcome{Verdict: v, Stage: StagePath, Subject: shown, Rule: rule, Reason: what + reason, Outside: true, Lasting: lasting})
 	}
-	denied, list := p.readsDeny, "sandbox.read"
+	denied, list := p.rules["reads.deny"], "sandbox.read"
 	if path.Write {
-		denied, list = p.writesDeny, "sandbox.write"
+		denied, list = p.rules["writes.deny"], "sandbox.write"
 	}
 	if !e.lifted() || path.Abs == "" || !isAbsolute(path.Abs) {
 		settle(Deny, p.defaultRule(), " is denied: it is outside the workspace")
 		return
 	}
 	n := newNamed(path.Abs)
-	for i := range denied {
-		if r := &denied[i]; r.glob == nil || r.glob.absolute && r.glob.denies(&n) {
-			settle(Deny, *r, " is denied by "+r.String())
-			return
-		}
+	if r := first(denied, func(r *Rule) bool { return r.glob == nil || r.glob.absolute && r.glob.denies(&n) }); r != nil {
+		settle(Deny, *r, " is denied by "+r.String())
+		return
 	}
 	if slices.ContainsFunc(p.Own(), func(dir string) bool { return isWithin(path.Abs, dir) }) {
 		settle(Deny, p.defaultRule(), " is denied: it is outside the workspace, and the bridge's own")
@@ -113,7 +98,7 @@ func (e *evaluation) outside(path *Path, shown, what string) {
 	} else {
 		e.grant.Read = append(e.grant.Read, path.Abs)
 	}
-	if p.sandbox.covers(path) != nil {
+	if p.covers(path) != nil {
 		return
 	}
 	if path.Write && path.Missing {
@@ -146,10 +131,10 @@ func (e *evaluation) reach(h *Host, unasked bool) {
 
 // confined settles a command that runs inside a sandbox, if there is more to
 // say of it than without one.
-func (e *evaluation) confined(cmd *Command, lifts *Rule, settle func(Verdict, Stage, Rule, string)) bool {
+func (e *evaluation) confined(cmd *Command, lifts *Rule, settle settler) bool {
 	p := e.p
 	if lifts == nil && e.lifted() {
-		lifts = find(p.sandbox.shell, func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) })
+		lifts = first(p.rules["sandbox.shell"], func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) })
 	}
 	if cmd.Network && len(e.a.Hosts) == 0 && !p.AllHosts() {
 		// Which hosts it reaches is not known, so the network is open or not.
@@ -170,7 +155,7 @@ func (e *evaluation) confined(cmd *Command, lifts *Rule, settle func(Verdict, St
 	case lifts != nil:
 		e.piece(KindShell, StageShell, lifts, cmd.opaque() && !e.lifted(), settle)
 	case byDefault == Deny || !e.lifted() || e.opened && !fetches(cmd):
-		// With the network open it could take what is in the workspace anywhere.
+		// With the network open it could send the workspace's files anywhere.
 		return false
 	case cmd.Destroys != "" && byDefault == Ask:
 		settle(Ask, StageShell, p.defaultRule(), " needs consent: "+shorten(oneLine(cmd.Destroys)))
@@ -189,7 +174,7 @@ func fetches(cmd *Command) bool {
 // compiling returns an addition if a policy file can hold it.
 func compiling(a Addition) []Addition {
 	var b builder
-	if b.add(listNamed(a.List), a.List, a.Pattern, Source{}); len(b.faults) > 0 {
+	if b.add(a.List, a.List, a.Pattern, Source{}); len(b.faults) > 0 {
 		return nil
 	}
 	return []Addition{a}
@@ -239,31 +224,34 @@ func commandAddition(cmd *Command) []Addition {
 func (p *Policy) Lift(source string, additions ...Addition) *Policy {
 	var b builder
 	for _, a := range additions {
-		if l := listNamed(a.List); l != nil {
-			b.add(l, a.List, a.Pattern, Source{Name: source})
+		if isList(a.List) && strings.HasPrefix(a.List, "sandbox.") {
+			b.add(a.List, a.List, a.Pattern, Source{Name: source})
 		}
 	}
 	out := *p
-	out.sandbox.add(&b.rules)
+	out.rules = maps.Clone(p.rules)
+	for name, rules := range b.rules.Lists {
+		out.rules[name] = slices.Concat(out.rules[name], rules)
+	}
 	return &out
 }
 
 // AllHosts reports whether every host may be reached without a question.
 func (p *Policy) AllHosts() bool {
 	all := func(r *Rule) bool { return r.host != nil && r.host.all && r.host.port == 0 }
-	if len(p.networkDeny) > 0 || slices.ContainsFunc(p.network, func(l allowList) bool { return l.find(all) == nil }) {
+	if len(p.rules["network.deny"]) > 0 || slices.ContainsFunc(p.allow["network.allow"], func(l allowList) bool { return l.find(all) == nil }) {
 		return false
 	}
-	return p.defaults.Verdicts[KindNetwork] == Allow || find(p.sandbox.network, all) != nil ||
-		slices.ContainsFunc(p.network, func(l allowList) bool { return l.trusted })
+	return p.defaults.Verdicts[KindNetwork] == Allow || first(p.rules["sandbox.network"], all) != nil ||
+		slices.ContainsFunc(p.allow["network.allow"], func(l allowList) bool { return l.trusted })
 }
 
 // Places are the paths outside that programs inside a sandbox get.
 func (p *Policy) Places() (read, write []string) {
-	for _, r := range p.sandbox.read {
+	for _, r := range p.rules["sandbox.read"] {
 		read = append(read, r.place)
 	}
-	for _, r := range p.sandbox.write {
+	for _, r := range p.rules["sandbox.write"] {
 		write = append(write, r.place)
 	}
 	return read, write
@@ -272,14 +260,9 @@ func (p *Policy) Places() (read, write []string) {
 // Own are the absolute directories of the bridge's own that the workspace does
 // not lie in.
 func (p *Policy) Own() []string {
-	var out []string
-	for _, dir := range p.defaults.Protected {
-		dir = path.Clean(strings.ReplaceAll(dir, `\`, "/"))
-		if isAbsolute(dir) && (!p.rooted || !isWithin(p.root, dir)) {
-			out = append(out, dir)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(p.defaults.Protected), func(dir string) bool {
+		return !isAbsolute(dir) || p.rooted && isWithin(p.root, dir)
+	})
 }
 
 // Below reports whether a rule that denies a directory denies all that is in
@@ -287,35 +270,31 @@ func (p *Policy) Own() []string {
 func (r Rule) Below() bool { return r.glob != nil && r.glob.tree }
 
 // WriteDenied returns the rule of the policy by which an existing path may not
-// be written, if there is one. What is protected always is not among them.
+// be written, if there is one. Built-in protection is not among them.
 func (p *Policy) WriteDenied(rel string) (Rule, bool) {
-	n := newNamed(rel)
-	for i := range p.writesDeny {
-		if r := &p.writesDeny[i]; p.denies(r, &n) {
-			return *r, true
-		}
-	}
-	return Rule{}, false
+	return p.listed(p.rules["writes.deny"], nil, rel)
 }
 
 // WriteGap returns a rule about writing that is also about files which do not
 // exist yet: what exists can be kept as it is, the others cannot.
 func (p *Policy) WriteGap(exists func(rel string) bool) (Rule, bool) {
-	for i := range p.writesDeny {
-		if path, ok := p.writesDeny[i].path(); !ok || !exists(path) {
-			return p.writesDeny[i], true
+	for _, r := range p.rules["writes.deny"] {
+		if path, ok := r.path(); !ok || !exists(path) {
+			return r, true
 		}
 	}
-	for i := range p.writes {
-		if p.writes[i].find(func(r *Rule) bool { return r.glob != nil && r.glob.root && r.glob.tree }) == nil {
-			return p.writes[i].missing(), true
+	for _, l := range p.allow["writes.allow"] {
+		if l.find(func(r *Rule) bool { return r.glob != nil && r.glob.root && r.glob.tree }) == nil {
+			return l.missing(), true
 		}
 	}
 	return Rule{}, false
 }
 
 // LimitsWrites reports whether rules speak of what may be written.
-func (p *Policy) LimitsWrites() bool { return len(p.writesDeny)+len(p.writes) > 0 }
+func (p *Policy) LimitsWrites() bool {
+	return len(p.rules["writes.deny"])+len(p.allow["writes.allow"]) > 0
+}
 
 // path is the one that a rule is about, with or without all below.
 func (r *Rule) path() (string, bool) {
@@ -326,5 +305,5 @@ func (r *Rule) path() (string, bool) {
 	return m.literal, m.shape == shapeLiteral || m.shape == shapeBelow
 }
 
-// ReadOnlyAsks reports whether what is read-only may be written with consent.
+// ReadOnlyAsks reports whether a read-only workspace may be written with consent.
 func (p *Policy) ReadOnlyAsks() bool { return p.readOnly && p.readOnlyAsks }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -31,9 +30,9 @@ const (
 )
 
 // Trust is the record of the workspace files (policy files and .env files)
-// that the user has read and trusts: each by its path and the hash of its bytes, so that any change revokes. The
-// record lies at Path. It keeps nothing in memory; any number of processes and
-// goroutines may use one record.
+// that the user has read and trusts: each by its path and the hash of its bytes,
+// so that any change revokes. The record lies at Path. It keeps nothing in
+// memory; any number of processes and goroutines may use one record.
 type Trust struct {
 	Path string
 }
@@ -51,7 +50,7 @@ type trustRecord struct {
 }
 
 // Trusted reports whether the file at path is trusted with exactly these
-// bytes. It looks at data, not at the file: what was parsed is what counts.
+// bytes. It looks at data, not at the file: the parsed bytes count.
 func (t Trust) Trusted(path string, data []byte) (bool, error) {
 	record, err := t.read()
 	if err != nil {
@@ -80,8 +79,8 @@ func (t Trust) Add(ctx context.Context, path string, data []byte) error {
 	})
 }
 
-// Remove trusts the file at path no more, and reports whether it was in the
-// record at all.
+// Remove ends the trust in the file at path, and reports whether it was in the
+// record.
 func (t Trust) Remove(ctx context.Context, path string) (bool, error) {
 	key, err := trustKey(path)
 	if err != nil {
@@ -146,12 +145,8 @@ func (t Trust) read() (trustRecord, error) {
 	case len(data) > maxTrustSize:
 		return record, t.broken(fmt.Errorf("it is larger than %d bytes", maxTrustSize))
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&record); err != nil {
+	if err := json.Unmarshal(data, &record); err != nil {
 		return record, t.broken(err)
-	}
-	if dec.More() {
-		return record, t.broken(errors.New("there is more than one value in it"))
 	}
 	if record.Version != trustVersion {
 		return record, t.broken(fmt.Errorf("it has version %d, and this program knows version %d", record.Version, trustVersion))

@@ -36,7 +36,7 @@ func TestTrust(t *testing.T) {
 	}
 	check(true)
 
-	// Any other byte revokes; the same bytes again are what was trusted.
+	// Any other byte revokes; the same bytes again are trusted.
 	put(t, path, "shell: {allow: [make]}\n\n")
 	check(false)
 	put(t, path, "shell: {allow: [make]}\n")

@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 const (
@@ -169,7 +171,7 @@ func (d *document) top(pair *ast.MappingValueNode) {
 		d.readOnly(pair, line)
 	case plain:
 		d.list(listName, key, line, pair.Value)
-	case !isGroup(key):
+	case len(groupKeys(key)) == 0:
 		d.faultAt(line, "unknown key %s%s", quote(key), didYouMean(key, topKeys()))
 	case isNull(pair.Value):
 	case !isMapping:
@@ -179,12 +181,21 @@ func (d *document) top(pair *ast.MappingValueNode) {
 	}
 }
 
+// again reports a list that was given before, perhaps under another key.
+func (d *document) again(name, key string, line int) bool {
+	first, twice := d.lines[name]
+	if twice {
+		d.faultAt(line, "%s is given twice; the first time is on line %d", key, first)
+	} else {
+		d.lines[name] = line
+	}
+	return twice
+}
+
 func (d *document) readOnly(pair *ast.MappingValueNode, line int) {
-	if first, twice := d.lines["readOnly"]; twice {
-		d.faultAt(line, "readOnly is given twice; the first time is on line %d", first)
+	if d.again("readOnly", "readOnly", line) {
 		return
 	}
-	d.lines["readOnly"] = line
 	value, ok := pair.Value.(*ast.BoolNode)
 	if !ok {
 		d.faultAt(line, "readOnly must be true or false")
@@ -199,7 +210,7 @@ func (d *document) group(group string, pairs []*ast.MappingValueNode) {
 		switch {
 		case !ok:
 			d.faultAt(line, "keys must be plain names")
-		case listNamed(group+"."+key) == nil:
+		case !isList(group + "." + key):
 			d.faultAt(line, "unknown key %s%s", quote(group+"."+key), didYouMean(key, groupKeys(group)))
 		default:
 			d.list(group+"."+key, group+"."+key, line, pair.Value)
@@ -209,12 +220,7 @@ func (d *document) group(group string, pairs []*ast.MappingValueNode) {
 
 // list reads the list that is written as key.
 func (d *document) list(name, key string, line int, value ast.Node) {
-	if first, twice := d.lines[name]; twice {
-		d.faultAt(line, "%s is given twice; the first time is on line %d", key, first)
-		return
-	}
-	d.lines[name] = line
-	if isNull(value) {
+	if d.again(name, key, line) || isNull(value) {
 		return
 	}
 	items, ok := value.(*ast.SequenceNode)
@@ -222,20 +228,27 @@ func (d *document) list(name, key string, line int, value ast.Node) {
 		d.faultAt(line, "%s must be a list, such as: [\"a\", \"b\"]", key)
 		return
 	}
-	l := listNamed(name)
 	for _, item := range items.Values {
-		text, ok := scalar(item)
+		pattern, ok := scalar(item)
 		if !ok {
 			d.faultAt(lineOf(item), "%s: every entry must be a text", key)
 			continue
 		}
-		d.add(l, key, text, Source{d.name, lineOf(item)})
+		d.add(name, key, pattern, Source{d.name, lineOf(item)})
 	}
+}
+
+// didYouMean is a hint to append to a complaint about an unknown key.
+func didYouMean(key string, known []string) string {
+	if nearest := text.Nearest(key, known); nearest != "" {
+		return "; did you mean " + quote(nearest) + "?"
+	}
+	return "; there are " + strings.Join(known, ", ")
 }
 
 func topKeys() []string {
 	keys := []string{"readOnly"}
-	for _, l := range lists() {
+	for _, l := range lists {
 		if group, _, _ := strings.Cut(l.name, "."); !slices.Contains(keys, group) {
 			keys = append(keys, group)
 		}
@@ -247,11 +260,9 @@ func topKeys() []string {
 	return keys
 }
 
-func isGroup(key string) bool { return len(groupKeys(key)) > 0 }
-
 func groupKeys(group string) []string {
 	var keys []string
-	for _, l := range lists() {
+	for _, l := range lists {
 		if key, ok := strings.CutPrefix(l.name, group+"."); ok {
 			keys = append(keys, key)
 		}

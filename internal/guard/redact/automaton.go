@@ -47,13 +47,13 @@ func newAutomaton(literals []string) *automaton {
 			a.width++
 		}
 	}
-	a.lay(grow(a, literals))
+	a.buildTable(buildTrie(a, literals))
 	return a
 }
 
-// grow builds the trie with its failure links. The order in which it returns
+// buildTrie builds the trie with its failure links. The order in which it returns
 // the nodes' numbers puts every node after the one it fails to.
-func grow(a *automaton, literals []string) (nodes []node, order []int) {
+func buildTrie(a *automaton, literals []string) (nodes []node, order []int) {
 	nodes = []node{{kids: map[uint8]int{}}}
 	for id, lit := range literals {
 		at := 0
@@ -78,26 +78,20 @@ func grow(a *automaton, literals []string) (nodes []node, order []int) {
 				continue
 			}
 			f := nodes[at].fail
-			for f != 0 && !leads(nodes[f].kids, k) {
+			to, ok := nodes[f].kids[k]
+			for ; f != 0 && !ok; to, ok = nodes[f].kids[k] {
 				f = nodes[f].fail
 			}
-			if to, ok := nodes[f].kids[k]; ok {
-				nodes[kid].fail = to
-			}
+			nodes[kid].fail = to // the root if there is none
 			nodes[kid].ends = append(nodes[kid].ends, nodes[nodes[kid].fail].ends...)
 		}
 	}
 	return nodes, order
 }
 
-func leads(kids map[uint8]int, k uint8) bool {
-	_, ok := kids[k]
-	return ok
-}
-
-// lay writes the trie down as one table. Accepting states come last, so that
+// buildTable writes the trie down as one table. Accepting states come last, so that
 // a single comparison tells them.
-func (a *automaton) lay(nodes []node, order []int) {
+func (a *automaton) buildTable(nodes []node, order []int) {
 	number := make([]int, len(nodes))
 	n := 0
 	for _, accepting := range []bool{false, true} {

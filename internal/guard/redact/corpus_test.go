@@ -28,8 +28,8 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestFalseRedactions counts what is hidden in ordinary source code. Nearly
-// all of it is test data that looks like a secret and is none.
+// TestFalseRedactions counts the hidden values in ordinary source code. Nearly
+// all of them are test data that looks like secrets.
 func TestFalseRedactions(t *testing.T) {
 	corpora := []corpus{
 		{"Go standard library", filepath.Join(goEnv(t, "GOROOT"), "src"), []string{".go"}},

@@ -10,7 +10,7 @@ import (
 )
 
 // hostile are texts to repeat: the keyword of every rule, alone and in what may
-// stand around it, and what is costly for other reasons. Of the rules every
+// stand around it, and texts that are costly for other reasons. Of the rules every
 // step-th is taken.
 func hostile(step int) map[string]string {
 	units := map[string]string{}
@@ -79,7 +79,7 @@ func TestLinearTime(t *testing.T) {
 	for way, redact := range ways(r) {
 		t.Run(way, func(t *testing.T) {
 			// The ways share the rules, so a part of these will do for most.
-			step := map[string]int{"String": 1, "bytes": 101}[way]
+			step := map[string]int{"String": 4, "bytes": 101}[way]
 			if step == 0 {
 				step = 11
 			}
@@ -94,7 +94,7 @@ func TestLinearTime(t *testing.T) {
 					if took = min(took, quickest(2, func() { redact(whole) })); took < 24*part {
 						break
 					}
-					if tries == 4 {
+					if tries == 12 { // on a machine with many others at work one undisturbed run may take a while
 						t.Errorf("%s: %d bytes take %s, an eighth of them %s", name, size, took, part)
 						break
 					}
@@ -144,7 +144,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// TestCancelled holds that nothing comes of a text that nobody waits for, and
+// TestCancelled holds that a cancelled call returns no text, and
 // that the work ends soon after: a look at the context every 32 KB, and few
 // when it has ended.
 func TestCancelled(t *testing.T) {
@@ -174,7 +174,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestNestedValues holds that what is too deep to be judged is hidden.
+// TestNestedValues holds that values too deep to be judged are hidden.
 func TestNestedValues(t *testing.T) {
 	r := New(Options{})
 	for _, name := range []string{"pwd=", "PASSWORD=", "token:", "api_key=", "secret%3D"} {

@@ -215,8 +215,8 @@ func (sc *scan) sign(at *place, nameStart, p int) (int, bool) {
 	return v, end > v && depth == keyDepth
 }
 
-// spaceSign is for names that are set off from their values by no more than
-// a space or a word.
+// spaceSign is for names with only a space or a word between them and their
+// values.
 func (sc *scan) spaceSign(at *place, nameStart, nameEnd, q int) (int, bool) {
 	switch {
 	case sc.back(nameStart) == '-' && sc.back(nameStart+1) == '-':
@@ -273,8 +273,8 @@ func (sc *scan) namedValue(at *place, q int, keyMark byte, keyDepth int) (int, b
 	return v, end2 > v && depth == keyDepth
 }
 
-// yamlBlock returns where the text of a block scalar begins whose first line
-// goes on at p, or 0.
+// yamlBlock returns where the text of a block scalar begins, or 0. p is behind
+// the sign on its first line.
 func (sc *scan) yamlBlock(p int) int {
 	if c := sc.at(p); c == '-' || c == '+' {
 		p++

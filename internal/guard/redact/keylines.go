@@ -8,8 +8,8 @@ import (
 // keyLines hides lines of a private key whose header was left out, as tools do
 // that show a part of a file: two or more lines after one another that are as
 // long as key writers make them and look generated, with the shorter one that
-// ends them, and whatever line stands before the footer of a private key. What
-// stands below a header of its own, such as a certificate, stays.
+// ends them, and whatever line stands before the footer of a private key. Lines
+// below another header, such as that of a certificate, stay.
 //
 // It takes a text in pieces. It holds back the word at the end of the text, and
 // a line that the next one decides about.
@@ -195,8 +195,8 @@ func (k *keyLines) body(line string) (heldLine, bool) {
 	return l, n > 0 && n <= maxBody && (l.from == 0 || beforeBody.MatchString(line[:l.from]))
 }
 
-// lastRun returns the run of base64 that ends a line, with no more after it
-// than closing marks.
+// lastRun returns the run of base64 that ends a line, with only closing marks
+// after it.
 func lastRun(line string) (from, to int) {
 	to = len(strings.TrimRight(line, " \t\r\n\"'`,;"))
 	for from = to; from > 0 && to-from <= maxBody && base64Set[line[from-1]]; {

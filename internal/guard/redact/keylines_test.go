@@ -65,7 +65,7 @@ var dressings = map[string]func(file string, n int, line string) string{
 }
 
 // TestKeyLines shows every part of two lines or more of a private key, without
-// its header, and looks for what is left of it.
+// its header, and looks for parts of it in the result.
 func TestKeyLines(t *testing.T) {
 	r := New(Options{}).Results()
 	for kind, lines := range keyFiles(t) {
@@ -106,13 +106,13 @@ func checkPart(t *testing.T, r *Redactor, lines []string, from, to int, put func
 		for at := 0; at < text.Len(); at += size {
 			streamed += st.Write(text.String()[at:min(text.Len(), at+size)])
 		}
-		if streamed += st.Flush(); streamed != out || st.Hits() != hits {
-			t.Fatalf("in pieces of %d: %d hits, want %d\n%s\nwant\n%s", size, st.Hits(), hits, streamed, out)
+		if streamed += st.Flush(); streamed != out {
+			t.Fatalf("in pieces of %d:\n%s\nwant\n%s", size, streamed, out)
 		}
 	}
 }
 
-// TestKeyLinesLeaveTheRest holds that what is public, or no key, stays.
+// TestKeyLinesLeaveTheRest holds that public keys and other text stay.
 func TestKeyLinesLeaveTheRest(t *testing.T) {
 	var body []byte // the same in every run: in other ones a token may be found
 	for i := range 40 {

@@ -42,8 +42,8 @@ func (sc *scan) nested(p int) bool {
 	return n >= maxNested
 }
 
-// forget drops what was learnt about the undecided part of the text, which is
-// scanned again.
+// forget drops the notes about the undecided part of the text, which is scanned
+// again.
 func (sc *scan) forget() {
 	if sc.runs == nil {
 		sc.runs, sc.judged = sc.room.runs[:0], sc.room.judged[:0]

@@ -8,7 +8,7 @@ var base64Set = classOf("0-9A-Za-z+/=")
 // its header on. It takes one line at a time: a line is part of the key if it
 // is long enough base64, or if the footer or the end of the text follows it.
 // Lines may be numbered, quoted, escaped as in JSON, or prefixed as in a diff.
-// Header and footer stay, so that a reader knows what was there.
+// Header and footer stay, so that a reader sees that a key was there.
 type block struct {
 	active  bool
 	started bool // a line has been seen

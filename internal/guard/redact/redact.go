@@ -1,14 +1,9 @@
-// Package redact replaces secrets in text by [REDACTED]: tokens that can be
-// told by their form, values stored under telling names, credentials in URLs
-// and headers, private keys, and values that the program knows to be secret.
-//
-// It works on any text, and on JSON text so that it stays JSON. It does not
-// decode what it reads: a secret that somebody has encoded on purpose passes,
-// except for known values in base64 and URL encoding. It finds what leaks by
-// accident, and is no barrier against a program that wants to smuggle.
-//
-// The guard applies it to prompts, tool results and audit entries; doors and
-// the logger to what they let out.
+// Package redact replaces secrets in text by [REDACTED]: tokens of known forms,
+// values under telling names, credentials in URLs and headers, private keys,
+// and values that the program knows to be secret. It finds what leaks by
+// accident; it does not stop a program that hides a secret on purpose. The
+// guard calls it for prompts, results and audit entries; app, cli and the
+// OpenClaw registration call it for logs and output.
 package redact
 
 import (
@@ -28,7 +23,9 @@ type Options struct {
 	Secrets []string
 }
 
-// Redactor hides secrets. Its methods may be called concurrently.
+// Redactor hides secrets in any text; JSON text stays JSON. It does not decode
+// its input: an encoded secret passes unless it is one of AddSecrets. Its
+// methods may be called concurrently.
 type Redactor struct {
 	rules *rules
 	known *knownSecrets
@@ -64,27 +61,28 @@ func (r *Redactor) String(s string) (out string, hits int) {
 	return out, hits
 }
 
-// StringContext is String for a text that somebody may stop waiting for. When
-// ctx ends it returns its error and none of the text.
+// StringContext is String with a context. When ctx ends it returns its error and
+// none of the text.
 func (r *Redactor) StringContext(ctx context.Context, s string) (out string, hits int, err error) {
-	return r.text(ctx, s, (*scan).render)
+	return r.text(ctx, s, false)
 }
 
 // Lines is StringContext for a text of which only some lines will be seen: a
 // secret of several lines leaves as many of them.
 func (r *Redactor) Lines(ctx context.Context, s string) (out string, hits int, err error) {
-	return r.text(ctx, s, (*scan).renderLines)
+	return r.text(ctx, s, true)
 }
 
-func (r *Redactor) text(ctx context.Context, s string, render renderer) (out string, hits int, err error) {
+// text hides the secrets of s. With lines each line of a secret has a marker.
+func (r *Redactor) text(ctx context.Context, s string, lines bool) (out string, hits int, err error) {
 	n := 0
 	if k := r.known.Load(); k != nil && !k.absent(s) {
-		if s, n, err = whole(ctx, s, k.find, render); err != nil {
+		if s, n, err = whole(ctx, s, k.find, lines); err != nil {
 			return "", 0, err
 		}
 	}
 	if !r.rules.silent(s) {
-		if s, hits, err = whole(ctx, s, r.rules.find, render); err != nil {
+		if s, hits, err = whole(ctx, s, r.rules.find, lines); err != nil {
 			return "", 0, err
 		}
 	}
@@ -107,17 +105,15 @@ func (r *Redactor) Bytes(b []byte) (out []byte, hits int) {
 }
 
 // whole applies one stage to a complete text.
-func whole(ctx context.Context, s string, find func(*scan), render renderer) (string, int, error) {
+func whole(ctx context.Context, s string, find func(*scan), lines bool) (string, int, error) {
 	sc := scan{text: text{s: s, final: true}, find: find, ctx: ctx}
 	sc.run()
 	if err := ctx.Err(); err != nil {
 		return "", 0, err
 	}
-	out, hits := render(&sc, 0)
+	out, hits := sc.render(0, lines)
 	return out, hits, nil
 }
-
-type renderer func(sc *scan, emitted int) (string, int)
 
 // Secrets returns the secrets that s holds, each line of them for itself.
 func (r *Redactor) Secrets(ctx context.Context, s string) ([]string, error) {

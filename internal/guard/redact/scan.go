@@ -28,9 +28,8 @@ type classRun struct {
 }
 
 // reach returns where the run of set ends that begins at p, at most limit
-// bytes on. What was read once is not read again: the tokens of a text that
-// repeats a prefix overlap, and each would otherwise read what the one before
-// it has read.
+// bytes on. No byte is read twice: the tokens of a text that repeats a prefix
+// overlap, and each would otherwise read the bytes of the one before it again.
 func (t *text) reach(set *class, p, limit int) int {
 	i := 0
 	for i < len(t.runs) && t.runs[i].set != set {
@@ -106,8 +105,8 @@ type span struct {
 }
 
 // scan applies one stage of redaction to a text that may still be growing.
-// Everything before done is decided; spans holds what was found in it and
-// reaches to done or beyond.
+// Everything before done is decided; spans holds the secrets found in it, and
+// may reach beyond done.
 //
 // A scan that is run again and again while its text grows finds the same
 // spans as one that sees the whole text at once: a matcher that had to look
@@ -137,7 +136,7 @@ type scan struct {
 // checkEvery is how many bytes are scanned between two looks at the context.
 const checkEvery = 32 << 10
 
-// abandoned reports that nobody waits for the result any more.
+// abandoned reports that the caller has given up.
 func (sc *scan) abandoned() bool { return sc.ctx != nil && sc.ctx.Err() != nil }
 
 // run decides as much as can be decided.
@@ -233,13 +232,9 @@ func (sc *scan) grow(spans []span) {
 }
 
 // render returns the text from emitted to done with the spans replaced, and
-// how many markers it wrote. Spans that reach beyond done stay, marked.
-func (sc *scan) render(emitted int) (string, int) { return sc.rendered(emitted, false) }
-
-// renderLines is render with a marker on every line of a secret.
-func (sc *scan) renderLines(emitted int) (string, int) { return sc.rendered(emitted, true) }
-
-func (sc *scan) rendered(emitted int, lines bool) (string, int) {
+// how many markers it wrote. With lines there is one on every line of a secret.
+// Spans that reach beyond done stay, marked.
+func (sc *scan) render(emitted int, lines bool) (string, int) {
 	if len(sc.spans) == 0 {
 		return sc.s[emitted:sc.done], 0
 	}

@@ -38,9 +38,8 @@ var (
 )
 
 // shape is the form of a token: runs of bytes, each from one class and of a
-// given length. It is what is left of a regular expression without
-// alternatives, matched greedily and without going back, which has two
-// advantages over package regexp: matching says how far it had to look, which
+// given length: a regular expression without alternatives, matched greedily and
+// without going back. That has two advantages over package regexp: matching says how far it had to look, which
 // streams need, and costs a few nanoseconds.
 type shape struct {
 	runs []run

@@ -10,7 +10,6 @@ type Stream struct {
 	known stage
 	forms stage
 	lines keyLines // for a Redactor made by Results
-	hits  int
 }
 
 // NewStream returns a Stream for one text.
@@ -31,23 +30,16 @@ func (s *Stream) Write(chunk string) (safe string) { return s.pass(chunk, false)
 // for another text.
 func (s *Stream) Flush() string {
 	out := s.pass("", true)
-	s.hits += s.lines.hits
 	s.begin()
 	return out
 }
-
-// Hits returns how many secrets have been hidden so far.
-func (s *Stream) Hits() int { return s.hits + s.lines.hits }
 
 func (s *Stream) pass(chunk string, final bool) string {
 	s.known.sc.find = nothing
 	if k := s.r.known.Load(); k != nil {
 		s.known.sc.find = k.find
 	}
-	out, n := s.known.pass(chunk, final)
-	s.hits += n
-	out, n = s.forms.pass(out, final)
-	s.hits += n
+	out := s.forms.pass(s.known.pass(chunk, final), final)
 	if s.r.results {
 		out = s.lines.pass(out, final)
 	}
@@ -56,29 +48,30 @@ func (s *Stream) pass(chunk string, final bool) string {
 
 func nothing(*scan) {}
 
-// stage is a scan over a window of the text: what is not decided yet, and
-// before it as much as matchers may look back at.
+// stage is a scan over a window of the text: the undecided part, and before it
+// as much as matchers may look back at.
 type stage struct {
 	sc   scan
 	seen int // how much of the text the last run saw
 }
 
-func (st *stage) pass(chunk string, final bool) (string, int) {
+func (st *stage) pass(chunk string, final bool) string {
 	sc := &st.sc
 	if drop := sc.done - lookBehind; drop > 0 {
 		sc.shift(drop)
 		st.seen -= drop
 	}
 	sc.s += chunk
-	// A run reads again what is held back. Where that is much, it waits for a
-	// little more, or small pieces would cost many times what large ones do.
+	// A run reads the held text again. If that is long, it waits for a little
+	// more, or small pieces would cost many times as much as large ones.
 	if held := st.seen - sc.done; !final && held > patient && len(sc.s)-st.seen < held/8 {
-		return "", 0
+		return ""
 	}
 	sc.final, st.seen = final, len(sc.s)
 	from := sc.done
 	sc.run()
-	return sc.render(from)
+	out, _ := sc.render(from, false)
+	return out
 }
 
 // patient is how much may be held back without waiting for more.

@@ -27,7 +27,7 @@ func cutUp(t testing.TB, r *Redactor, s string, cuts []int) (out string, held in
 	for _, cut := range cuts {
 		emit(st.Write(s[from:cut]))
 		from = cut
-		// What is held is what of the output for the text so far is missing.
+		// The held part is the missing end of the output for the text so far.
 		if so, _ := r.String(s[:cut]); len(so)-b.Len() > held {
 			held = len(so) - b.Len()
 		}
@@ -150,9 +150,6 @@ func TestStreamLongSecrets(t *testing.T) {
 			got.WriteString(st.Flush())
 			if got.String() != want {
 				t.Errorf("got %q, want %q", got.String(), want)
-			}
-			if st.Hits() != 1 {
-				t.Errorf("%d hits", st.Hits())
 			}
 		})
 	}

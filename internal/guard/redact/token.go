@@ -6,7 +6,7 @@ import (
 )
 
 // matcher looks at the text around a keyword that stands at [start, end) and
-// adds what is secret there. It may look at most lookBehind bytes before the
+// adds the secrets there. It may look at most lookBehind bytes before the
 // keyword, through back, and a bounded number after it, through at.
 type matcher interface {
 	match(sc *scan, start, end int)

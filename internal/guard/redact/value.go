@@ -25,8 +25,8 @@ func (r *Redactor) Value(v any) (any, int) {
 	return out, hits
 }
 
-// ValueContext is Value for a value that somebody may stop waiting for. When
-// ctx ends it returns its error and nothing of the value.
+// ValueContext is Value with a context. When ctx ends it returns its error and
+// nothing of the value.
 func (r *Redactor) ValueContext(ctx context.Context, v any) (any, int, error) {
 	w := walker{ctx: ctx, r: r}
 	out := w.value("", v, 0)

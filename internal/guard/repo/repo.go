@@ -1,11 +1,9 @@
 // Package repo says what git would find in a directory, without running git:
 // which repository, whether its own configuration makes git run a program, and
-// which files are in its index. The guard asks it before it takes a git command
-// for one that only reads.
-//
-// It reads strictly. What is unusual, cannot be read or is not understood is an
-// error, and the guard then asks a person. The user's own configuration is not
-// looked at: it is the user's.
+// which files are in its index. It does not look at the user's own
+// configuration, because that is the user's. The guard calls it before it takes
+// a git command for one that only reads, and asks a person on any error. App
+// calls it to protect what belongs to a repository.
 package repo
 
 import (
@@ -16,15 +14,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// Repository is what git finds.
+// Repository is what git finds. It is read strictly: anything unusual or
+// unreadable is an error.
 type Repository struct {
 	Top string // the work tree
 	dir string // the .git directory, or what stands for it
@@ -120,6 +118,18 @@ func absolute(base, path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
+// pointer is where the path in one of git's files leads, if the file is there.
+func pointer(dir, name string) (to string, there bool, err error) {
+	text, err := read(filepath.Join(dir, name), 8<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err == nil {
+		to, err = absolute(dir, strings.TrimRight(string(text), "\r\n"))
+	}
+	return to, true, err
+}
+
 // open checks that dir is a repository whose work tree is at top, and that all
 // of it is there: nothing in it leads to another repository.
 func (f *Finder) open(top, dir string, redirected bool) (*Repository, error) {
@@ -127,18 +137,14 @@ func (f *Finder) open(top, dir string, redirected bool) (*Repository, error) {
 	if info, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a complete repository", dir)
 	}
-	text, err := read(filepath.Join(dir, "commondir"), 8<<10)
-	switch {
-	case err == nil:
-		if r.common, err = absolute(dir, strings.TrimRight(string(text), "\r\n")); err != nil {
-			return nil, err
-		}
-		// So git lays out a work tree that was added.
-		if !redirected || filepath.Dir(dir) != filepath.Join(r.common, "worktrees") {
-			return nil, fmt.Errorf("%s uses the repository %s, to which it does not belong", dir, r.common)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	switch common, there, err := pointer(dir, "commondir"); {
+	case err != nil:
 		return nil, err
+	case there:
+		// So git lays out a work tree that was added.
+		if r.common = common; !redirected || filepath.Dir(dir) != filepath.Join(common, "worktrees") {
+			return nil, fmt.Errorf("%s uses the repository %s, to which it does not belong", dir, common)
+		}
 	}
 	for _, d := range slices.Compact([]string{r.dir, r.common}) {
 		if err := f.complete(d); err != nil {
@@ -162,90 +168,64 @@ func (f *Finder) complete(dir string) error {
 			return fmt.Errorf("%s takes objects from other repositories", dir)
 		}
 	}
-	l := &looker{dir: dir, by: f}
-	for level := []string{dir}; len(level) > 0; {
-		below, err := l.level(level)
-		if err != nil {
-			return err
-		}
-		level = below
-	}
-	return nil
-}
-
-// looker looks through a .git directory, which may hold very many objects: by
-// levels, several directories at a time, and at no more than the kinds of what
-// is there.
-type looker struct {
-	dir     string
-	by      *Finder
-	entries atomic.Int64
-}
-
-// level looks at some directories and returns those in them.
-func (l *looker) level(dirs []string) ([]string, error) {
-	below, errs := make([][]string, len(dirs)), make([]error, len(dirs))
-	var next atomic.Int64
-	var done sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(dirs)) {
-		done.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(dirs)); i = next.Add(1) - 1 {
-				below[i], errs[i] = l.look(dirs[i])
-			}
-		})
-	}
-	done.Wait()
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return nil, errs[i] // one tells enough
-	}
-	return slices.Concat(below...), nil
+	left := maxEntries
+	return f.look(dir, dir, &left)
 }
 
 // settled is how long a directory must have been as it is to be remembered.
 // One that has just changed may change again without another time.
 const settled = 2 * time.Second
 
-func (l *looker) look(dir string) (below []string, err error) {
+// look makes sure that there is no link in a directory of the repository top,
+// nor below it. left is how many entries may still be looked at.
+func (f *Finder) look(top, dir string, left *int) error {
 	began := time.Now()
 	info, err := os.Lstat(dir)
-	if err == nil && l.by.knows(dir, info) {
-		return nil, nil
+	if err == nil && f.knows(dir, info) {
+		return nil
 	}
+	entries, err := list(dir, *left+1)
+	if errors.Is(err, fs.ErrNotExist) && dir != top {
+		return nil // files come and go while git works
+	}
+	if err != nil {
+		return err
+	}
+	if *left -= len(entries); *left < 0 {
+		return fmt.Errorf("%s has too many files to look through", top)
+	}
+	plain := dir != top && info != nil && began.Sub(info.ModTime()) > settled
+	for _, e := range entries {
+		switch {
+		case dir == top && e.Name() == "hooks":
+		case e.IsDir() && dir == top && !has("objects refs info reftable", e.Name()):
+			// other repositories, and what git only writes down
+		case e.IsDir():
+			plain = false
+			if err := f.look(top, filepath.Join(dir, e.Name()), left); err != nil {
+				return err
+			}
+		case e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0:
+			return fmt.Errorf("%s is a link", filepath.Join(dir, e.Name()))
+		}
+	}
+	if plain {
+		f.remember(dir, info)
+	}
+	return nil
+}
+
+// list returns up to most entries of a directory.
+func list(dir string, most int) ([]fs.DirEntry, error) {
 	f, err := os.Open(dir)
 	if err != nil {
-		// Files come and go while git works.
-		if errors.Is(err, fs.ErrNotExist) && dir != l.dir {
-			return nil, nil
-		}
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	for {
-		entries, err := f.ReadDir(1024)
-		if l.entries.Add(int64(len(entries))) > maxEntries {
-			return nil, fmt.Errorf("%s has too many files to look through", l.dir)
-		}
-		for _, e := range entries {
-			switch {
-			case dir == l.dir && e.Name() == "hooks":
-			case e.IsDir() && dir == l.dir && !has("objects refs info reftable", e.Name()):
-				// other repositories, and what git only writes down
-			case e.IsDir():
-				below = append(below, filepath.Join(dir, e.Name()))
-			case e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0:
-				return nil, fmt.Errorf("%s is a link", filepath.Join(dir, e.Name()))
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			if dir != l.dir && len(below) == 0 && info != nil && began.Sub(info.ModTime()) > settled {
-				l.by.remember(dir, info)
-			}
-			return below, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	entries, err := f.ReadDir(most)
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
+	return entries, errors.Join(err, f.Close())
 }
 
 func (f *Finder) knows(dir string, info fs.FileInfo) bool {
@@ -255,7 +235,7 @@ func (f *Finder) knows(dir string, info fs.FileInfo) bool {
 	return was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime())
 }
 
-// maxPlain bounds what is remembered: some ten repositories.
+// maxPlain bounds the remembered directories: some ten repositories.
 const maxPlain = 4096
 
 func (f *Finder) remember(dir string, info fs.FileInfo) {
@@ -270,11 +250,8 @@ func (f *Finder) remember(dir string, info fs.FileInfo) {
 // belongs makes sure that a repository which a .git file leads to says itself
 // that the work tree is its own. Else any file could show any repository.
 func (r *Repository) belongs() error {
-	if text, err := read(filepath.Join(r.dir, "gitdir"), 8<<10); err == nil {
-		back, err := absolute(r.dir, strings.TrimRight(string(text), "\r\n"))
-		if err == nil && back == filepath.Join(r.Top, ".git") {
-			return nil
-		}
+	if back, there, err := pointer(r.dir, "gitdir"); err == nil && there && back == filepath.Join(r.Top, ".git") {
+		return nil
 	}
 	c, err := r.settings()
 	if err != nil {
@@ -305,10 +282,8 @@ func Stores(top string) []string {
 		return nil
 	}
 	out := []string{dir}
-	if text, err := read(filepath.Join(dir, "commondir"), 8<<10); err == nil {
-		if common, err := absolute(dir, strings.TrimRight(string(text), "\r\n")); err == nil {
-			out = append(out, common)
-		}
+	if common, there, err := pointer(dir, "commondir"); err == nil && there {
+		out = append(out, common)
 	}
 	return out
 }
@@ -439,7 +414,7 @@ func (r *Repository) settings() (settings, error) {
 // read returns a regular file of at most limit bytes. A pipe in its place does
 // not make it wait.
 func read(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

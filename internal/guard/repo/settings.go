@@ -153,7 +153,7 @@ func isNameByte(c byte) bool {
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
 // harmless reports a setting that makes no command that only reads run a
-// program, fetch anything or look at another place. What is not known is not
+// program, fetch anything or look at another place. An unknown setting is not
 // harmless.
 func (s setting) harmless() bool {
 	first, rest, _ := strings.Cut(s.key, ".")

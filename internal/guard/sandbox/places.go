@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // access is what programs may do with a place; the lowest counts where a path
@@ -26,10 +27,14 @@ type place struct {
 	may  access
 }
 
-// system are the parts of every machine that programs need. They are read-only
-// inside.
-var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/snap",
-	"/System", "/Library", "/private/etc", "/Applications"} // those of macOS
+var (
+	// system are the parts of every machine that programs need. They are
+	// read-only inside.
+	system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/snap",
+		"/System", "/Library", "/private/etc", "/Applications"} // those of macOS
+	devices = []string{"/dev", "/proc"}
+	private = []string{"/tmp", "/var/tmp"} // each sandbox has its own on Linux
+)
 
 // sorted are the places of a confinement, each once, what holds others first.
 // Those that change nothing are left out: every place costs time.
@@ -52,8 +57,8 @@ func sorted(conf bridge.Confinement) []place {
 	var kept []place
 	for _, p := range out {
 		above, found := around(kept, p.path)
-		// A place to write in another one is a mount point of its own, which
-		// cannot be renamed.
+		// A place to write inside another one becomes a mount point, which cannot
+		// be renamed.
 		if p.may != write && found && above == p.may || p.may == hide && !found {
 			continue
 		}
@@ -72,11 +77,11 @@ func depth(path string) int {
 // around is what holds for a path by the places around it.
 func around(places []place, path string) (may access, found bool) {
 	for _, p := range slices.Backward(places) {
-		if within(path, p.path) {
+		if Within(path, p.path) {
 			return p.may, true
 		}
 	}
-	return read, slices.ContainsFunc(system, func(dir string) bool { return within(path, dir) })
+	return read, slices.ContainsFunc(system, func(dir string) bool { return Within(path, dir) })
 }
 
 // shown says whether a path can be seen inside.
@@ -85,8 +90,22 @@ func shown(places []place, path string) bool {
 	return found && may != hide
 }
 
-// within says whether a path is dir or lies below it.
-func within(path, dir string) bool {
+// Allows says whether programs inside may read a path, or write it.
+func Allows(conf bridge.Confinement, path string, toWrite bool) bool {
+	may, found := around(sorted(conf), path)
+	if holds := func(dir string) bool { return Within(path, dir) }; !found {
+		switch {
+		case runtime.GOOS == "linux" && slices.ContainsFunc(private, holds):
+			may, found = write, true
+		case slices.ContainsFunc(devices, holds):
+			may, found = read, true
+		}
+	}
+	return found && (may == write || may == read && !toWrite)
+}
+
+// Within says whether a path is dir or lies below it.
+func Within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
@@ -104,8 +123,10 @@ func bwrapArgs(network bool, places []place, home, dir string) []string {
 			args = append(args, "--ro-bind", path, path)
 		}
 	}
-	args = append(args, "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--dir", "/var/tmp", "--dir", "/run")
-	if to, err := filepath.EvalSymlinks("/etc/resolv.conf"); network && err == nil && !within(to, "/etc") {
+	// The settings of the kernel are for all of the machine, and root could
+	// write them without any capability: one names a program that is run outside.
+	args = append(args, "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--tmpfs", "/tmp", "--dir", "/var/tmp", "--dir", "/run")
+	if to, err := filepath.EvalSymlinks("/etc/resolv.conf"); network && err == nil && !Within(to, "/etc") {
 		args = append(args, "--ro-bind", to, to)
 	}
 	if filepath.IsAbs(home) {

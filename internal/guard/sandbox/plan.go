@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -32,7 +32,7 @@ func Kept(home, root string) string {
 }
 
 // Plan is the confinement of the programs of a workspace: the workspace with
-// what is protected in it, the toolchains and package caches of the user, and
+// its protected files, the toolchains and package caches of the user, and
 // the directory kept for build caches. env is the user's environment.
 func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, err error) {
 	root, err := filepath.EvalSymlinks(s.Root)
@@ -40,7 +40,7 @@ func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, err erro
 		return conf, err
 	}
 	home := resolved(program.Variable(env, "HOME"))
-	if slices.ContainsFunc(system, func(dir string) bool { return within(root, dir) }) || within(home, root) || root == "/" || runtime.GOOS == "linux" && root == "/tmp" {
+	if slices.ContainsFunc(system, func(dir string) bool { return Within(root, dir) }) || Within(home, root) || root == "/" || runtime.GOOS == "linux" && root == "/tmp" {
 		return conf, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%s cannot be confined: it is a directory of the system, or holds your home directory", root),
 			Remedy: "Use a directory below your home as the workspace, or set sandbox: off."}
 	}
@@ -52,6 +52,9 @@ func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, err erro
 	conf.Write = append(conf.Write, p.kept)
 	for _, path := range s.Write {
 		conf.Write = append(conf.Write, resolved(path))
+		if err := p.repository(resolved(path)); err != nil {
+			return conf, err
+		}
 	}
 	for _, path := range s.Read {
 		conf.Read = append(conf.Read, resolved(path))
@@ -64,12 +67,24 @@ func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, err erro
 		conf.Read = append(conf.Read, s.Protected...)
 		p.lead(s.Protected)
 		p.lead(s.Hidden)
-		if err := p.repository(); err != nil {
+		if err := p.repository(root); err != nil {
 			return conf, err
 		}
 	}
 	p.tools()
 	return conf, p.identity()
+}
+
+// Still is a confinement of Plan's in which nothing at root or below can be
+// written.
+func Still(conf bridge.Confinement, root string) bridge.Confinement {
+	inside := func(path string) bool { return Within(path, root) }
+	if len(conf.Write) > 0 && !inside(conf.Write[0]) { // the directory that is kept
+		conf.Env = append(slices.Clone(conf.Env), "CARGO_TARGET_DIR="+filepath.Join(conf.Write[0], "target"))
+	}
+	conf.Write = slices.DeleteFunc(slices.Clone(conf.Write), inside)
+	conf.Read = append(slices.Clone(conf.Read), root)
+	return conf
 }
 
 // planner fills a confinement. Its paths have no links in them.
@@ -84,7 +99,7 @@ type planner struct {
 // one that is none could be renamed, and another put in its place.
 func (p *planner) lead(paths []string) {
 	for _, path := range paths {
-		for dir := filepath.Dir(path); dir != p.root && within(dir, p.root); dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(path); dir != p.root && Within(dir, p.root); dir = filepath.Dir(dir) {
 			if !slices.Contains(p.conf.Write, dir) && !slices.Contains(p.conf.Read, dir) {
 				p.conf.Write = append(p.conf.Write, dir)
 			}

@@ -19,10 +19,10 @@ import (
 // the like in them, and are left alone as a whole.
 var gitSettings = []string{"config", "config.worktree", "hooks", "commondir", "gitdir", "modules", "worktrees"}
 
-// repository lets git work in the root's own repository, except on what makes
-// it run programs.
-func (p *planner) repository() error {
-	link := filepath.Join(p.root, ".git")
+// repository lets git work in a directory's own repository, except on what
+// makes it run programs.
+func (p *planner) repository(dir string) error {
+	link := filepath.Join(dir, ".git")
 	info, err := os.Lstat(link)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -46,7 +46,7 @@ func (p *planner) gitDir(dir string) {
 	p.conf.Write = append(p.conf.Write, dir)
 	if _, err := os.Lstat(filepath.Join(dir, "objects")); err == nil {
 		// Hooks must be there to be protected. Without the right to make the
-		// directory nobody has it inside either.
+		// directory here, programs inside have none either.
 		_ = os.Mkdir(filepath.Join(dir, "hooks"), 0o755)
 	}
 	for _, name := range gitSettings {

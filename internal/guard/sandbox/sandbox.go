@@ -1,11 +1,8 @@
-// Package sandbox lets the operating system hold programs to what they may
-// see and change: bubblewrap on Linux, a seatbelt profile on macOS (untried),
-// nothing yet on Windows. It is the second wall, behind the guard's decision.
-//
-// Plan says what the programs of a workspace need, Wall.Wrap puts a command
-// behind the wall, and Watch.Withhold takes away configuration that a command
-// has made and nobody agreed to. The package knows no policy: its callers say
-// which files are protected or hidden.
+// Package sandbox makes the operating system limit what programs can see and
+// change: bubblewrap on Linux, a seatbelt profile on macOS (untried), nothing
+// yet on Windows. It is the second wall, behind the guard's decision. It knows
+// no policy: its callers say which files are protected or hidden. App sets it
+// up, the guard uses its plans, and upkeep removes its old caches.
 package sandbox
 
 import (
@@ -19,7 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -75,7 +73,7 @@ func Find(ctx context.Context, env []string) (*Wall, error) {
 		return nil, err
 	}
 	if os.Geteuid() == 0 {
-		w.private = private("/etc", 3)
+		w.private = rootOnly("/etc", 3)
 	}
 	return w, nil
 }
@@ -94,11 +92,11 @@ func findBwrap(env []string) (path string, err error) {
 // try runs a shell behind the wall. It must write where it may and not see
 // what lies beside that.
 func (w *Wall) try(ctx context.Context, env []string) (err error) {
-	dir, err := os.MkdirTemp("", "copilot-bridge-sandbox-")
+	dir, remove, err := durable.Scratch("sandbox")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}
@@ -120,7 +118,7 @@ func (w *Wall) try(ctx context.Context, env []string) (err error) {
 	}
 	if err != nil {
 		return unavailable(w.name+" does not work here: "+firstLine(complaint.String(), err),
-			"See that the system lets programs make user namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, the seccomp profile of a container); docs/security.md has more.", err)
+			"See that the system lets programs make user namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, the seccomp profile of a container); docs/guides/sandbox.md has more.", err)
 	}
 	if _, err := os.Stat(filepath.Join(inside, "made")); err != nil || out.String() != "confined\n" {
 		return unavailable(w.name+" starts programs but does not confine them", "Report it with the system's version.", err)

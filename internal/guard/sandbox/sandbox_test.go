@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -72,7 +72,7 @@ func put(t *testing.T, file, text string) {
 func (m *machine) scope() Scope { return Scope{Root: m.root} }
 
 func (m *machine) watch() Watch {
-	return Watch{Root: m.root, Protects: func(rel string) bool {
+	return Watch{Root: m.root, Holders: []string{".github", ".vscode"}, Protects: func(rel string) bool {
 		return slices.Contains([]string{"AGENTS.md", ".github/hooks", ".agent-policy.yaml", ".env"}, rel)
 	}}
 }
@@ -118,7 +118,7 @@ func TestNothingOutsideIsSeen(t *testing.T) {
 	for _, script := range []string{
 		"cat ~/secret", "cat ~/.ssh/id_canary", "ls ~/.ssh", "cat ~/.aws/credentials", "cat ~/.netrc", "ls ~/.copilot-bridge/audit", "cat ../other/file", "ls ../other",
 		"echo x > ../other/file", "ls " + filepath.Join(os.TempDir(), filepath.Base(m.home), "secret"), "cat /proc/1/root" + m.home + "/secret",
-		"cat /var/log/dpkg.log", ": < /dev/tcp/127.0.0.1/" + port, "echo x > /usr/x", "echo x > /etc/x", "unshare -m true", "mount -t tmpfs none /mnt",
+		"cat /var/log/dpkg.log", ": < /dev/tcp/127.0.0.1/" + port, "echo x > /usr/x", "echo x > /etc/x", "unshare -m true", "mount -t tmpfs none /mnt", ": >> /proc/sys/kernel/core_pattern",
 		"[ -s /etc/shadow ] && [ -r /etc/shadow ]", "kill -0 " + fmt.Sprint(os.Getpid()), "ls -d /proc/" + fmt.Sprint(os.Getpid()) + "/cwd/..",
 	} {
 		if out, exit := line(t, w, conf, m, script); exit.Code == 0 {
@@ -201,6 +201,32 @@ git rebase -q main; git status --short; git diff HEAD~1 --stat; git branch -d ma
 	}
 	if out, exit := line(t, w, conf, m, "git st"); exit.Code == 0 {
 		t.Errorf("an alias of the user's was run: %s", out)
+	}
+}
+
+// git that the bridge runs may work in a repository outside of its
+// directory. What it starts there cannot change what git runs.
+func TestGitOfTheBridge(t *testing.T) {
+	w, m := wall(t), newMachine(t)
+	m.repository(t)
+	tree, scratch := filepath.Join(m.home, "tree"), filepath.Join(m.home, "scratch")
+	if out, exit, err := output(t.Context(), m.env, "git", "-C", m.root, "worktree", "add", "-q", "-b", "one", tree); err != nil || exit.Code != 0 {
+		t.Fatal(out, exit, err)
+	}
+	put(t, filepath.Join(scratch, "x"), "")
+	for _, dir := range []string{m.root, tree} {
+		conf := m.plan(t, Scope{Root: scratch, Write: []string{dir}})
+		in := *m
+		in.root = dir
+		if out, exit := line(t, w, conf, &in, "echo a > a && git add a && git commit -qm a"); exit.Code != 0 {
+			t.Errorf("%s: %s", dir, out)
+		}
+		git := filepath.Join(m.root, ".git")
+		for _, script := range []string{"git config a.b c", "echo x >> " + git + "/config", "echo x > " + git + "/hooks/pre-commit", "mv " + git + " " + git + "2", "mv .git x", "rm .git"} {
+			if out, exit := line(t, w, conf, &in, script); exit.Code == 0 {
+				t.Errorf("%s: %s: %s", dir, script, out)
+			}
+		}
 	}
 }
 
@@ -349,23 +375,68 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// A hundred commands leave nothing behind.
+// A hundred commands leave nothing behind: no process, mount, directory or
+// namespace.
 func TestNothingIsLeft(t *testing.T) {
 	w, m := wall(t), newMachine(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	conf := m.plan(t, m.scope())
+	spaces := map[string]bool{}
 	for range 100 {
-		line(t, w, conf, m, "setsid sleep 3604 & true")
+		out, exit := line(t, w, conf, m, "readlink /proc/self/ns/net /proc/self/ns/mnt /proc/self/ns/pid; setsid sleep 3604 & true")
+		for _, name := range strings.Fields(out) {
+			spaces[name] = true
+		}
+		if exit.Code != 0 || len(strings.Fields(out)) != 3 {
+			t.Fatal(out)
+		}
 	}
-	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), m.home) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), m.home) {
 		t.Errorf("%v %s", err, mounts)
 	}
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
+	if list, err := os.ReadDir(temp); err != nil || len(list) > 0 {
+		t.Errorf("left: %v, %v", list, err)
 	}
-	for _, file := range lines {
-		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "sleep\x003604") {
-			t.Errorf("%s is left", file)
+	left := func() (out []string) {
+		processes, err := filepath.Glob("/proc/[0-9]*")
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, at := range processes {
+			if text, err := os.ReadFile(at + "/cmdline"); err == nil && strings.Contains(string(text), "sleep\x003604") {
+				out = append(out, at)
+			}
+			for _, kind := range []string{"net", "mnt", "pid"} {
+				if name, err := os.Readlink(filepath.Join(at, "ns", kind)); err == nil && spaces[name] {
+					out = append(out, at+" keeps "+name)
+				}
+			}
+		}
+		return out
+	}
+	// An ended process disappears when the system's first process has waited for it.
+	for deadline := time.Now().Add(30 * time.Second); len(left()) > 0; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %q", left())
+		}
+	}
+	for name := range spaces {
+		if strings.Contains(string(mounts), name) {
+			t.Errorf("%s is mounted", name)
+		}
+	}
+}
+
+// A reader cannot make anything in the workspace, and has its build elsewhere.
+func TestStill(t *testing.T) {
+	w, m := wall(t), newMachine(t)
+	conf := Still(m.plan(t, m.scope()), m.root)
+	if out, exit := line(t, w, conf, m, "echo x > AGENTS.md || mkdir .github"); exit.Code == 0 {
+		t.Errorf("the workspace was written: %s", out)
+	}
+	if out, exit := line(t, w, conf, m, `ls > /dev/null && mkdir -p "$CARGO_TARGET_DIR" && echo x > "$CARGO_TARGET_DIR/x"`); exit.Code != 0 {
+		t.Error(out)
 	}
 }

@@ -120,7 +120,7 @@ func (p *planner) show(at string, parts ...string) {
 	}
 	for _, part := range parts {
 		dir, err := filepath.EvalSymlinks(filepath.Join(at, part))
-		if err != nil || within(p.home, dir) || within(p.root, dir) || within(p.kept, dir) || within(dir, p.root) {
+		if err != nil || Within(p.home, dir) || Within(p.root, dir) || Within(p.kept, dir) || Within(dir, p.root) {
 			continue
 		}
 		if !slices.Contains(p.conf.Read, dir) {
@@ -218,9 +218,9 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// private lists what in a directory of the system only its owner may read.
+// rootOnly lists what in a directory of the system only its owner may read.
 // Programs of root would be that owner inside.
-func private(dir string, levels int) []string {
+func rootOnly(dir string, levels int) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil || levels == 0 {
 		return nil
@@ -234,7 +234,7 @@ func private(dir string, levels int) []string {
 		case info.Mode().Perm()&0o004 == 0 && (info.IsDir() || info.Size() > 0):
 			out = append(out, at)
 		case info.IsDir():
-			out = append(out, private(at, levels-1)...)
+			out = append(out, rootOnly(at, levels-1)...)
 		}
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 )
 
 // projects are small ones, with what people run in them. All of it works
-// without a network and with the caches of whoever runs the tests.
+// without a network and with the caches of the user who runs the tests.
 var projects = map[string]struct {
 	needs []string
 	files map[string]string
@@ -76,10 +76,8 @@ func TestProjects(t *testing.T) {
 				}
 			}
 			if name == "go" { // what was built is kept
-				began := time.Now()
-				out, _ := line(t, w, conf, m, "go test -count=1 -v ./...; go env GOCACHE")
-				if took := time.Since(began); took > 5*time.Second || !strings.Contains(out, m.kept) {
-					t.Errorf("the second time took %v: %s", took, out)
+				if out, _ := line(t, w, conf, m, "go test -count=1 -v ./...; go env GOCACHE"); !strings.Contains(out, m.kept) {
+					t.Error(out)
 				}
 			}
 		})
@@ -107,4 +105,79 @@ func wheel(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	put(t, file, b.String())
+}
+
+// Packages come from the user's caches, which programs inside only read.
+func TestCachesOfTheUser(t *testing.T) {
+	w := wall(t)
+	for name, c := range map[string]struct {
+		needs string
+		files map[string]string // "~/" is the user's home
+		fill  string            // a line that fills the caches, outside of the wall
+		line  string
+	}{
+		"npm": {"npm", map[string]string{"~/dep/package.json": `{"name":"dep","version":"1.0.0","main":"i.js"}`, "~/dep/i.js": "exports.word = 'hi'\n",
+			"package.json": `{"name":"m","version":"1.0.0","dependencies":{"dep":"1.0.0"}}`},
+			`cd ~ && npm pack --silent ./dep && npm cache add ./dep-1.0.0.tgz && cd - && sum=$(openssl dgst -sha512 -binary ~/dep-1.0.0.tgz | base64 -w0) && rm ~/dep-1.0.0.tgz &&
+			echo '{"name":"m","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"m","version":"1.0.0","dependencies":{"dep":"1.0.0"}},
+			"node_modules/dep":{"version":"1.0.0","resolved":"https://packages.example/dep/-/dep-1.0.0.tgz","integrity":"sha512-'$sum'"}}}' > package-lock.json`,
+			`npm ci --offline --no-audit --no-fund && node -e 'require("assert").equal(require("dep").word, "hi")'`},
+		"go": {"go", map[string]string{"~/proxy/example.com/dep/@v/list": "v1.0.0\n", "~/proxy/example.com/dep/@v/v1.0.0.info": `{"Version":"v1.0.0"}`,
+			"~/proxy/example.com/dep/@v/v1.0.0.mod": "module example.com/dep\n", "go.mod": "module example.com/m\n\ngo 1.24\n\nrequire example.com/dep v1.0.0\n",
+			"m.go": "package main\n\nimport \"example.com/dep\"\n\nfunc main() { println(dep.Word) }\n", "zip.py": "import zipfile, sys\n" +
+				"with zipfile.ZipFile(sys.argv[1], 'w') as z:\n    z.writestr('example.com/dep@v1.0.0/go.mod', 'module example.com/dep\\n')\n    z.writestr('example.com/dep@v1.0.0/dep.go', 'package dep\\n\\nconst Word = 1\\n')\n"},
+			`python3 zip.py ~/proxy/example.com/dep/@v/v1.0.0.zip && GOPROXY=file://$HOME/proxy GOSUMDB=off GOFLAGS=-modcacherw go mod tidy`,
+			`go build -o m . && ./m`},
+		"cargo": {"cargo", map[string]string{"~/vendor/dep/Cargo.toml": "[package]\nname = \"dep\"\nversion = \"1.0.0\"\n", "~/vendor/dep/src/lib.rs": "pub const WORD: u8 = 1;\n",
+			"~/vendor/dep/.cargo-checksum.json": `{"files":{},"package":null}`, "Cargo.toml": "[package]\nname = \"m\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\ndep = \"1.0.0\"\n",
+			"src/main.rs": "fn main() { println!(\"{}\", dep::WORD); }\n"},
+			`mv ~/vendor vendor && mkdir .cargo && printf '[source.crates-io]\nreplace-with = "vendored"\n\n[source.vendored]\ndirectory = "vendor"\n' > .cargo/config.toml`,
+			`cargo build --offline && cargo run --offline --quiet`},
+		"pip": {"python3", nil, `python3 -m venv .venv && mkdir dist && mv p-1-py3-none-any.whl dist`,
+			`.venv/bin/pip install --quiet --no-index --find-links dist p && .venv/bin/python -c 'import p'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := program.Find(c.needs, os.Environ()); err != nil {
+				t.Skip(c.needs + " is not installed")
+			}
+			m := newMachine(t)
+			home, err := os.UserHomeDir()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Toolchains lie in the home of the user who runs the tests, packages do not.
+			m.env = append(os.Environ(), "HOME="+m.home, "GOMODCACHE=", "GOPATH=", "GOFLAGS=", "CARGO_HOME=", "npm_config_cache=")
+			for variable, dir := range map[string]string{"RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv"} {
+				if at := filepath.Join(home, dir); os.Getenv(variable) == "" && isDir(at) {
+					m.env = append(m.env, variable+"="+at)
+				}
+			}
+			for file, text := range c.files {
+				at := filepath.Join(m.root, file)
+				if rest, own := strings.CutPrefix(file, "~/"); own {
+					at = filepath.Join(m.home, rest)
+				}
+				put(t, at, text)
+			}
+			wheel(t, filepath.Join(m.root, "p-1-py3-none-any.whl"))
+			fill, err := program.Shell(program.Place{Root: m.root, Env: m.env}, c.fill)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &program.Tail{Limit: 1 << 14}
+			if exit, err := fill.Run(t.Context(), program.RunOptions{Stdout: out, Stderr: out}); err != nil || exit.Code != 0 {
+				t.Fatalf("%v %v %s", exit, err, out)
+			}
+			if name == "go" {
+				cache, err := os.UserCacheDir()
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.kept = filepath.Join(cache, "copilot-bridge-test", "sandbox", "kept")
+			}
+			if out, exit := line(t, w, m.plan(t, m.scope()), m, c.line); exit.Code != 0 {
+				t.Errorf("%d %s", exit.Code, out)
+			}
+		})
+	}
 }

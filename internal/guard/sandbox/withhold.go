@@ -16,8 +16,10 @@ import (
 // sandbox cannot keep a file from being made that is not there yet.
 type Watch struct {
 	Root string
+	// Holders are directories that hold configuration among other files.
+	Holders []string
 	// Protects says whether a path, relative to Root and with slashes, is
-	// configuration that nobody may make unseen.
+	// configuration that must not be made without consent.
 	Protects func(rel string) bool
 	// Plain says whether a repository that was made at Root runs nothing.
 	Plain func() bool
@@ -26,9 +28,6 @@ type Watch struct {
 // Configuration is what a workspace has of it, by its path and what it leads
 // to if it is a link.
 type Configuration map[string]string
-
-// holders are directories that hold configuration among other files.
-var holders = []string{".github", ".vscode", ".cargo"}
 
 // Now lists what there is.
 func (w Watch) Now() Configuration {
@@ -40,7 +39,7 @@ func (w Watch) Now() Configuration {
 	return out
 }
 
-// list is what Protects names at the root, in holders and in .git.
+// list is what Protects names at the root, in Holders and in .git.
 func (w Watch) list() []string {
 	top, err := os.OpenRoot(w.Root)
 	if err != nil {
@@ -61,7 +60,7 @@ func (w Watch) list() []string {
 	}
 	protects := func(rel string) bool { return w.Protects != nil && w.Protects(rel) }
 	list(".", func(rel string) bool { return rel == ".git" || protects(rel) })
-	for _, dir := range holders {
+	for _, dir := range w.Holders {
 		if info, err := top.Lstat(dir); err == nil && info.IsDir() {
 			list(dir, protects)
 		} else if err == nil {
@@ -117,7 +116,7 @@ func take(top *os.Root, root, rel, to string) error {
 	if err == nil {
 		return nil
 	}
-	// Another file system. What is in it counts, not its metadata.
+	// Another file system. The content counts, not the metadata.
 	switch info, statErr := os.Lstat(from); {
 	case statErr != nil:
 		return statErr

@@ -1,8 +1,12 @@
 package shell
 
 import (
+	"regexp"
 	"strings"
 )
+
+// socatHost finds the host and port of an address such as TCP:host:port.
+var socatHost = regexp.MustCompile(`(?i)^(?:TCP|UDP|SSL|OPENSSL|SOCKS|PROXY|SCTP)[46]?[A-Z]*(?:-CONNECT)?:([^,]+)`)
 
 // networkCommands use the network: always if the list is empty, else with one
 // of the subcommands in it.
@@ -24,20 +28,18 @@ var networkCommands = map[string]string{
 // addresses flags network programs and lists the addresses they are given.
 func (a *analyser) addresses(c *call) {
 	subs, network := networkCommands[c.name]
-	if network && (subs == "" || a.usesSubcommand(c, subs)) {
-		a.flag(c, FlagNetwork)
+	offline := subs != "" && hasOption(c.args, "--offline", "--no-index") // of package managers
+	if network && !offline && (subs == "" || a.usesSubcommand(c, subs)) {
+		a.out.Commands[c.index].Network = true
 	}
 	switch c.name {
 	case "echo", "printf", ":", "true", "false", "export", "declare", "typeset", "local", "readonly", "test", "[", "alias", "cat", "head", "tail", "ls", "wc",
 		"grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "gsed", "awk", "gawk", "mawk", "nawk", "jq", "yq", "tr", "cut", "sort", "uniq", "find", "expr":
 		return // an address in their arguments is only text
-	case "curl":
-		a.transfer(c, curlSpec)
+	case "curl", "wget":
+		a.transfer(c)
 		return
-	case "wget":
-		a.transfer(c, wgetSpec)
-		return
-	case "nc", "ncat", "netcat", "telnet":
+	case "ssh", "mosh", "nc", "ncat", "netcat", "telnet":
 		a.connection(c)
 	case "git":
 		if hasOption(c.args, "commit", "tag") && !hasOption(c.args, "push", "fetch", "clone", "pull") {
@@ -50,11 +52,11 @@ func (a *analyser) addresses(c *call) {
 		}
 		a.urlsIn(w.text)
 		if isRemotePath(w.text) && (strings.HasPrefix(w.text, "git@") || takesRemotePaths(c.name)) {
-			a.flag(c, FlagNetwork)
+			a.out.Commands[c.index].Network = true
 			a.url(w.text)
 		}
-		if c.name == "socat" {
-			a.socat(w.text)
+		if m := socatHost.FindStringSubmatch(w.text); c.name == "socat" && m != nil {
+			a.url("tcp://" + m[1])
 		}
 	}
 }
@@ -82,13 +84,7 @@ func isMessage(option string) bool {
 	return option == "--message" || len(option) > 1 && option[0] == '-' && option[1] != '-' && option[len(option)-1] == 'm'
 }
 
-func takesRemotePaths(name string) bool {
-	switch name {
-	case "git", "scp", "rsync", "sftp":
-		return true
-	}
-	return false
-}
+func takesRemotePaths(name string) bool { return has("git scp rsync sftp", name) }
 
 // isRemotePath recognises host:path and user@host:path.
 func isRemotePath(s string) bool {
@@ -154,38 +150,22 @@ func schemeStart(s string, at int) int {
 
 func (a *analyser) url(u string) { a.out.URLs = appendNew(a.out.URLs, u) }
 
-var (
-	curlSpec = transferSpec{
-		shortValues: "AbcCdDeEFhHKmoPQrtTuUwxXyYz", files: "-d -F -T -b --data --data-binary --data-ascii --data-urlencode --data-raw --json --form --upload-file --cookie",
-		urls: "--url -x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --doh-url --referer-url",
-		values: `--user-agent --cookie --cookie-jar --continue-at --data --data-ascii --data-binary --data-raw --data-urlencode --dump-header --cert --form --form-string
-			--header --config --max-time --output --output-dir --ftp-port --quote --range --telnet-option --upload-file --user --proxy-user --write-out --request --speed-limit
-			--speed-time --time-cond --referer --retry --retry-delay --retry-max-time --connect-timeout --cacert --capath --key --key-type --cert-type --ciphers --interface
-			--limit-rate --local-port --max-filesize --max-redirs --noproxy --resolve --connect-to --dns-servers --unix-socket --stderr --trace --trace-ascii --tls-max --json
-			--netrc-file --proto --proto-default --proxy-header --rate --parallel-max --variable --expand-url --expand-data --aws-sigv4 --oauth2-bearer --pinnedpubkey --pass --create-file-mode --haproxy-clientip --hostpubmd5`,
-		redirects: "--resolve --connect-to --dns-servers --unix-socket --abstract-unix-socket -K --config --proto-default --expand-url",
-	}
-	wgetSpec = transferSpec{
-		shortValues: "aAeiDIlnoOPQRtTUwXB",
-		urls:        "--base --referer-url", files: "--post-file --body-file",
-		values: `--append-output --output-file --output-document --directory-prefix --execute --input-file --tries --timeout --dns-timeout --connect-timeout --read-timeout --wait
-			--waitretry --quota --bind-address --limit-rate --user --password --header --user-agent --post-data --post-file --body-data --body-file --method --level --accept --reject
-			--domains --exclude-domains --include-directories --exclude-directories --max-redirect --referer --load-cookies --save-cookies --ca-certificate --certificate --private-key --config --cut-dirs --progress --start-pos`,
-		redirects: "-e --execute -i --input-file --config",
-	}
-)
-
-// transferSpec says how curl and wget read their arguments: everything that is
-// not an option or its value is an address, even without a scheme.
-type transferSpec struct {
-	shortValues string
-	values      string // long options whose value is something else
-	urls        string // options whose value is an address
-	files       string // options whose value may name a file with @
-	redirects   string // options that send requests elsewhere than the address says
+// transferOptions are the options of curl and wget that are known: those with a
+// value that is no address, and those without one. Others may decide where a
+// request goes.
+var transferOptions = map[string]struct{ values, letters, flags string }{
+	"curl": {"-o -H -d -X -u -A -m -w -F -b -c -e -T -D -E -C -r -y -Y -z --output --output-dir --header --data --data-raw --data-ascii --data-binary --data-urlencode --json --request --user " +
+		"--user-agent --max-time --write-out --form --form-string --cookie --cookie-jar --referer --retry --retry-delay --connect-timeout --upload-file --dump-header --cacert --cert --key",
+		"sSLfkvigGIOJRN#aBjlnpqZ46",
+		"--silent --show-error --location --fail --insecure --verbose --include --head --get --remote-name --remote-header-name --compressed --globoff --no-buffer --create-dirs --http1.1 --http2"},
+	"wget": {"-O -o -a -P -t -T -U -w -Q --output-document --output-file --append-output --directory-prefix --tries --timeout --user-agent --header --post-data --post-file --body-file --user --password",
+		"qcNSvbdrpkKEHLmn46", "--quiet --continue --no-verbose --show-progress --no-check-certificate --spider --recursive --no-parent --mirror"},
 }
 
-func (a *analyser) transfer(c *call, spec transferSpec) {
+// transfer reads the arguments of curl and wget: everything that is not an
+// option or its value is an address, even without a scheme.
+func (a *analyser) transfer(c *call) {
+	known := transferOptions[c.name]
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
 		if w.dynamic {
@@ -201,69 +181,61 @@ func (a *analyser) transfer(c *call, spec transferSpec) {
 			continue
 		}
 		name, value, glued := strings.Cut(text, "=")
-		takes := has(spec.values, name) || has(spec.urls, name)
-		if text[1] != '-' {
-			name, value, glued, takes = spec.short(text)
+		if text[1] != '-' { // letters, of which the last may have a value
+			rest := strings.TrimLeft(text[1:], known.letters)
+			if rest == "" {
+				continue
+			}
+			name, value, glued = "-"+rest[:1], rest[1:], len(rest) > 1
 		}
-		if has(spec.redirects, name) {
-			a.dangerous(c.name + " " + name + " decides where requests go")
-		}
-		if takes && !glued {
+		switch {
+		case has(known.flags, name):
+			continue
+		case !has(known.values, name):
+			a.dangerous(c.name + " " + name + " may decide where requests go")
+			if glued {
+				a.urlsIn(value)
+				if strings.Contains(value, ".") {
+					a.url(value)
+				}
+			}
+			continue // the next word counts as an address
+		case !glued:
 			if i++; i >= len(c.args) || c.args[i].dynamic {
 				continue
 			}
 			value = c.args[i].text
 		}
-		switch {
-		case has(spec.urls, name) && value != "":
-			a.url(value)
-		case has(spec.files, name):
-			if at := strings.IndexAny(value, "@<"); at >= 0 && at+1 < len(value) {
-				file, _, _ := strings.Cut(value[at+1:], ";")
-				if file != "" {
-					a.path(Path{Text: file, Certain: at == 0 || value[at-1] == '='})
-				}
+		if at := strings.IndexAny(value, "@<"); at >= 0 && at+1 < len(value) && !has("-H --header -u --user -A --user-agent -w --write-out", name) {
+			if file, _, _ := strings.Cut(value[at+1:], ";"); file != "" {
+				a.path(Path{Text: file, Certain: at == 0 || value[at-1] == '='})
 			}
 		}
 	}
 }
 
-// short reads a cluster of short options up to the first that takes a value.
-func (spec transferSpec) short(text string) (name, value string, glued, takes bool) {
-	for i := 1; i < len(text); i++ {
-		if strings.IndexByte(spec.shortValues, text[i]) >= 0 {
-			return "-" + text[i:i+1], text[i+1:], i+1 < len(text), true
-		}
-	}
-	return text, "", false, false
-}
-
-// socat reads addresses such as TCP:host:port.
-func (a *analyser) socat(text string) {
-	kind, rest, ok := strings.Cut(text, ":")
-	if !ok || strings.Contains(strings.ToUpper(kind), "LISTEN") {
-		return
-	}
-	switch strings.TrimRight(strings.ToUpper(strings.SplitN(kind, "-", 2)[0]), "46") {
-	case "TCP", "UDP", "SSL", "OPENSSL", "SOCKS", "PROXY", "SCTP":
-		address, _, _ := strings.Cut(rest, ",")
-		a.url("tcp://" + address)
-	}
-}
-
-// connection reads host and port of nc and telnet.
+// connection reads the host and the port of ssh, nc and telnet.
 func (a *analyser) connection(c *call) {
 	spec := optionSpec{flags: "46bCcDdFhkLlNnrStUuvZzR", values: "eGgIiMmOopPqsTVWwXx"}
-	_, rest, known := spec.parse(c.args)
-	if !known || len(rest) == 0 || anyDynamic(rest[:min(2, len(rest))]) {
+	scheme := "tcp://"
+	if c.name == "ssh" || c.name == "mosh" {
+		spec, scheme = optionSpec{flags: "1246AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOoPpQRSWw"}, "ssh://"
+	}
+	opts, rest, known := spec.parse(c.args)
+	if !known || len(rest) == 0 || rest[0].dynamic {
 		return
 	}
 	host := rest[0].text
+	if strings.Contains(host, "://") {
+		return // listed like any other
+	}
 	if strings.Count(host, ":") > 1 {
 		host = "[" + host + "]"
 	}
-	if len(rest) > 1 {
+	if port, ok := find(opts, "-p"); ok && scheme == "ssh://" && !port.dynamic {
+		host += ":" + port.text
+	} else if scheme == "tcp://" && len(rest) > 1 && !rest[1].dynamic {
 		host += ":" + rest[1].text
 	}
-	a.url("tcp://" + host)
+	a.url(scheme + host)
 }

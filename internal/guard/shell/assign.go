@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -35,7 +36,9 @@ func (s *scriptReader) assign(as *syntax.Assign, d dirSet) (Assign, bool) {
 			outer := s.manner
 			s.manner = wordManner
 			for _, w := range s.words([]*syntax.Word{e.Value}) {
-				if w.pattern != "" {
+				if w.dynamic && w.splits {
+					s.opaque(foundLater)
+				} else if w.pattern != "" {
 					s.wordPath(w, d, false, true)
 				}
 			}
@@ -52,7 +55,7 @@ func (s *scriptReader) assign(as *syntax.Assign, d dirSet) (Assign, bool) {
 	if as.Value != nil && !a.Dynamic {
 		// A value is neither split nor are its braces and wildcards expanded.
 		// Tildes are, behind colons too; a value with one is kept as it stands.
-		words := s.append(nil, as.Value, as.Value)
+		words := s.append(nil, as.Value)
 		switch {
 		case len(words) == 0:
 		case words[0].dynamic:
@@ -78,7 +81,6 @@ func (a *analyser) note(list []Assign, command string) {
 		if !as.Dynamic && strings.Contains(as.Value, "[") {
 			a.subscript(as.Value)
 		}
-		a.out.Assignments = append(a.out.Assignments, *as)
 	}
 }
 
@@ -88,7 +90,7 @@ func (a *analyser) assigned(name string) {
 }
 
 // declare lists export, declare and the like where the parser knows them.
-func (s *scriptReader) declare(stmt *syntax.Stmt, cmd *syntax.DeclClause, d dirSet) {
+func (s *scriptReader) declare(cmd *syntax.DeclClause, d dirSet) {
 	words := []word{{text: cmd.Variant.Value}}
 	var assigns []Assign
 	for _, arg := range cmd.Args {
@@ -108,7 +110,7 @@ func (s *scriptReader) declare(stmt *syntax.Stmt, cmd *syntax.DeclClause, d dirS
 			words = append(words, word{text: as.Name + "=" + as.Value, assigns: true})
 		}
 	}
-	s.run(call{words: words, assigns: assigns, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang, bg: stmt.Background}, d)
+	s.run(call{words: words, assigns: assigns, via: s.via, raw: s.raw(cmd)}, d)
 }
 
 // ChangesCommands reports a variable that changes what commands do, whatever
@@ -132,31 +134,17 @@ func isDangerous(name string, as Assign, command string) bool {
 	case strings.HasSuffix(upper, "PAGER"), strings.HasSuffix(upper, "EDITOR"), upper == "VISUAL":
 		return !isIdle(as)
 	}
-	for _, p := range dangerousPrefixes {
-		if strings.HasPrefix(upper, p) {
-			return true
-		}
-	}
-	return dangerousNames[upper]
+	return slices.Contains(dangerousNames, upper) || slices.ContainsFunc(dangerousPrefixes, func(p string) bool { return strings.HasPrefix(upper, p) })
 }
 
 // isIdle reports a pager or an editor that does nothing.
 func isIdle(as Assign) bool {
-	if as.Dynamic {
-		return false
-	}
-	switch as.Value {
-	case "", "cat", "true", ":", "0", "1", "false":
-		return true
-	}
-	return false
+	return !as.Dynamic && (as.Value == "" || has("cat true : 0 1 false", as.Value))
 }
 
 var dangerousPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC_", "NPM_CONFIG_", "XDG_CONFIG", "CARGO_TARGET_", "_JAVA_"}
 
-var dangerousNames = func() map[string]bool {
-	m := map[string]bool{}
-	for _, n := range strings.Fields(`PATH IFS ENV BASH_ENV BASHOPTS SHELLOPTS BASH_XTRACEFD BASH_LOADABLES_PATH BASH_ALIASES BASH_CMDS
+var dangerousNames = strings.Fields(`PATH IFS ENV BASH_ENV BASHOPTS SHELLOPTS BASH_XTRACEFD BASH_LOADABLES_PATH BASH_ALIASES BASH_CMDS
 		PS0 PS1 PS2 PS4 PROMPT_COMMAND CDPATH FPATH ZDOTDIR HOME SHELL FCEDIT HISTFILE INPUTRC GLOBIGNORE EXECIGNORE
 		TEXTDOMAIN TEXTDOMAINDIR TERMINFO TERMCAP LOCPATH GCONV_PATH NLSPATH HOSTALIASES
 		NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE PYTHONPATH PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PYTHONUSERBASE PYTHONWARNINGS
@@ -167,8 +155,4 @@ var dangerousNames = func() map[string]bool {
 		BROWSER LESSOPEN LESSCLOSE LESSKEY SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH CVS_RSH SVN_SSH
 		HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY CURL_HOME WGETRC OPENSSL_CONF SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS
 		PIP_INDEX_URL PIP_EXTRA_INDEX_URL RIPGREP_CONFIG_PATH GREP_OPTIONS TAR_OPTIONS XZ_OPT GZIP TAPE
-		DOCKER_HOST DOCKER_CONFIG KUBECONFIG AWS_CONFIG_FILE`) {
-		m[n] = true
-	}
-	return m
-}()
+		DOCKER_HOST DOCKER_CONFIG KUBECONFIG AWS_CONFIG_FILE`)

@@ -84,13 +84,7 @@ func (a *analyser) changeDir(c call, d dirSet) (ok, fail dirSet) {
 	back := found && !target.dynamic && target.text == "-" || c.name == "popd" ||
 		c.name == "pushd" && (!found || strings.HasPrefix(target.text, "+") || strings.HasPrefix(target.text, "-"))
 	switch {
-	case back:
-		ok = a.seen
-		if a.seen.same(a.start) {
-			a.opaque("where " + c.name + " goes is not known, so neither is what paths after it mean")
-			ok.lost = true
-		}
-	case target.dynamic || target.pattern != "":
+	case back || target.dynamic || target.pattern != "":
 		a.opaque("where " + c.name + " goes is not known, so neither is what paths after it mean")
 		ok = dirSet{at: d.at, lost: true}
 	case target.text == "" || target.text == ".":
@@ -104,6 +98,5 @@ func (a *analyser) changeDir(c call, d dirSet) (ok, fail dirSet) {
 			ok = dirSet{at: d.at, lost: true}
 		}
 	}
-	a.seen = a.seen.or(ok)
 	return ok, d
 }

@@ -24,18 +24,8 @@ func (a *analyser) files(c *call, d dirSet) {
 		c.args = slices.Clone(c.args) // a wrapper in front has the same words
 		c.args[i].runs = true
 	}
-	switch {
-	case shellNames[c.name]:
-		a.scriptFile(c, d)
-		return
-	case c.name == "tar" || c.name == "gtar" || c.name == "bsdtar":
-		a.tar(c, d)
-		return
-	case c.name == "find" || c.name == "gfind":
+	if c.name == "find" || c.name == "gfind" {
 		a.findPaths(c, u, d)
-		return
-	case c.name == "socat":
-		a.socatPaths(c, d)
 		return
 	}
 	if _, wraps := wrapperSpecs[c.name]; wraps {
@@ -78,6 +68,15 @@ func (a *analyser) files(c *call, d dirSet) {
 		a.wordPath(w, d, write, certain || looksLikePath(w.text))
 	}
 	switch c.name {
+	case "tar", "gtar", "bsdtar": // the files may be read as well as written
+		for _, w := range args {
+			a.wordPath(w, d, false, true)
+		}
+		if slices.ContainsFunc(c.args, func(w word) bool {
+			return w.dynamic || mayBeOption(w.text, "-x") || mayBeOption(w.text, "--extract") || mayBeOption(w.text, "--get")
+		}) || strings.Contains(c.args[0].text, "x") {
+			a.unknownPath(".", d)
+		}
 	case "unzip", "patch", "cpio", "pax", "7z", "7za":
 		dir := "."
 		for i := range c.args {
@@ -88,22 +87,6 @@ func (a *analyser) files(c *call, d dirSet) {
 		a.unknownPath(dir, d)
 	case "cp", "mv", "ln", "install", "rsync", "link":
 		a.copies(c, args, d)
-	}
-}
-
-// socatPaths lists what may be files in addresses such as OPEN:name,rdonly.
-func (a *analyser) socatPaths(c *call, d dirSet) {
-	for _, w := range c.args {
-		_, name, keyword := strings.Cut(w.text, ":")
-		if !keyword {
-			name = w.text
-		}
-		for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune(":,!=", r) }) {
-			if part[0] != '-' {
-				a.wordPath(word{text: part, dynamic: w.dynamic}, d, false, isRooted(part))
-				a.wordPath(word{text: part, dynamic: w.dynamic}, d, true, isRooted(part))
-			}
-		}
 	}
 }
 
@@ -146,8 +129,8 @@ func (a *analyser) downloads(c *call, d dirSet) {
 	}
 }
 
-// copies lists what is copied where. What one operand may be is known only
-// together with the other.
+// copies lists sources with their targets. The meaning of one operand depends on
+// the other.
 func (a *analyser) copies(c *call, args []word, d dirSet) {
 	to := word{dynamic: true}
 	for i := range c.args {
@@ -233,7 +216,7 @@ func (a *analyser) operands(c *call, u usage, d dirSet) []word {
 		case c.name == "git" && option == "-m" && !takesMessage(rest):
 		case c.name == "git" && option == "-c" && len(rest) == 0:
 			i++
-		case has(u.values, option) || isInterpreter(c.name) && endsInCode(c.name, w.text):
+		case has(u.values, option):
 			i++
 		case has(u.outputs, option) || has(u.inputs, option):
 			if i++; i < len(c.args) {
@@ -352,32 +335,17 @@ func (a *analyser) optionPath(u usage, name string, value word, d dirSet) {
 func (a *analyser) gluedPath(u usage, text string, d dirSet) {
 	value := word{text: strings.TrimPrefix(text[2:], "=")}
 	switch {
-	case has(u.values, text[:2]):
-	case has(u.outputs, text[:2]):
-		a.wordPath(value, d, true, true)
-	case has(u.inputs, text[:2]):
-		a.wordPath(value, d, false, true)
+	case known(usage{values: u.values, outputs: u.outputs, inputs: u.inputs}, text[:2]):
+		a.optionPath(u, text[:2], value, d)
 	case isRooted(value.text) || strings.HasPrefix(value.text, "./") || strings.HasPrefix(value.text, "../"):
 		a.wordPath(value, d, false, true)
 	}
 }
 
-// has looks for option in a list that is separated by spaces.
+// has looks for option in a list that is separated by spaces. An option with a
+// space in it is in none.
 func has(list, option string) bool {
-	if option == "" {
-		return false
-	}
-	for from := 0; ; {
-		i := strings.Index(list[from:], option)
-		if i < 0 {
-			return false
-		}
-		start := from + i
-		from = start + len(option)
-		if (start == 0 || list[start-1] == ' ') && (from == len(list) || list[from] == ' ') {
-			return true
-		}
-	}
+	return !strings.Contains(option, " ") && option != "" && strings.Contains(" "+list+" ", " "+option+" ")
 }
 
 func hasOption(args []word, names ...string) bool {
@@ -406,7 +374,7 @@ func editsInPlace(c *call) bool {
 
 // wordPath lists a word as a path, once for each directory it may be meant in.
 func (a *analyser) wordPath(w word, d dirSet, write, certain bool) {
-	if w.dynamic || w.found || w.text == "" || isHarmlessDevice(w.text) {
+	if w.dynamic || w.text == "" || isHarmlessDevice(w.text) {
 		return
 	}
 	if name, ok := strings.CutPrefix(w.text, "@"); ok && name != "" { // curl and compilers: read it from this file
@@ -475,4 +443,73 @@ func (a *analyser) relativeTo(c *call, u usage, d dirSet) dirSet {
 		d = dirSet{at: d.in(c.args[i].text), lost: d.lost}
 	}
 	return d
+}
+
+// findPaths tells find's starting points from its expression.
+func (a *analyser) findPaths(c *call, u usage, d dirSet) {
+	deletes := hasOption(c.args, "-delete")
+	start, named := true, false
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		switch text := w.text; {
+		case start && (text == "-L" || text == "-H" || text == "-P" || strings.HasPrefix(text, "-O") || text == "-D"):
+		case start && text == "--":
+		case strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok"):
+			start = false
+			for i++; i < len(c.args) && c.args[i].text != ";" && c.args[i].text != "+"; i++ {
+			}
+		case strings.HasPrefix(text, "-") || text == "(" || text == "!":
+			start = false
+			if isNewer := strings.HasPrefix(text, "-newer") && !strings.HasSuffix(text, "t"); has(u.outputs, text) || has(u.inputs, text) || isNewer {
+				if isNewer {
+					text = "-newer"
+				}
+				if i++; i < len(c.args) {
+					a.optionPath(u, text, c.args[i], d)
+				}
+			}
+		case start:
+			named = true
+			a.wordPath(w, d, deletes, true)
+		}
+	}
+	if !named && a.manner.reach != ReachNames {
+		a.wordPath(word{text: "."}, d, deletes, true)
+	}
+}
+
+// optionValue returns the value of option o if it stands at args[i]: glued to
+// it, behind an equals sign, or as the next word.
+func optionValue(args []word, i int, o string) (word, bool) {
+	text := args[i].text
+	if name, value, glued := strings.Cut(text, "="); len(name) > 4 && len(o) > len(name) && strings.HasPrefix(name, "--") && strings.HasPrefix(o, name) {
+		if text = o; glued { // a name may be shortened
+			text += "=" + value
+		}
+	}
+	if text == o {
+		if i+1 < len(args) {
+			return args[i+1], true
+		}
+		return word{}, false
+	}
+	short := len(o) == 2 && o[1] != '-'
+	if short && len(text) > 2 && text[0] == '-' && text[1] != '-' && text[len(text)-1] == o[1] && isLetters(text[1:]) && i+1 < len(args) {
+		return args[i+1], true // the last of several letters
+	}
+	rest, ok := strings.CutPrefix(text, o)
+	if !ok || len(rest) == 0 {
+		return word{}, false
+	}
+	if rest[0] == '=' {
+		return word{text: rest[1:], dynamic: args[i].dynamic}, true
+	}
+	if short {
+		return word{text: rest, dynamic: args[i].dynamic}, true
+	}
+	return word{}, false
+}
+
+func isLetters(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }) < 0
 }

@@ -16,7 +16,7 @@ func FuzzAnalyse(f *testing.F) {
 		if readable(script) != nil {
 			return
 		}
-		a, err := analyse(script, Bash, nil) // which does not recover
+		a, err := analyse(script) // which does not recover
 		if err != nil {
 			if len(a.Commands) > 0 {
 				t.Fatal("an error and commands")
@@ -45,7 +45,7 @@ func FuzzAnalyse(f *testing.F) {
 			_, _ = ParseHost(u) // must not panic
 		}
 		wrapped := "bash -c -- '" + strings.ReplaceAll(script, "'", `'\''`) + "'"
-		inner, err := analyse(wrapped, Bash, nil)
+		inner, err := analyse(wrapped)
 		if err != nil {
 			return // the bounds are reached earlier
 		}
@@ -89,7 +89,7 @@ func BenchmarkAnalyse(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Analyse(script, Bash); err != nil {
+				if _, err := Analyse(script); err != nil {
 					b.Fatal(err)
 				}
 			}

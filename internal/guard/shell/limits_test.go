@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 		"nothing":  "",
 		"UTF-8":    "echo \xff",
 	} {
-		if a, err := Analyse(script, Bash); err == nil {
+		if a, err := Analyse(script); err == nil {
 			t.Errorf("%s: %d commands", name, len(a.Commands))
 		}
 	}
@@ -60,36 +60,17 @@ func TestHostileScriptsAreQuick(t *testing.T) {
 		"sed":    "sed '" + strings.Repeat("s/[/x/;", 9000) + "'",
 	} {
 		start := time.Now()
-		_, err := Analyse(script, Bash)
-		if took := time.Since(start); took > 3*time.Second {
+		_, err := Analyse(script)
+		// Without its limits the analysis takes minutes or more; with them and
+		// the race detector on a busy machine it takes seconds.
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s took %v (%v)", name, took, err)
 		}
 	}
 }
 
-func TestFrom(t *testing.T) {
-	first, err := Analyse("cd src", Bash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := Analyse("cat a /b; cd ..", Bash, From(first.Dirs...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, p := range second.Paths {
-		got = append(got, p.Text)
-	}
-	if want := []string{"src/a", "a", "/b", "src/..", ".."}; !slices.Equal(got, want) {
-		t.Errorf("paths %q, want %q", got, want)
-	}
-	if want := []string{"src/..", "..", "src", ""}; !slices.Equal(second.Dirs, want) {
-		t.Errorf("dirs %q, want %q", second.Dirs, want)
-	}
-}
-
-func TestRawAndLine(t *testing.T) {
-	a, err := Analyse("ls -l\n\nx=1 cat 'a b' | sh -c 'touch \"y\"\nrm z'", Bash)
+func TestRaw(t *testing.T) {
+	a, err := Analyse("ls -l\n\nx=1 cat 'a b' | sh -c 'touch \"y\"\nrm z'")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,36 +82,22 @@ func TestRawAndLine(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("raw %q, want %q", got, want)
 	}
-	for i, line := range []int{1, 3, 3, 3, 3} {
-		if a.Commands[i].Line != line {
-			t.Errorf("%s: line %d, want %d", a.Commands[i].Raw, a.Commands[i].Line, line)
-		}
-	}
 	if as := a.Commands[1].Assignments; len(as) != 1 || as[0].Name != "x" {
 		t.Errorf("assignments %v", as)
 	}
 }
 
-func TestPOSIX(t *testing.T) {
-	for script, want := range map[string][]string{
-		"echo {a,b}": {"echo", "{a,b}"},
-		"echo $'a'":  {"echo", "$a"},
-		"((rm x))":   {"rm", "x"},
-		"[[ -f x ]]": {"[[", "-f", "x", "]]"},
-		"function f": {"function", "f"},
-	} {
-		a, err := Analyse(script, POSIX)
-		if err != nil {
-			t.Errorf("%s: %v", script, err)
-			continue
-		}
-		if len(a.Commands) == 0 || !slices.Equal(a.Commands[0].Words, want) {
-			t.Errorf("%s: %+v", script, a.Commands)
+// Only scripts of sed that are sure to run and write nothing pass.
+func TestSedScripts(t *testing.T) {
+	for _, s := range []string{"1,3p", "s/a/b/g", "/x/{s/a/b/;p}", `:a;N;$!ba;s/\n/ /g`, "/[0-9]/d", "$!N;P;D", "2i hello", "/a/,/b/d", "s|a|b|", "s#/x/#y#g", `s/\(a\)/\1/`} {
+		if !sedPlain.MatchString(s) {
+			t.Errorf("%q is not plain", s)
 		}
 	}
-	for _, script := range []string{"a=(b)", "cat <(ls)", "a <<< b", "a &> b"} {
-		if a, err := Analyse(script, POSIX); err == nil {
-			t.Errorf("%s: %+v", script, a.Commands)
+	for _, s := range []string{"1e id", "s/a/b/e", "w x", "s/a/b/w x", "e", "p;e id", "{e}", "r x", "1{e id}", "s/[/]/x/e", "a x\ne id", "s/a/b\n/;e", "/a/e", "ba;e id", "s/a/b/gw x", "s,a,b,e",
+		":a e id", "i\\\nx\\\ne", `s/a\/b/e/e`} {
+		if sedPlain.MatchString(s) {
+			t.Errorf("%q is plain", s)
 		}
 	}
 }

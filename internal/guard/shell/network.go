@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Host is where an address leads.
@@ -23,12 +24,11 @@ var defaultPorts = map[string]int{
 
 // ParseHost returns the host of a URL, of host[:port][/path], or of
 // [user@]host:path as ssh and git write it. Addresses that programs are known
-// to read differently are errors: backslashes, white space, several @, numbers
-// with leading zeros in an IP address, names that are not ASCII. An IPv4
-// address in another notation is brought into the usual one.
+// to read differently are errors: backslashes, white space, several @, an IPv4
+// address in another notation than the usual one, names that are not ASCII.
 func ParseHost(raw string) (Host, error) {
 	bad := func(why string) (Host, error) {
-		return Host{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "the address " + strconv.Quote(clip(raw)) + " " + why}
+		return Host{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "the address " + text.Quote(raw, 200) + " " + why}
 	}
 	if why := oddCharacters(raw); why != "" {
 		return bad(why)
@@ -200,7 +200,11 @@ func hostName(name string) (normal, why string) {
 	}
 	labels := strings.Split(name, ".")
 	if last := labels[len(labels)-1]; isNumber(last) {
-		return ipv4(labels)
+		addr, err := netip.ParseAddr(name)
+		if err != nil {
+			return "", "has an IP address in a notation that programs read differently"
+		}
+		return addr.String(), ""
 	}
 	for _, l := range labels {
 		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
@@ -222,45 +226,4 @@ func isNumber(label string) bool {
 		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
 	return label != "" && strings.Trim(label, "0123456789") == ""
-}
-
-// ipv4 reads one to four numbers, decimal or hexadecimal; the last fills the
-// bytes that are left.
-func ipv4(labels []string) (normal, why string) {
-	if len(labels) > 4 {
-		return "", "has a host name that is not one"
-	}
-	var value uint64
-	for i, l := range labels {
-		if !isNumber(l) || l == "0x" {
-			return "", "has a host name that is not one"
-		}
-		base := 10
-		if hex, ok := strings.CutPrefix(l, "0x"); ok {
-			l, base = hex, 16
-		} else if len(l) > 1 && l[0] == '0' {
-			return "", "has an IP address with leading zeros, which programs read differently"
-		}
-		n, err := strconv.ParseUint(l, base, 32)
-		limit := uint64(255)
-		if i == len(labels)-1 {
-			limit = 1<<(8*(5-len(labels))) - 1
-		}
-		if err != nil || n > limit {
-			return "", "has an IP address that is out of range"
-		}
-		if i == len(labels)-1 {
-			value |= n
-		} else {
-			value |= n << (8 * (3 - i))
-		}
-	}
-	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}).String(), ""
-}
-
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "..."
-	}
-	return s
 }

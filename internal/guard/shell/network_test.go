@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 type hostCase struct {
@@ -59,7 +59,7 @@ func TestParseHostTooLong(t *testing.T) {
 	}
 }
 
-// FuzzParseHost holds that what is accepted is unambiguous: another parser
+// FuzzParseHost holds that accepted addresses are unambiguous: another parser
 // that accepts it too finds the same host.
 func FuzzParseHost(f *testing.F) {
 	for _, tc := range hostCases(f) {

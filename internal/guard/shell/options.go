@@ -27,8 +27,8 @@ type option struct {
 }
 
 // parse splits args into options and the words from the first operand on. It
-// reports false if an option is not known or cannot be seen, so that nobody
-// can tell where the command begins.
+// reports false if an option is not known or cannot be seen: then it is not
+// known where the command begins.
 func (spec optionSpec) parse(args []word) (opts []option, rest []word, ok bool) {
 	for len(args) > 0 {
 		w := args[0]

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // manner is how a command treats the paths that it names.
 type manner struct {
@@ -14,8 +17,9 @@ var fileManner = manner{reach: ReachNames}
 // wordManner is that of a list of words.
 var wordManner = manner{reach: ReachWords}
 
-// namesOnly show the names below a directory, not what is in the files. What
-// git shows is for the guard to find out, and what a build reads is its own.
+// namesOnly show the names below a directory, not the contents of files. The
+// guard finds out what git shows, and the files that a build reads are not
+// listed.
 const namesOnly = "ls dir vdir find gfind fd fdfind du stat test [ cd mkdir rmdir touch tree git go gofmt make npm"
 
 // movers move, remove or replace what they name as a whole.
@@ -40,20 +44,15 @@ func mannerOf(c *call) manner {
 func runsForEach(c *call) bool {
 	switch c.name {
 	case "find", "gfind":
-		return hasPrefix(c.args, "-exec") || hasPrefix(c.args, "-ok") || hasPrefix(c.args, "-delete")
+		return hasPrefix(c.args, "-exec") || hasPrefix(c.args, "-ok") || hasPrefix(c.args, "-delete") || hasPrefix(c.args, "-files0-from")
 	case "fd", "fdfind":
-		return hasPrefix(c.args, "-x") || hasPrefix(c.args, "-X") || hasPrefix(c.args, "--exec")
+		return hasCluster(c.args, 'x') || hasCluster(c.args, 'X') || hasPrefix(c.args, "--exec")
 	}
 	return false
 }
 
 func hasPrefix(args []word, prefix string) bool {
-	for _, w := range args {
-		if strings.HasPrefix(w.text, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(w word) bool { return strings.HasPrefix(w.text, prefix) })
 }
 
 // linkOptions make a program that walks trees follow the links in them.
@@ -101,7 +100,7 @@ func followsLinks(c *call) bool {
 }
 
 // searchesHere reports a command that looks at the working directory if it is
-// given no path. What is in a pipe is searched instead by those that notice.
+// given no path. Some of them search a pipe instead, if there is one.
 func searchesHere(c *call) bool {
 	switch c.name {
 	case "grep", "egrep", "fgrep", "zgrep", "ggrep":

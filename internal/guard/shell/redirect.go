@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -36,19 +37,18 @@ func (s *scriptReader) redirects(list []*syntax.Redirect, d dirSet) {
 		default:
 			write = true
 		}
-		s.redirect(r, fd, write, d)
+		s.redirect(r, write, d)
 	}
 }
 
-func (s *scriptReader) redirect(r *syntax.Redirect, fd string, write bool, d dirSet) {
-	op := r.Op.String()
+func (s *scriptReader) redirect(r *syntax.Redirect, write bool, d dirSet) {
 	words := s.words([]*syntax.Word{r.Word})
 	// Several words, or a glob, are an error or a choice that is made later.
 	if len(words) != 1 || words[0].dynamic {
 		if isProcess(r.Word) { // its commands are listed; it opens no file
 			return
 		}
-		s.out.Redirects = append(s.out.Redirects, Redirect{Path: s.raw(r.Word), Op: op, FD: fd, Write: write, Dynamic: true})
+		s.out.Redirects = append(s.out.Redirects, Redirect{Path: s.raw(r.Word), Write: write})
 		return
 	}
 	w := words[0]
@@ -58,9 +58,6 @@ func (s *scriptReader) redirect(r *syntax.Redirect, fd string, write bool, d dir
 	if url, ok := networkDevice(w.text); ok {
 		s.url(url)
 		return
-	}
-	for _, p := range d.in(w.text) {
-		s.out.Redirects = append(s.out.Redirects, Redirect{Path: p, Op: op, FD: fd, Write: write})
 	}
 	outer := s.manner
 	if s.manner = fileManner; w.pattern != "" {
@@ -72,12 +69,9 @@ func (s *scriptReader) redirect(r *syntax.Redirect, fd string, write bool, d dir
 
 // readsFile reports a statement whose standard input is redirected.
 func readsFile(stmt *syntax.Stmt) bool {
-	for _, r := range stmt.Redirs {
-		if (r.N == nil || r.N.Value == "0") && (r.Op == syntax.RdrIn || r.Op == syntax.WordHdoc || r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(stmt.Redirs, func(r *syntax.Redirect) bool {
+		return (r.N == nil || r.N.Value == "0") && (r.Op == syntax.RdrIn || r.Op == syntax.WordHdoc || r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc)
+	})
 }
 
 func isProcess(w *syntax.Word) bool {
@@ -95,11 +89,7 @@ func isDescriptor(w *syntax.Word) bool {
 }
 
 func isHarmlessDevice(path string) bool {
-	switch path {
-	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom":
-		return true
-	}
-	return false
+	return has("/dev/null /dev/stdout /dev/stderr /dev/stdin /dev/tty /dev/zero /dev/full /dev/random /dev/urandom", path)
 }
 
 // networkDevice recognises the names under which bash opens connections.
@@ -111,67 +101,4 @@ func networkDevice(path string) (url string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// stdin returns the text that a statement's own redirections put on its
-// standard input. The last one counts.
-func (s *scriptReader) stdin(stmt *syntax.Stmt) *word {
-	var text *word
-	for _, r := range stmt.Redirs {
-		if r.N != nil && r.N.Value != "0" {
-			continue
-		}
-		switch r.Op {
-		case syntax.WordHdoc:
-			text = &word{dynamic: true}
-			if words := s.words([]*syntax.Word{r.Word}); len(words) == 1 && words[0].pattern == "" {
-				text = &words[0]
-			}
-		case syntax.Hdoc, syntax.DashHdoc:
-			text = s.hereDocument(r)
-		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
-			text = nil
-		default:
-		}
-	}
-	return text
-}
-
-func (s *scriptReader) hereDocument(r *syntax.Redirect) *word {
-	if r.Hdoc == nil {
-		return &word{}
-	}
-	quoted := isQuoted(r.Word)
-	var b strings.Builder
-	for _, p := range r.Hdoc.Parts {
-		lit, ok := p.(*syntax.Lit)
-		if !ok {
-			return &word{dynamic: true}
-		}
-		if quoted {
-			b.WriteString(lit.Value)
-		} else {
-			b.WriteString(unescape(lit.Value, "$`\\"))
-		}
-	}
-	text := b.String()
-	if r.Op == syntax.DashHdoc {
-		lines := strings.Split(text, "\n")
-		for i := range lines {
-			lines[i] = strings.TrimLeft(lines[i], "\t")
-		}
-		text = strings.Join(lines, "\n")
-	}
-	return &word{text: text}
-}
-
-// isQuoted reports a delimiter with any quoting, which keeps bash from
-// expanding the document.
-func isQuoted(w *syntax.Word) bool {
-	for _, p := range w.Parts {
-		if lit, ok := p.(*syntax.Lit); !ok || strings.Contains(lit.Value, `\`) {
-			return true
-		}
-	}
-	return false
 }

@@ -23,7 +23,7 @@ func (s *scriptReader) substitutions(n syntax.Node, d dirSet) {
 			s.list(n.Stmts, d)
 			return false
 		case *syntax.ArithmExp:
-			s.arithmetic(n, d)
+			s.arithmetic(d, n.X)
 			return false
 		case *syntax.ParamExp:
 			s.parameter(n)
@@ -40,46 +40,20 @@ func (s *scriptReader) substitutions(n syntax.Node, d dirSet) {
 
 // isLiteral reports a word in which nothing is expanded.
 func isLiteral(w *syntax.Word) bool {
-	for _, p := range w.Parts {
-		switch p.(type) {
-		case *syntax.Lit, *syntax.SglQuoted:
-		default:
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+		_, plain := p.(*syntax.Lit)
+		_, quoted := p.(*syntax.SglQuoted)
+		return !plain && !quoted
+	})
 }
 
-// commandSubstitution reads the text between backquotes the way bash does: it
-// is unescaped first and parsed as a script then.
+// commandSubstitution walks $(…) and `…`. Between backquotes bash unescapes the
+// text before it parses it, which is not followed.
 func (s *scriptReader) commandSubstitution(n *syntax.CmdSubst, d dirSet) {
-	if !n.Backquotes {
-		s.list(n.Stmts, d)
-		return
+	if n.Backquotes && strings.Contains(s.between(n.Left.Offset()+1, n.Right.Offset()), `\`) {
+		s.opaque("a substitution in backquotes with a backslash in it")
 	}
-	inner := s.between(n.Left.Offset()+1, n.Right.Offset())
-	if !strings.Contains(inner, `\`) {
-		s.list(n.Stmts, d)
-		return
-	}
-	// Inside double quotes \" is unescaped as well. Where the two readings
-	// differ both are looked at.
-	plain := unescapeBackquotes(inner, "$`\\")
-	s.script(plain, s.lang, d, s.via, s.lineOf(n))
-	if quoted := unescapeBackquotes(inner, "$`\\\""); quoted != plain && s.err == nil {
-		s.script(quoted, s.lang, d, s.via, s.lineOf(n))
-	}
-}
-
-func unescapeBackquotes(s, special string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte(special, s[i+1]) >= 0 {
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	s.list(n.Stmts, d)
 }
 
 // parameter notes the expansions that do more than look a value up.
@@ -117,26 +91,12 @@ func paramName(n *syntax.ParamExp) string {
 	return n.Param.Value
 }
 
-// arithmetic walks an arithmetic expression.
-func (s *scriptReader) arithmetic(n syntax.Node, d dirSet) {
-	switch n := n.(type) {
-	case *syntax.ArithmExp:
-		s.evaluates(n.X)
-		s.substitutions(n.X, d)
-	case *syntax.ArithmCmd:
-		s.evaluates(n.X)
-		s.substitutions(n.X, d)
-	case *syntax.LetClause:
-		for _, x := range n.Exprs {
+// arithmetic walks arithmetic expressions.
+func (s *scriptReader) arithmetic(d dirSet, list ...syntax.ArithmExpr) {
+	for _, x := range list {
+		if x != nil {
 			s.evaluates(x)
 			s.substitutions(x, d)
-		}
-	case *syntax.CStyleLoop:
-		for _, x := range []syntax.ArithmExpr{n.Init, n.Cond, n.Post} {
-			if x != nil {
-				s.evaluates(x)
-				s.substitutions(x, d)
-			}
 		}
 	}
 }
@@ -253,7 +213,7 @@ func (s *scriptReader) testFile(x syntax.TestExpr, d dirSet) {
 		s.opaque("a test of a file that is not known")
 		return
 	}
-	for _, e := range s.append(nil, w, w) {
+	for _, e := range s.append(nil, w) {
 		if e.dynamic {
 			s.opaque("a test of a file that is not known")
 		}

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -11,11 +10,8 @@ import (
 type analyser struct {
 	out     Analysis
 	err     error
-	start   dirSet
-	seen    dirSet // every directory that cd has led to so far
 	scripts int
-	manner  manner            // of the command that is looked at
-	funcs   map[string]dirSet // where each function was defined
+	manner  manner // of the command that is looked at
 }
 
 // scriptReader walks one script: the one that was given, or one inside it,
@@ -23,47 +19,40 @@ type analyser struct {
 type scriptReader struct {
 	*analyser
 	src   string
-	lang  Lang
 	via   string
-	line  int // of the command that holds this script; 0 for the outermost
 	depth int
 	piped bool // the standard input is a pipe or a file
 }
 
 // script parses and walks src, which starts in one of the directories d.
-func (a *analyser) script(src string, lang Lang, d dirSet, via string, line int) dirSet {
+func (a *analyser) script(src string, d dirSet, via string) {
 	if a.err != nil {
-		return d
+		return
 	}
 	if a.scripts++; a.scripts > maxScripts {
 		a.fail("the command has too many scripts inside each other to be checked", nil)
-		return d
+		return
 	}
 	defer func() { a.scripts-- }()
 	if a.err = readable(src + "\n:"); a.err != nil {
-		return d
-	}
-	variant := syntax.LangBash
-	if lang == POSIX {
-		variant = syntax.LangPOSIX
+		return
 	}
 	hash := strings.Contains(src, "#")
-	file, err := syntax.NewParser(syntax.Variant(variant), syntax.KeepComments(hash)).Parse(strings.NewReader(src), "")
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(hash)).Parse(strings.NewReader(src), "")
 	if err != nil {
 		a.fail("the command cannot be parsed", err)
-		return d
+		return
 	}
 	if hash && !realComments(file, src) {
 		a.fail("the command has a # that shells read differently", nil)
-		return d
+		return
 	}
-	a.look(src)
+	a.flagLookalikes(src)
 	outer := a.manner
 	a.manner = fileManner
 	defer func() { a.manner = outer }()
-	s := &scriptReader{analyser: a, src: src, lang: lang, via: via, line: line}
-	ok, fail := s.list(file.Stmts, d)
-	return ok.or(fail)
+	s := &scriptReader{analyser: a, src: src, via: via}
+	s.list(file.Stmts, d)
 }
 
 // realComments makes sure that what the parser leaves out as a comment is one
@@ -88,16 +77,9 @@ func (a *analyser) fail(message string, cause error) {
 	}
 }
 
-func (a *analyser) opaque(reason string) { a.out.Opaque = addNew(a.out.Opaque, reason) }
+func (a *analyser) opaque(reason string) { a.out.Opaque = appendNew(a.out.Opaque, reason) }
 
-func (a *analyser) dangerous(reason string) { a.out.Dangerous = addNew(a.out.Dangerous, reason) }
-
-func addNew(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
-}
+func (a *analyser) dangerous(reason string) { a.out.Dangerous = appendNew(a.out.Dangerous, reason) }
 
 func (s *scriptReader) raw(n syntax.Node) string {
 	return s.between(n.Pos().Offset(), n.End().Offset())
@@ -108,13 +90,6 @@ func (s *scriptReader) between(from, to uint) string {
 		return s.src
 	}
 	return s.src[from:to]
-}
-
-func (s *scriptReader) lineOf(n syntax.Node) int {
-	if s.line > 0 {
-		return s.line
-	}
-	return int(n.Pos().Line())
 }
 
 // list walks statements one after the other. Like all that follows it returns
@@ -142,7 +117,7 @@ func (s *scriptReader) stmt(stmt *syntax.Stmt, d dirSet) (ok, fail dirSet) {
 	case *syntax.CallExpr:
 		ok, fail = s.call(stmt, cmd, d)
 	case *syntax.DeclClause:
-		s.declare(stmt, cmd, d)
+		s.declare(cmd, d)
 		ok, fail = d, d
 	default:
 		ok, fail = s.compound(cmd, d)
@@ -185,48 +160,20 @@ func (s *scriptReader) compound(cmd syntax.Command, d dirSet) (ok, fail dirSet) 
 			return s.stmt(cmd.Stmt, d)
 		}
 	case *syntax.CoprocClause:
-		s.coprocess(cmd, d)
+		s.substitutions(cmd.Name, d)
+		s.stmt(cmd.Stmt, d)
+		s.opaque("coproc runs a command that is not certain")
 	case *syntax.ArithmCmd:
-		s.arithmetic(cmd, d)
+		s.arithmetic(d, cmd.X)
 	case *syntax.LetClause:
-		s.arithmetic(cmd, d)
-		words := []word{{text: "let"}}
-		for _, x := range cmd.Exprs {
-			if w, ok := x.(*syntax.Word); ok {
-				words = s.expand(words, w)
-			} else {
-				words = append(words, word{text: s.raw(x)})
-			}
-		}
-		s.run(call{words: words, parsed: true, via: s.via, raw: s.raw(cmd), line: s.lineOf(cmd), lang: s.lang}, d)
+		s.arithmetic(d, cmd.Exprs...)
+		s.opaque("let evaluates text")
 	case *syntax.TestClause:
 		s.test(cmd, d)
 	default: // a construct of a dialect that we do not parse
 		s.opaque("a construct that is not known")
 	}
 	return d, d
-}
-
-// coprocess walks what coproc runs. The parser takes assignments behind it for
-// words, and its first word for a name if only redirections follow.
-func (s *scriptReader) coprocess(cmd *syntax.CoprocClause, d dirSet) {
-	s.substitutions(cmd.Name, d)
-	if cmd.Name != nil {
-		s.setsVariable(word{text: cmd.Name.Lit(), dynamic: cmd.Name.Lit() == ""})
-	}
-	s.stmt(cmd.Stmt, d)
-	plain := len(cmd.Stmt.Redirs) == 0
-	switch inner := cmd.Stmt.Cmd.(type) {
-	case nil, *syntax.DeclClause, *syntax.BinaryCmd:
-		plain = false
-	case *syntax.CallExpr:
-		plain = plain && len(inner.Assigns) == 0 && !strings.Contains(inner.Args[0].Lit(), "=")
-	default:
-		plain = true
-	}
-	if !plain {
-		s.opaque("coproc runs a command that is not certain")
-	}
 }
 
 func (s *scriptReader) binary(cmd *syntax.BinaryCmd, d dirSet) (ok, fail dirSet) {
@@ -281,6 +228,10 @@ func (s *scriptReader) cases(cmd *syntax.CaseClause, d dirSet) (ok, fail dirSet)
 	return ok, fail
 }
 
+// foundLater is why words that expand to several ones, perhaps to the names in
+// a directory, are not known even if no command gets them.
+const foundLater = "a list of names that are found when it runs"
+
 func (s *scriptReader) forLoop(cmd *syntax.ForClause, d dirSet) {
 	switch loop := cmd.Loop.(type) {
 	case *syntax.WordIter:
@@ -294,19 +245,21 @@ func (s *scriptReader) forLoop(cmd *syntax.ForClause, d dirSet) {
 			if s.manner = fileManner; w.pattern != "" {
 				s.manner = wordManner
 			}
-			if !w.dynamic && (w.pattern != "" || looksLikePath(w.text)) {
+			if w.dynamic && w.splits {
+				s.opaque(foundLater)
+			} else if !w.dynamic && (w.pattern != "" || looksLikePath(w.text)) {
 				s.wordPath(w, d, false, true)
 			}
 		}
 		s.manner = outer
 	case *syntax.CStyleLoop:
-		s.arithmetic(loop, d)
+		s.arithmetic(d, loop.Init, loop.Cond, loop.Post)
 	}
 	s.loop(cmd.Do, d, d)
 }
 
 // loop walks a body that may run any number of times. It starts in before the
-// first time, and must end there, or else nobody knows where the next begins.
+// first time, and must end there, or the directory of the next round is unknown.
 func (s *scriptReader) loop(body []*syntax.Stmt, before, d dirSet) {
 	ok, fail := s.list(body, d)
 	if end := ok.or(fail).or(before); !end.same(before) {
@@ -314,22 +267,9 @@ func (s *scriptReader) loop(body []*syntax.Stmt, before, d dirSet) {
 	}
 }
 
+// function walks what a function does. Where and with which names it is called
+// is not followed.
 func (s *scriptReader) function(cmd *syntax.FuncDecl, d dirSet) {
-	if cmd.Name == nil {
-		s.fail("the command defines a function without a name", nil)
-		return
-	}
-	name := cmd.Name.Value
-	s.out.Functions = addNew(s.out.Functions, name)
-	if s.funcs == nil {
-		s.funcs = map[string]dirSet{}
-	}
-	s.funcs[name] = d
-	if isKnownCommand(name) {
-		s.dangerous("the function " + name + " takes the place of a command")
-	}
-	ok, fail := s.stmt(cmd.Body, d)
-	if !ok.or(fail).or(d).same(d) {
-		s.opaque("the function " + name + " changes the working directory, so what paths mean is not known")
-	}
+	s.opaque("a function, which is called where its definition does not show")
+	s.stmt(cmd.Body, d)
 }

@@ -1,10 +1,9 @@
 package shell
 
 import (
-	"regexp"
+	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -16,7 +15,6 @@ type word struct {
 	splits  bool // dynamic, and may become several words or none
 	tilde   bool // begins with an unquoted tilde
 	assigns bool // an assignment that the parser has read as one
-	found   bool // find and fd put the names of files here that are judged as their own paths
 	runs    bool // see Path.Runs
 }
 
@@ -39,37 +37,16 @@ func (s *scriptReader) expand(out []word, w *syntax.Word) []word {
 			return append(out, word{text: lit.Value})
 		}
 	}
-	if s.lang == Bash && hasBrace(w) {
-		raw := s.raw(w)
-		switch {
-		case !strings.Contains(raw, ",") && !strings.Contains(raw, ".."):
-		case !plainBraces(raw):
-			return append(out, word{text: raw, dynamic: true, splits: true})
-		default:
-			return s.braces(out, w)
-		}
+	// Braces are expanded first, by rules of which some are strange.
+	if raw := s.raw(w); hasBrace(w) && (strings.Contains(raw, ",") || strings.Contains(raw, "..")) {
+		return append(out, word{text: raw, dynamic: true, splits: true})
 	}
-	return s.append(out, w, w)
+	return s.append(out, w)
 }
 
-// braces expands at most maxBraces words. Beyond that the word counts as
-// dynamic.
-func (s *scriptReader) braces(out []word, w *syntax.Word) []word {
-	split := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
-	syntax.SplitBraces(split)
-	start := len(out)
-	for e, err := range expand.BracesSeq(nil, split) {
-		if err != nil || len(out)-start >= maxBraces {
-			return append(out[:start], word{text: s.raw(w), dynamic: true, splits: true})
-		}
-		out = s.append(out, w, e)
-	}
-	return out
-}
-
-// append evaluates a word without braces; from is how it was written. An empty
-// word that was not quoted disappears.
-func (s *scriptReader) append(out []word, from, w *syntax.Word) []word {
+// append evaluates a word without braces. An empty word that was not quoted
+// disappears.
+func (s *scriptReader) append(out []word, w *syntax.Word) []word {
 	e := evaluation{}
 	quoted := false
 	for i, part := range w.Parts {
@@ -78,15 +55,9 @@ func (s *scriptReader) append(out []word, from, w *syntax.Word) []word {
 			e.unquoted(p.Value, i == 0)
 		case *syntax.SglQuoted:
 			quoted = true
-			if !p.Dollar {
-				e.literal(p.Value)
-				continue
-			}
-			text, ok := ansiC(p.Value)
-			if !ok {
-				e.dynamic = true
-			}
-			e.literal(text)
+			// $'…' has escapes, of which some depend on the locale.
+			e.dynamic = e.dynamic || p.Dollar && strings.Contains(p.Value, `\`)
+			e.literal(p.Value)
 		case *syntax.DblQuoted:
 			quoted = true
 			// $"…" is looked up in a message catalogue.
@@ -104,7 +75,7 @@ func (s *scriptReader) append(out []word, from, w *syntax.Word) []word {
 		}
 	}
 	if e.dynamic {
-		return append(out, word{text: s.raw(from), dynamic: true, splits: e.splits})
+		return append(out, word{text: s.raw(w), dynamic: true, splits: e.splits})
 	}
 	if e.text.Len() == 0 && !quoted {
 		return out
@@ -208,48 +179,8 @@ func unescape(s, special string) string {
 }
 
 func hasBrace(w *syntax.Word) bool {
-	for _, p := range w.Parts {
-		if lit, ok := p.(*syntax.Lit); ok && strings.Contains(lit.Value, "{") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+		lit, ok := p.(*syntax.Lit)
+		return ok && strings.Contains(lit.Value, "{")
+	})
 }
-
-// plainBraces reports a word whose braces every reader understands alike:
-// nothing quoted, all of them paired, and in each pair either a list without
-// dots or a sequence and nothing else. Bash's rules for the rest are strange.
-func plainBraces(raw string) bool {
-	if strings.Count(raw, "{") > maxBraceGroups {
-		return false
-	}
-	type pair struct{ start, commas int }
-	var open []pair
-	nested := false
-	for i := range len(raw) {
-		switch raw[i] {
-		case '{':
-			open = append(open, pair{start: i + 1})
-		case ',':
-			if len(open) > 0 {
-				open[len(open)-1].commas++
-			}
-		case '}':
-			if len(open) == 0 {
-				return false
-			}
-			p := open[len(open)-1]
-			open = open[:len(open)-1]
-			inside := raw[p.start:i]
-			if p.commas == 0 && !sequence.MatchString(inside) || p.commas > 0 && !nested && strings.Contains(inside, "..") {
-				return false
-			}
-			nested = len(open) > 0
-		case '\\', '\'', '"', '$', '`':
-			return false
-		}
-	}
-	return len(open) == 0
-}
-
-var sequence = regexp.MustCompile(`^(-?[0-9]{1,6}\.\.-?[0-9]{1,6}|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z])(\.\.-?[0-9]{1,4})?$`)

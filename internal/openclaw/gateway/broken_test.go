@@ -78,7 +78,7 @@ func (b *broken) die() {
 
 func (p *peer) send(text string) { _ = p.ws.Write(p.ctx, websocket.MessageText, []byte(text)) }
 
-// next reads a request; it returns false when the client has gone.
+// next reads a request; it returns false when the connection has ended.
 func (p *peer) next() (id, method string, params json.RawMessage, ok bool) {
 	_, data, err := p.ws.Read(p.ctx)
 	if err != nil {

@@ -7,50 +7,37 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-// Client is a connection to a gateway that mends itself. Nothing is connected
-// before the first call. Its methods may be called concurrently.
+// Client is a connection to a gateway. It connects when a call needs it, and
+// again after a connection was lost, with growing pauses. It gives up only when
+// its credentials are refused. Its methods may be called concurrently.
 type Client struct {
 	opts Options
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup // of connect
 
-	mu      sync.Mutex
-	started bool
-	closed  bool
-	cancel  context.CancelFunc // of the keeper
-	done    chan struct{}      // closed when the keeper has gone
-	wake    chan struct{}      // ends a pause between attempts early
-	conn    *conn              // nil while there is none
-	trouble error              // why there is none; nil while one is being tried
-	fatal   error              // why there never will be one
-	changed chan struct{}      // closed and replaced when the state changes
-	follows map[*Subscription]struct{}
+	mu       sync.Mutex
+	conn     *conn         // nil while there is none
+	trying   chan struct{} // closed when the attempt under way has ended; nil if there is none
+	trouble  error         // why the last connection failed or ended
+	final    bool          // it is of no use to try again
+	next     time.Time     // no attempt before this
+	failures int           // in a row
 }
 
 // New returns a client. The caller must close it.
 func New(opts Options) *Client {
-	return &Client{opts: opts.defaults(), done: make(chan struct{}), wake: make(chan struct{}, 1), changed: make(chan struct{}), follows: map[*Subscription]struct{}{}}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Client{opts: opts.defaults(), ctx: ctx, stop: stop}
 }
 
 // Call asks the gateway and returns its answer. Without a connection it waits
-// for the attempt that is under way; between attempts it fails at once. A call
-// whose connection is lost fails and is not repeated, since it may have been
-// carried out.
+// for one; between attempts it fails at once. A call whose connection is lost
+// fails and is not repeated, since it may have been carried out.
 func (c *Client) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	return c.call(ctx, method, params, nil)
-}
-
-// CallTwice is Call for methods that answer twice: first that they have begun,
-// which accepted hears, then with the outcome.
-func (c *Client) CallTwice(ctx context.Context, method string, params any, accepted func(json.RawMessage)) (json.RawMessage, error) {
-	if accepted == nil {
-		accepted = func(json.RawMessage) {}
-	}
-	return c.call(ctx, method, params, accepted)
-}
-
-func (c *Client) call(ctx context.Context, method string, params any, accepted func(json.RawMessage)) (json.RawMessage, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.opts.Answer)
@@ -60,7 +47,7 @@ func (c *Client) call(ctx context.Context, method string, params any, accepted f
 	if err != nil {
 		return nil, err
 	}
-	return conn.call(ctx, method, params, accepted)
+	return conn.call(ctx, method, params)
 }
 
 // Hello connects, unless that has been done, and returns what the gateway said
@@ -73,152 +60,89 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	return conn.hello, nil
 }
 
-// connected returns the connection, and waits for the attempt under way.
+// connected returns the connection. If there is none, it starts an attempt, or
+// waits for the one under way.
 func (c *Client) connected(ctx context.Context) (*conn, error) {
 	for {
 		c.mu.Lock()
-		if !c.started && !c.closed {
-			c.start()
-		}
-		conn, changed := c.conn, c.changed
-		err := c.fatal
-		if err == nil && c.closed {
-			err = &bridge.Error{Code: bridge.CodeUnavailable, Message: "the connection to OpenClaw's gateway is closed"}
-		}
-		if err == nil && conn == nil {
-			err = c.trouble
+		conn, err, trying := c.conn, c.trouble, c.trying
+		switch {
+		case c.ctx.Err() != nil:
+			conn, err = nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the connection to OpenClaw's gateway is closed"}
+		case conn != nil:
+			err = nil
+		case trying == nil && (err == nil || !c.final && !time.Now().Before(c.next)):
+			trying = make(chan struct{})
+			c.trying = trying
+			c.work.Go(c.connect)
+			fallthrough
+		case trying != nil:
+			err = nil
 		}
 		c.mu.Unlock()
 		if conn != nil || err != nil {
 			return conn, err
 		}
 		select {
-		case <-changed:
+		case <-trying:
 		case <-ctx.Done():
 			return nil, &bridge.Error{Code: bridge.CodeOf(ctx.Err()), Message: "OpenClaw's gateway is not connected yet", Cause: context.Cause(ctx)}
 		}
 	}
 }
 
-// Retry ends the pause before the next attempt to connect, if there is one.
-func (c *Client) Retry() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// start starts the keeper. The caller holds mu.
-func (c *Client) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.started, c.cancel = true, cancel
-	go func() {
-		defer close(c.done)
-		c.keep(ctx)
-	}()
-}
-
 // Close ends the connection and waits for all that belongs to it.
 func (c *Client) Close() {
 	c.mu.Lock()
-	c.closed = true
-	started := c.started
-	if started {
-		c.cancel()
-	}
-	c.announce()
+	c.stop() // under mu: connected starts nothing afterwards
 	c.mu.Unlock()
-	if started {
-		<-c.done
+	c.work.Wait()
+}
+
+// connect makes a connection and reads from it until it ends.
+func (c *Client) connect() {
+	conn, err := c.dial(c.ctx, false)
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.retryWithDevice && c.deviceToken() != "" {
+		conn, err = c.dial(c.ctx, true) // once, with what the gateway itself has given us
 	}
-}
-
-// announce lets those look again who wait for a change. The caller holds mu.
-func (c *Client) announce() {
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-// keep connects, and connects again, until ctx ends or it is of no use. All
-// changes of the connection are made here.
-func (c *Client) keep(ctx context.Context) {
-	failures := 0
-	useDevice := false
-	for {
-		c.set(nil, nil)
-		conn, err := c.dial(ctx, useDevice)
-		var refused *refusedError
-		switch {
-		case ctx.Err() != nil:
-			if conn != nil {
-				conn.close()
-			}
-			return
-		case errors.As(err, &refused) && refused.retryWithDevice && !useDevice && c.deviceToken() != "":
-			useDevice = true // once, with what the gateway itself has given us
-			continue
-		case errors.As(err, &refused) && refused.final:
-			c.stop(err)
-			return
-		}
-		var asked time.Duration
-		if err == nil {
-			c.set(conn, nil)
-			began := time.Now()
-			err = conn.serve(ctx, c.events)
-			if time.Since(began) > c.opts.Most {
-				failures = 0 // one that hangs up at once is as bad as one that is not there
-			}
-			c.set(nil, err)
-			if ctx.Err() != nil {
-				return
-			}
-			if errors.As(err, &refused) && refused.final {
-				c.stop(err)
-				return
-			}
-		}
-		if errors.As(err, &refused) {
-			asked = refused.after
-		}
-		pause := c.opts.pause(failures, asked)
-		failures++
-		c.set(nil, err)
-		c.opts.Logger.Info("OpenClaw's gateway is not connected", "error", err, "next_attempt_in", pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-c.wake:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+	c.settle(conn, err)
+	if err != nil {
+		return
 	}
+	began := time.Now()
+	err = conn.serve(c.ctx)
+	if time.Since(began) > c.opts.Most {
+		c.mu.Lock()
+		c.failures = 0 // one that hangs up at once is as bad as one that is not there
+		c.mu.Unlock()
+	}
+	c.settle(nil, err)
 }
 
-func (c *Client) set(conn *conn, trouble error) {
+// settle notes how an attempt or a connection ended.
+func (c *Client) settle(conn *conn, err error) {
 	c.mu.Lock()
-	c.conn, c.trouble = conn, trouble
-	c.announce()
-	var again []*Subscription
-	if conn != nil {
-		for s := range c.follows {
-			again = append(again, s)
-		}
+	defer c.mu.Unlock()
+	if c.trying != nil {
+		close(c.trying)
+		c.trying = nil
 	}
-	c.mu.Unlock()
-	for _, s := range again {
-		conn.follow(s)
+	if c.conn, c.trouble = conn, err; err == nil || c.ctx.Err() != nil {
+		return
 	}
-}
-
-func (c *Client) stop(err error) {
-	c.mu.Lock()
-	c.conn, c.fatal = nil, err
-	c.announce()
-	c.mu.Unlock()
-	c.opts.Logger.Warn("OpenClaw's gateway refuses the connection; it is not tried again", "error", err)
+	refused, ok := errors.AsType[*refusedError](err)
+	if c.final = ok && refused.final; c.final {
+		c.opts.Logger.Warn("OpenClaw's gateway refuses the connection; it is not tried again", "error", err)
+		return
+	}
+	var asked time.Duration
+	if ok {
+		asked = refused.after
+	}
+	pause := c.opts.pause(c.failures, asked)
+	c.failures++
+	c.next = time.Now().Add(pause)
+	c.opts.Logger.Info("OpenClaw's gateway is not connected", "error", err, "next_attempt_in", pause)
 }
 
 func (c *Client) deviceToken() string {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const (
@@ -31,15 +31,8 @@ type conn struct {
 
 	mu      sync.Mutex
 	next    int
-	pending map[string]*pending
-	ended   error // why there are no more answers
-	asking  sync.WaitGroup
-}
-
-// pending is a call that waits for its answer.
-type pending struct {
-	accepted func(json.RawMessage) // nil for calls that are answered once
-	answer   chan frame            // of one
+	pending map[string]chan frame // of one, by call
+	ended   error                 // why there are no more answers
 }
 
 // dial connects and is let in, or not.
@@ -59,7 +52,7 @@ func (c *Client) dial(ctx context.Context, useDevice bool) (*conn, error) {
 			Remedy: "start it with `openclaw gateway run`, or set OPENCLAW_HOST and OPENCLAW_PORT"}
 	}
 	ws.SetReadLimit(maxFrame)
-	n := &conn{ws: ws, opts: c.opts, pending: map[string]*pending{}, beat: c.opts.Silence}
+	n := &conn{ws: ws, opts: c.opts, pending: map[string]chan frame{}, beat: c.opts.Silence}
 	if err := n.greet(ctx, c, useDevice); err != nil {
 		n.close()
 		return nil, lost(err)
@@ -133,8 +126,8 @@ func (c *Client) introduce(asked challenge, useDevice bool) connectParams {
 	return p
 }
 
-// read returns the next frame that can be understood. What is well-formed but
-// of a kind that we do not know is passed over.
+// read returns the next frame that can be understood. A well-formed frame
+// of an unknown kind is passed over.
 func (n *conn) read(ctx context.Context) (frame, error) {
 	for garbage := 0; garbage <= maxGarbage; {
 		kind, data, err := n.ws.Read(ctx)
@@ -185,11 +178,10 @@ func (n *conn) write(ctx context.Context, f frame) error {
 
 // serve reads until the connection ends, and says why. Then it has failed all
 // calls.
-func (n *conn) serve(ctx context.Context, events func(string, json.RawMessage)) (err error) {
+func (n *conn) serve(ctx context.Context) (err error) {
 	defer func() {
 		n.close()
 		n.fail(err)
-		n.asking.Wait()
 	}()
 	for {
 		quiet, cancel := context.WithTimeout(ctx, n.beat)
@@ -201,9 +193,7 @@ func (n *conn) serve(ctx context.Context, events func(string, json.RawMessage)) 
 			return lost(fmt.Errorf("nothing was heard for %s", n.beat))
 		case err != nil:
 			return lost(err)
-		case f.Type == "event":
-			events(f.Event, f.Payload)
-		default:
+		case f.Type == "res":
 			n.answered(f)
 		}
 	}
@@ -211,34 +201,26 @@ func (n *conn) serve(ctx context.Context, events func(string, json.RawMessage)) 
 
 func (n *conn) answered(f frame) {
 	n.mu.Lock()
-	p := n.pending[f.ID]
-	if p != nil && p.accepted != nil && f.OK {
-		first := p.accepted
-		p.accepted = nil
-		n.mu.Unlock()
-		first(f.Payload)
-		return
-	}
-	delete(n.pending, f.ID)
-	n.mu.Unlock()
-	if p != nil {
-		p.answer <- f
+	defer n.mu.Unlock()
+	if answer := n.pending[f.ID]; answer != nil {
+		delete(n.pending, f.ID)
+		answer <- f
 	}
 }
 
-// fail ends the calls that will not be answered any more.
+// fail ends the calls that wait.
 func (n *conn) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ended = err
-	for id, p := range n.pending {
+	for id, answer := range n.pending {
 		delete(n.pending, id)
-		close(p.answer)
+		close(answer)
 	}
 }
 
-func (n *conn) call(ctx context.Context, method string, params any, accepted func(json.RawMessage)) (json.RawMessage, error) {
-	p := &pending{accepted: accepted, answer: make(chan frame, 1)}
+func (n *conn) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	answer := make(chan frame, 1)
 	n.mu.Lock()
 	if n.ended != nil {
 		defer n.mu.Unlock()
@@ -250,7 +232,7 @@ func (n *conn) call(ctx context.Context, method string, params any, accepted fun
 	}
 	n.next++
 	id := strconv.Itoa(n.next)
-	n.pending[id] = p
+	n.pending[id] = answer
 	n.mu.Unlock()
 	defer func() {
 		n.mu.Lock()
@@ -265,7 +247,7 @@ func (n *conn) call(ctx context.Context, method string, params any, accepted fun
 		return nil, lost(err)
 	}
 	select {
-	case f, ok := <-p.answer:
+	case f, ok := <-answer:
 		switch {
 		case !ok:
 			n.mu.Lock()

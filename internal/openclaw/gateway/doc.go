@@ -1,10 +1,7 @@
-// Package gateway talks to OpenClaw's gateway: JSON frames on a WebSocket,
-// protocol 4. A Client connects when it is first needed, proves who it is,
-// comes back after a lost connection, and gives up only where coming back
-// cannot help: when its credentials are refused.
-//
-// It knows the frames, not the methods: openclaw asks for memory with it, and
-// `validate` whether the gateway is there.
+// Package gateway is a client for OpenClaw's gateway: JSON frames on a
+// WebSocket, protocol 4. It knows the frames and the handshake, not what the
+// methods mean. internal/openclaw asks for memory with it, and whether the
+// gateway answers.
 package gateway
 
 import (

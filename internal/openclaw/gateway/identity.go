@@ -17,7 +17,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -122,7 +122,7 @@ type signedDevice struct {
 	Nonce     string `json:"nonce"`
 }
 
-// sign answers a challenge. What is signed names everything that the gateway
+// sign answers a challenge. The signed text names everything that the gateway
 // is asked for, so that a signature is of no use for anything else.
 func (i *Identity) sign(c challenge, scopes []string, token string) *signedDevice {
 	text := strings.Join([]string{"v3", i.ID(), clientID, clientMode, role, strings.Join(scopes, ","),

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // verify checks a signature as the gateway does.

@@ -9,7 +9,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // refusedError is a connection or a call that the gateway has refused.
@@ -67,7 +68,7 @@ func refused(r *refusal) *refusedError {
 	if code == "" {
 		code = r.Code
 	}
-	e := &refusedError{err: &bridge.Error{Code: codes[r.Code], Message: clip(r.Message)}, code: code,
+	e := &refusedError{err: &bridge.Error{Code: codes[r.Code], Message: text.Clip(oneLine(r.Message), 300)}, code: code,
 		retryWithDevice: details.CanRetry || details.Next == "retry_with_device_token",
 		after:           time.Duration(max(r.RetryAfterMs, details.RetryAfterMillis, 0)) * time.Millisecond}
 	if e.err.Code == "" {
@@ -112,11 +113,5 @@ func lost(err error) error {
 	return e
 }
 
-// clip keeps what a stranger wrote to one short line.
-func clip(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	if len(s) > 300 {
-		s = strings.ToValidUTF8(s[:300], "") + "…"
-	}
-	return s
-}
+// oneLine is what another program wrote on one line of valid UTF-8.
+func oneLine(s string) string { return strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ") }

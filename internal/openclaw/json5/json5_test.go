@@ -2,7 +2,6 @@ package json5
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 )
@@ -35,8 +34,7 @@ func TestStandardize(t *testing.T) {
 
 func TestSyntaxError(t *testing.T) {
 	_, err := Parse([]byte("{\n  a: 1,\n  b: oops,\n}"))
-	var wrong *SyntaxError
-	if !errors.As(err, &wrong) || wrong.Line != 3 || err.Error() != `line 3: "oops" is not a value` {
+	if err == nil || err.Error() != `line 3: "oops" is not a value` {
 		t.Errorf("%v", err)
 	}
 }
@@ -50,9 +48,9 @@ func FuzzStandardize(f *testing.F) {
 		if err == nil && !json.Valid(out) {
 			t.Fatalf("%q became %q", data, out)
 		}
-		// What is JSON already means the same afterwards.
+		// A JSON text means the same afterwards.
 		var plain any
-		if json.Unmarshal(data, &plain) == nil && err == nil && !same(data, out) {
+		if json.Unmarshal(data, &plain) == nil && err == nil && !same(data, json.RawMessage(out)) {
 			t.Fatalf("%q became %q", data, out)
 		}
 	})

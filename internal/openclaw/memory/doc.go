@@ -1,10 +1,7 @@
 // Package memory searches OpenClaw's memory, which is Markdown in a few
-// directories: ranked by BM25, section by section, in any script. The index
-// lives in memory only; every search first looks for files that were added,
-// changed or removed since the last.
-//
-// It knows no policy and hides no secrets: openclaw and the doors above it do.
-// Files are opened below their folder's root, so no link leads out of it.
+// directories: ranked by BM25, section by section, in any script. It writes
+// nothing, knows no policy and hides no secrets, which its callers do.
+// internal/openclaw uses it where no gateway answers.
 package memory
 
 // Folder is a directory with memory in it.
@@ -14,7 +11,7 @@ type Folder struct {
 	// Files are single files at its top, Trees directories in which every
 	// Markdown file counts; "." is Dir itself.
 	Files, Trees []string
-	// Flat leaves out what is in sub-directories of Trees.
+	// Flat leaves out the sub-directories of Trees.
 	Flat bool
 }
 
@@ -37,7 +34,7 @@ type Found struct {
 	Files, Sections, Skipped int
 }
 
-// The limits of what is read.
+// Limits.
 const (
 	MaxFileBytes = 1 << 20 // of one file; the rest is not searched
 	maxFiles     = 20_000

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Index is a search index over folders. Its methods may be called
-// concurrently; one search runs at a time.
+// Index is a search index over folders, kept in memory only. Every search first
+// looks for files that were added, changed or removed since the last. Its
+// methods may be called concurrently; one search runs at a time.
 type Index struct {
 	folders []Folder
 

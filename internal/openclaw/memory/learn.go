@@ -32,8 +32,8 @@ type learnedSection struct {
 }
 
 // learn reads files and adds them to the index. Reading and taking apart is
-// done by all processors, each with a numbering of terms of its own; what is
-// left to do one after another is to translate the numbers.
+// done by all processors, each with its own numbers for terms. Only the
+// translation of these numbers is done by one goroutine.
 func (x *Index) learn(ctx context.Context, roots []*os.Root, jobs []found) error {
 	parts := make([]learned, min(runtime.GOMAXPROCS(0), len(jobs)))
 	var next atomic.Int64

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // The constants of BM25, as they are usually chosen.
@@ -145,7 +145,7 @@ func snippet(root *os.Root, e entry, wanted map[string]bool) string {
 	return cut(strings.Join(shown, "\n"), maxSnippet)
 }
 
-// around shortens a long line to what is near the first wanted term.
+// around shortens a long line to the text around the first wanted term.
 func around(line string, wanted map[string]bool, scan *scanner) string {
 	if len(line) <= maxSnippet {
 		return line

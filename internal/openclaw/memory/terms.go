@@ -7,8 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxTerm is how much of a word counts, in bytes. What is longer is no word
-// but data.
+// maxTerm is the longest term, in bytes. Longer runs of letters are data.
 const maxTerm = 64
 
 // scanner takes texts apart into terms. It is for one goroutine.

@@ -31,8 +31,8 @@ type found struct {
 	state state
 }
 
-// walk finds the memory files of all folders. What is not there, or may not
-// be looked at, is left out: memory comes and goes. Every search walks, so
+// walk finds the memory files of all folders. Missing and unreadable ones are
+// left out: OpenClaw adds and removes files at any time. Every search walks, so
 // directories are looked through by all processors, and each file is looked at
 // from its directory.
 func walk(ctx context.Context, folders []Folder, roots []*os.Root) ([]found, int, error) {
@@ -87,8 +87,8 @@ type walker struct {
 	skipped int
 }
 
-// work looks through directories until there are none left and nobody could
-// find more.
+// work looks through directories until none is left and no other goroutine
+// could find more.
 func (w *walker) work(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +155,8 @@ func IsMarkdown(name string) bool {
 	return strings.EqualFold(ext, ".md") || strings.EqualFold(ext, ".markdown")
 }
 
-// open opens the folders that exist. The caller closes them.
+// open opens the folders that exist. The caller closes them. Files are opened
+// below these roots, so no link leads out of a folder.
 func open(folders []Folder) ([]*os.Root, error) {
 	roots := make([]*os.Root, len(folders))
 	for i, f := range folders {

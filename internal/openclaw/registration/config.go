@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
@@ -89,7 +89,7 @@ func (s *settings) text() []byte {
 	return s.before
 }
 
-// writable refuses where somebody does not want the file to be changed.
+// writable returns an error if the file is read-only, or is declared so.
 func (r *Registrar) writable(s *settings) error {
 	refused := &bridge.Error{Code: bridge.CodeConflict, Message: "OpenClaw's configuration " + s.path + " is read-only",
 		Remedy: "make it writable, or add the lines that --dry-run shows where you keep it"}
@@ -162,7 +162,7 @@ func (s *settings) remove() error {
 }
 
 // included says whether a part of the configuration comes from another file, so
-// that an edit here would not count, or would hide what is there.
+// that an edit here would not count, or would hide that file's values.
 func (s *settings) included(path []string) (at string, yes bool) {
 	for i := range len(path) {
 		if _, yes := s.doc.Get(append(slices.Clone(path[:i]), "$include")...); yes {
@@ -172,7 +172,7 @@ func (s *settings) included(path []string) (at string, yes bool) {
 	return "", false
 }
 
-// cause is what is wrong with a path, without the path.
+// cause is an error about a path, without the path.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -194,14 +194,16 @@ func (r *Registrar) lines(before, after string) []string {
 		old, now = old[:len(old)-1], now[:len(now)-1]
 	}
 	var out []string
-	for mark, list := range map[string][]string{"- ": old, "+ ": now} {
-		text, _ := r.redact.String(strings.Join(list, "\n"))
+	for _, side := range []struct {
+		mark  string
+		lines []string
+	}{{"- ", old}, {"+ ", now}} {
+		text, _ := r.redact.String(strings.Join(side.lines, "\n"))
 		for _, l := range strings.Split(text, "\n") {
-			if len(list) > 0 {
-				out = append(out, mark+strings.TrimSuffix(l, "\r"))
+			if len(side.lines) > 0 {
+				out = append(out, side.mark+strings.TrimSuffix(l, "\r"))
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(b[:1], a[:1]) }) // '-' before '+'
 	return out
 }

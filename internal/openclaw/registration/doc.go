@@ -1,11 +1,8 @@
 // Package registration makes the bridge known to OpenClaw, as a plugin or as an
-// MCP server, and takes it out again. It uses OpenClaw's own command where there
-// is one that loses nothing, else it edits the configuration in place. What it
-// has changed is on record in the bridge's home, so that it can be taken back
-// exactly.
-//
-// It starts no bridge and serves nothing; `register`, `unregister` and
-// `validate` call it.
+// MCP server, and takes it out again exactly. It uses OpenClaw's own command
+// where that loses nothing, otherwise it edits the configuration in place. It
+// starts no bridge and serves nothing. internal/cli calls it for `register`,
+// `unregister` and `validate`, with what internal/app finds.
 package registration
 
 import (
@@ -14,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	openclawplugin "github.com/copilot-bridge/copilot-bridge/extensions/openclaw"
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw"
@@ -68,7 +65,7 @@ type Request struct {
 	Env       map[string]string // what the bridge needs besides HOME and PATH
 	Secrets   bool              // Env holds some
 	Persona   bool              // tell OpenClaw's agent, too
-	Force     bool              // replace what is somebody else's
+	Force     bool              // replace an entry that is not the bridge's
 	DryRun    bool
 }
 
@@ -91,7 +88,7 @@ type Change struct {
 	Lines []string `json:"lines,omitempty"` // "+ new" and "- old", without secrets
 }
 
-// Result says what was done, or would be.
+// Result lists the changes that were made, or would be.
 type Result struct {
 	Target   Target   `json:"target"`
 	Outcome  Outcome  `json:"outcome"`

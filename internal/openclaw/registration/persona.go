@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
 // personaFile is the file of OpenClaw's workspace that its agent reads first.
 const personaFile = "AGENTS.md"
 
-// personaBegin and personaEnd enclose what is ours in it.
+// personaBegin and personaEnd enclose our text in it.
 func personaBegin(t Target) string {
 	return "<!-- copilot-bridge " + string(t) + ": begin. Made by `copilot-bridge register " + string(t) + " --persona`; unregister removes it. -->"
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
@@ -14,10 +14,12 @@ import (
 // it is saved.
 type plan struct {
 	r        *Registrar
+	rec      *record
 	settings *settings
 	method   Method
 	entry    *entry // what is on record; nil if nothing is
 	undo     []*json5.Undo
+	adopted  bool // something of ours was there, without a record
 	result   *Result
 }
 
@@ -32,7 +34,7 @@ func (p *plan) append(value string, path []string) error {
 }
 
 // change makes a change and keeps how it is taken back, unless that is on record
-// already: the record leads back to what was there first.
+// already: the record leads back to the first state.
 func (p *plan) change(path []string, element bool, do func() (*json5.Undo, error)) error {
 	if at, yes := p.settings.included(path); yes && p.method == Edit {
 		return &bridge.Error{Code: bridge.CodeUnsupported,
@@ -55,7 +57,7 @@ func (p *plan) change(path []string, element bool, do func() (*json5.Undo, error
 	return nil
 }
 
-// covered says whether what is on record takes a change back, too.
+// covered says whether the record takes a change back already.
 func (p *plan) covered(path []string, element bool) bool {
 	return slices.ContainsFunc(p.undo, func(u *json5.Undo) bool {
 		if u.Element != nil {
@@ -65,10 +67,10 @@ func (p *plan) covered(path []string, element bool) bool {
 	})
 }
 
-// adopt takes what is there for ours, although no record says so.
+// adopt treats an existing value as ours, although no record says so.
 func (p *plan) adopt(path []string) {
 	if p.entry == nil {
-		p.undo = append(p.undo, &json5.Undo{Path: path})
+		p.undo, p.adopted = append(p.undo, &json5.Undo{Path: path}), true
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
@@ -72,7 +72,7 @@ func (p *plan) plugin(q Request) error {
 	if _, ok := p.settings.doc.Get(pluginEntry...); !ok {
 		return p.set(pluginSettings{Enabled: true, Config: c}, pluginEntry)
 	}
-	// What is there may hold more than ours.
+	// The existing entry may hold other members.
 	if err := p.set(true, join(pluginEntry, "enabled")); err != nil {
 		return err
 	}

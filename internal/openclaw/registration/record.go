@@ -1,6 +1,8 @@
 package registration
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,18 +11,65 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
 const recordVersion = 1
 
-// record is what was changed, for whoever takes it back. It may hold pieces of
+// record lists the changes, so that unregister can take them back. It may hold pieces of
 // OpenClaw's configuration and is for its owner only.
 type record struct {
 	Version int      `json:"version"`
 	Entries []*entry `json:"entries"`
+	// Originals are configurations as they were before the first registration,
+	// by path.
+	Originals map[string]*original `json:"originals,omitempty"`
+}
+
+// original is a file before it was changed. While only the bridge has written
+// it since, it is given back byte for byte; else the changes are taken out one
+// by one.
+type original struct {
+	Text    string `json:"text"`
+	Missing bool   `json:"missing,omitempty"` // there was no file
+	Written string `json:"written"`           // the SHA-256 of the text that the bridge wrote last
+}
+
+func sum(text []byte) string {
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
+}
+
+// untouched returns the original of a configuration if only the bridge has
+// written it since, else nil.
+func (rec *record) untouched(config string, s *settings) *original {
+	if o := rec.Originals[config]; o != nil && (o.Written == sum(s.before) || o.Text == string(s.before)) {
+		return o
+	}
+	return nil
+}
+
+// remember keeps what the configuration was, and what it will be.
+func (rec *record) remember(p *plan) {
+	config, s := p.result.Config, p.settings
+	o := rec.untouched(config, s)
+	if o == nil && !p.adopted && !rec.registered(config) {
+		o = &original{Text: string(s.before), Missing: s.missing}
+	}
+	if o == nil {
+		delete(rec.Originals, config)
+		return
+	}
+	if rec.Originals == nil {
+		rec.Originals = map[string]*original{}
+	}
+	o.Written, rec.Originals[config] = sum(s.doc.Bytes()), o
+}
+
+func (rec *record) registered(config string) bool {
+	return slices.ContainsFunc(rec.Entries, func(e *entry) bool { return e.Config == config })
 }
 
 // entry is one registration.
@@ -93,6 +142,9 @@ func (rec *record) put(target Target, config string, e *entry) {
 	rec.Entries = slices.DeleteFunc(rec.Entries, func(old *entry) bool { return old.Target == target && old.Config == config })
 	if e != nil {
 		rec.Entries = append(rec.Entries, e)
+	}
+	if !rec.registered(config) {
+		delete(rec.Originals, config)
 	}
 }
 

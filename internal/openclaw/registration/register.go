@@ -9,8 +9,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
-// Register makes the bridge known to OpenClaw. What is so already stays as it
-// is; what is not is brought up to date.
+// Register makes the bridge known to OpenClaw. An existing registration is
+// brought up to date.
 func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err error) {
 	if err := r.present(); err != nil {
 		return Result{}, err
@@ -20,7 +20,7 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	p, rec, err := r.begin(q)
+	p, err := r.begin(q)
 	if err != nil {
 		return Result{}, err
 	}
@@ -52,21 +52,22 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 		}
 	}
 	if !q.DryRun && (p.result.Outcome != Already || p.entry == nil) {
-		// On record first: if we are killed, what was done is known.
-		if err := r.keep(rec, q.Target, e); err != nil {
+		// On record first: if the process is killed, the change is known.
+		p.rec.remember(p)
+		if err := p.keep(e); err != nil {
 			return Result{}, err
 		}
 	}
 	if p.result.Outcome != Already {
 		if err := r.carryOut(ctx, q, p, install); err != nil {
 			if !q.DryRun {
-				err = errors.Join(err, r.keep(rec, q.Target, p.entry), r.dropPlugin(p))
+				err = errors.Join(err, p.keep(p.entry), r.dropPlugin(p))
 			}
 			return Result{}, err
 		}
 	}
 	if q.Persona {
-		return *p.result, r.persona(q, p, rec, e)
+		return *p.result, r.persona(q, p, e)
 	}
 	return *p.result, nil
 }
@@ -84,15 +85,15 @@ func (p *plan) record() *entry {
 }
 
 // keep puts an entry on record; nil takes it off.
-func (r *Registrar) keep(rec *record, target Target, e *entry) error {
-	rec.put(target, r.opts.Places.Config, e)
-	return r.writeRecord(rec)
+func (p *plan) keep(e *entry) error {
+	p.rec.put(p.result.Target, p.result.Config, e)
+	return p.r.writeRecord(p.rec)
 }
 
 // persona comes last: a registration without it is whole.
-func (r *Registrar) persona(q Request, p *plan, rec *record, e *entry) error {
+func (r *Registrar) persona(q Request, p *plan, e *entry) error {
 	n := len(p.result.Changes)
-	if err := r.addPersona(q, e, p.result, func() error { return r.keep(rec, q.Target, e) }); err != nil {
+	if err := r.addPersona(q, e, p.result, func() error { return p.keep(e) }); err != nil {
 		return err
 	}
 	if p.result.Outcome == Already && len(p.result.Changes) > n {
@@ -102,29 +103,29 @@ func (r *Registrar) persona(q Request, p *plan, rec *record, e *entry) error {
 }
 
 // begin reads what there is.
-func (r *Registrar) begin(q Request) (*plan, *record, error) {
+func (r *Registrar) begin(q Request) (*plan, error) {
 	rec, err := r.readRecord()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s, err := r.readSettings()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	p := &plan{r: r, settings: s, entry: rec.find(q.Target, r.opts.Places.Config)}
+	p := &plan{r: r, rec: rec, settings: s, entry: rec.find(q.Target, r.opts.Places.Config)}
 	p.result = &Result{Target: q.Target, DryRun: q.DryRun, Config: r.opts.Places.Config, Changes: []Change{}}
 	var notes []string
 	if p.method, notes, err = r.choose(q, p.entry, s); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p.result.Method, p.result.Notes = p.method, notes
 	if p.entry != nil {
 		p.undo = slices.Clone(p.entry.Undo)
 	}
-	return p, rec, nil
+	return p, nil
 }
 
-// carryOut does what is planned. install says whether OpenClaw has to look at
+// carryOut carries out a plan. install says whether OpenClaw has to look at
 // the plugin anew.
 func (r *Registrar) carryOut(ctx context.Context, q Request, p *plan, install bool) error {
 	calls := r.calls(q, p, install)
@@ -188,7 +189,7 @@ func (r *Registrar) calls(q Request, p *plan, install bool) [][]string {
 	return calls
 }
 
-// giveBack undoes what was written before a command that failed, so that a
+// giveBack undoes the changes made before a command that failed, so that a
 // registration is whole or not there.
 func (r *Registrar) giveBack(before *settings, p *plan) error {
 	now, err := r.readSettings()

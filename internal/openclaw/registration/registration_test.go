@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
@@ -198,7 +198,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 }
 
-// The plugin's own schema has what is written.
+// The plugin's own schema has every setting that is written.
 func TestPluginTakesItsSettings(t *testing.T) {
 	files, err := New(Options{}).pluginFiles()
 	if err != nil {
@@ -322,7 +322,7 @@ func TestForceIsTakenBack(t *testing.T) {
 	}
 }
 
-// What was registered by hand, or whose record is lost, is ours all the same.
+// A registration made by hand, or whose record is lost, counts as ours.
 func TestWithoutRecord(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		h := newHouse(t, "{\n  gateway: {port: 1}, // x\n}\n")
@@ -402,7 +402,7 @@ func TestPluginIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
-// A list of what is allowed is not touched unless we have added to it: an empty
+// plugins.allow is not touched unless we have added to it: an empty
 // one would allow everything.
 func TestAllowedBySomebodyElse(t *testing.T) {
 	config := `{plugins: {allow: ["copilot-bridge"]}}`
@@ -421,7 +421,7 @@ func TestAllowedBySomebodyElse(t *testing.T) {
 	}
 }
 
-// Where OpenClaw has gone, what is ours goes all the same.
+// Unregistering works after OpenClaw was removed.
 func TestUnregisterWithoutOpenClaw(t *testing.T) {
 	h := newHouse(t, "{}")
 	h.register(t, Request{Target: Plugin}, Registered)
@@ -433,6 +433,24 @@ func TestUnregisterWithoutOpenClaw(t *testing.T) {
 		t.Error("something is left")
 	}
 	h.unregister(t, Request{Target: Plugin}, Absent)
+}
+
+// Unless another program has changed the configuration, undoing gives back its
+// very bytes: comments, quotes, order, blanks and all.
+func TestUnregisterGivesBackTheBytes(t *testing.T) {
+	for _, config := range []string{"{}", "// mine\n{ 'a' : [1, 2,], // kept\n\tplugins: {  },\n  mcp:{servers:{ x: {command:\"x\"} } } ,\n}\n", "{\r\n  \"b\": 0x10\r\n}"} {
+		h := newHouse(t, config)
+		h.register(t, Request{Target: Plugin}, Registered)
+		h.register(t, Request{Target: Server}, Registered)
+		if h.config(t) == config {
+			t.Fatal("nothing was registered")
+		}
+		h.unregister(t, Request{Target: Server}, Unregistered)
+		h.unregister(t, Request{Target: Plugin}, Unregistered)
+		if got := h.config(t); got != config {
+			t.Errorf("%q became %q", config, got)
+		}
+	}
 }
 
 func TestSwitchedOff(t *testing.T) {
@@ -447,7 +465,7 @@ func TestSwitchedOff(t *testing.T) {
 	}
 }
 
-// Somebody else's change between reading and writing is not overwritten.
+// Another program's change between reading and writing is not overwritten.
 func TestSomebodyElseWrites(t *testing.T) {
 	h := newHouse(t, "{}")
 	r := h.registrar()

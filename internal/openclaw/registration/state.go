@@ -38,7 +38,7 @@ type ServerState struct {
 	Missing    bool   `json:"binary_missing,omitempty"`
 }
 
-// State looks at what is registered. It fails if OpenClaw's configuration is
+// State reads the registrations. It fails if OpenClaw's configuration is
 // broken.
 func (r *Registrar) State() (State, error) {
 	out := State{Command: r.program()}

@@ -5,20 +5,21 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
 // Unregister takes out what Register has put in, and nothing else. It works
-// where OpenClaw itself has gone meanwhile, too.
+// after OpenClaw itself was removed, too.
 func (r *Registrar) Unregister(ctx context.Context, q Request) (result Result, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	p, rec, err := r.begin(q)
+	p, err := r.begin(q)
 	if err != nil {
 		return Result{}, err
 	}
@@ -42,14 +43,14 @@ func (r *Registrar) Unregister(ctx context.Context, q Request) (result Result, e
 	}
 	if p.entry != nil && !q.DryRun {
 		p.result.Outcome = Unregistered
-		if err := r.keep(rec, q.Target, nil); err != nil {
+		if err := p.keep(nil); err != nil {
 			return Result{}, err
 		}
 	}
 	return *p.result, nil
 }
 
-// undoing is how to take back what is on record or, without a record, what
+// undoing is how to take back a recorded change or, without a record, what
 // looks like ours.
 func (p *plan) undoing(path []string, element string) *json5.Undo {
 	if u := p.entry.undoOf(path, element != ""); u != nil {
@@ -174,8 +175,9 @@ func (p *plan) halves(u *json5.Undo) bool {
 	return err == nil && d.Revert(u) == nil && len(d.Bytes()) < len(p.settings.before)*6/10
 }
 
-// takeOut takes changes back and saves. A file that we have made goes if
-// nothing else is in it.
+// takeOut takes changes back and saves. A file that only the bridge has written
+// is given back as it was once nothing is registered in it; one that the bridge
+// has made is removed if nothing else is in it.
 func (r *Registrar) takeOut(q Request, p *plan, undo []*json5.Undo) error {
 	if p.settings.missing {
 		return nil
@@ -186,14 +188,25 @@ func (r *Registrar) takeOut(q Request, p *plan, undo []*json5.Undo) error {
 			return nil
 		}
 	}
+	config := p.result.Config
+	o := p.rec.untouched(config, p.settings)
 	if err := p.revert(undo); err != nil || q.DryRun || !p.settings.changed() {
 		return err
 	}
 	if err := r.writable(p.settings); err != nil {
 		return err
 	}
-	if p.entry != nil && p.entry.Created && string(p.settings.doc.Bytes()) == fresh {
+	last := !slices.ContainsFunc(p.rec.Entries, func(e *entry) bool { return e != p.entry && e.Config == config })
+	switch {
+	case o != nil && last && o.Missing, p.entry != nil && p.entry.Created && string(p.settings.doc.Bytes()) == fresh:
 		return p.settings.remove()
+	case o != nil && last:
+		var err error
+		if p.settings.doc, err = json5.Parse([]byte(o.Text)); err != nil {
+			return err
+		}
+	case o != nil:
+		o.Written = sum(p.settings.doc.Bytes())
 	}
 	backup, err := r.save(p.settings)
 	if backup != "" {

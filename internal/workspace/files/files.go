@@ -1,10 +1,8 @@
-// Package files reads and lists the files of a directory tree.
-//
-// All access goes through the *os.Root that the caller gives, so neither a
-// symbolic link nor a change made at the same time leads out of it. Paths are
-// slash-separated and relative to that root. The package knows no policy: the
-// workspace calls it under the guard and passes what may not be seen as
-// Scope.Keep. Its functions may be called concurrently.
+// Package files reads and lists the files of a directory tree. It never writes,
+// and it knows no policy: package workspace calls it under the guard and says
+// in Scope.Keep what may be seen. Packages search and task use it too. Paths
+// are slash-separated and relative to the *os.Root of the caller, which neither
+// a link nor a concurrent change can leave. Concurrent calls are safe.
 package files
 
 import (
@@ -15,8 +13,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // localPath cleans a path of the interface and refuses those that are not
@@ -44,7 +43,7 @@ func fault(verb, name string, err error) error {
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &bridge.Error{Code: bridge.CodeOf(err), Message: fmt.Sprintf("the attempt to %s %s was stopped", verb, name), Cause: err}
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return &bridge.Error{
 			Code:    bridge.CodeNotFound,
 			Message: fmt.Sprintf("cannot %s %s: there is no such file", verb, name),

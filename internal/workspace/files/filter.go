@@ -7,7 +7,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Scope says which files of a tree are meant.
@@ -21,14 +21,14 @@ type Scope struct {
 
 	// Hidden means names that begin with a dot, too. Without it they are left
 	// out unless an ignore file keeps them by a negation, as in ripgrep.
-	// What is called .git is never meant.
+	// A name .git is never meant.
 	Hidden bool
 
 	// NoIgnore means what .gitignore, .ignore and .rgignore leave out, too.
 	NoIgnore bool
 
-	// Keep, if set, has the last word on each file. It is called
-	// concurrently, and never with a file that is left out anyway.
+	// Keep, if set, has the last word on each file. It is never called with a
+	// file that is left out anyway.
 	Keep func(path string) bool
 }
 

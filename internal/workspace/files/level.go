@@ -24,7 +24,7 @@ const maxIgnoreBytes = 4 << 20
 
 var ignoreNames = map[string]int{".rgignore": rgIgnore, ".ignore": dotIgnore, ".gitignore": gitIgnore}
 
-// level is what is known of a directory on the way from the root to where the
+// level describes a directory on the way from the root to where the
 // walk is: the rules that its ignore files add. It does not change once made.
 type level struct {
 	parent *level

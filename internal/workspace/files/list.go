@@ -2,12 +2,19 @@ package files
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
+	"time"
 )
 
-// DefaultListLimit is how many files are listed unless somebody asks for more.
+// DefaultListLimit is how many files are listed unless the caller says.
 const DefaultListLimit = 1000
+
+// maxListTime is how long a listing takes at most.
+const maxListTime = time.Minute
+
+var errTime = errors.New("the listing took too long")
 
 // ListOptions says what to list.
 type ListOptions struct {
@@ -17,8 +24,11 @@ type ListOptions struct {
 
 // Listing is the answer of List.
 type Listing struct {
-	Files     []string `json:"files"` // in the order of Compare; never nil
-	Truncated bool     `json:"truncated"`
+	Files []string `json:"files"` // in the order of Compare; never nil
+	// Truncated means that there are, or may be, more: more than the limit, in
+	// a directory that cannot be read, by a path that is too long, or where the
+	// time did not suffice to look.
+	Truncated bool `json:"truncated"`
 }
 
 // List returns the regular files of a tree. If there are more than the limit
@@ -27,8 +37,10 @@ func List(ctx context.Context, root *os.Root, o ListOptions) (Listing, error) {
 	if o.Limit <= 0 {
 		o.Limit = DefaultListLimit
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxListTime, errTime)
+	defer cancel()
 	l := Listing{Files: []string{}}
-	err := Walk(ctx, root, o.Scope, 1, func(f File) error {
+	missed, err := walkAll(ctx, root, o.Scope, nil, func(f File) error {
 		if len(l.Files) == o.Limit {
 			l.Truncated = true
 			return fs.SkipAll
@@ -36,8 +48,10 @@ func List(ctx context.Context, root *os.Root, o ListOptions) (Listing, error) {
 		l.Files = append(l.Files, f.Path)
 		return nil
 	})
-	if err != nil {
+	late := err != nil && errors.Is(context.Cause(ctx), errTime)
+	if err != nil && !late {
 		return Listing{}, err
 	}
+	l.Truncated = l.Truncated || missed || late
 	return l, nil
 }

@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const (
@@ -32,7 +32,7 @@ type ReadOptions struct {
 // Encoding is how a file's bytes became Content.
 type Encoding string
 
-// The encodings. Text is always handed on as UTF-8; what is not text is
+// The encodings. Text is always handed on as UTF-8; anything else is
 // handed on as base64.
 const (
 	UTF8    Encoding = "utf-8"
@@ -58,8 +58,8 @@ const (
 // at CR in a file that has no LF at all.
 type Content struct {
 	Path       string     `json:"path"`
-	Content    string     `json:"content"` // without the byte order mark, line endings as they are
-	Encoding   Encoding   `json:"encoding"`
+	Content    string     `json:"content" jsonschema:"the text, or base64 of what is no text"` // without the byte order mark, line endings as they are
+	Encoding   Encoding   `json:"encoding" jsonschema:"how the file is written: utf-8, utf-16le, … or base64"`
 	BOM        bool       `json:"bom"`
 	LineEnding LineEnding `json:"lineEnding"` // of the whole file, if it was read to its end
 	SHA256     string     `json:"sha256,omitempty"`
@@ -67,9 +67,12 @@ type Content struct {
 	TotalLines int        `json:"totalLines"` // -1 if the file was not read to its end
 	Offset     int        `json:"offset"`     // the first line that Content holds
 	Lines      int        `json:"lines"`      // how many lines Content holds
-	Truncated  bool       `json:"truncated"`  // the file goes on after Content
-	// Unsaved means that this is what an editor holds, not what is on disk.
+	Truncated  bool       `json:"truncated"`  // there is more after Content
+	// Unsaved means that this is the text in an editor, not the file on disk.
 	Unsaved bool `json:"unsaved,omitempty"`
+	// Redacted is how many secrets a guard has hidden: Content is then not what
+	// the file holds, though SHA256 is the file's.
+	Redacted int `json:"redacted,omitempty"`
 }
 
 // Read returns a text file, or a range of its lines, as UTF-8, and any other
@@ -84,21 +87,42 @@ func Read(ctx context.Context, root *os.Root, name string, o ReadOptions) (Conte
 	if o, err = o.complete(); err != nil {
 		return Content{}, err
 	}
-	if err := wantRegular(root, clean); err != nil {
-		return Content{}, err
-	}
-	file, info, err := openRegular(root, clean)
+	file, info, err := Open(root, clean)
 	if err != nil {
-		if errors.Is(err, errNotRegular) {
-			return Content{}, irregular(clean, "no longer a regular file")
-		}
-		return Content{}, fault("read", clean, err)
+		return Content{}, err
 	}
 	defer func() { _ = file.Close() }() // only read from
 
 	// What a writer appends meanwhile is not looked at.
 	return read(ctx, clean, info.Size(), io.NewSectionReader(file, 0, info.Size()), o)
 }
+
+// Open opens a regular file for reading. Anything else, such as a FIFO, is
+// refused and never waited for.
+func Open(root *os.Root, name string) (*os.File, os.FileInfo, error) {
+	if err := wantRegular(root, name); err != nil {
+		return nil, nil, err
+	}
+	file, info, err := openRegular(root, name)
+	if errors.Is(err, ErrNotRegular) {
+		return nil, nil, irregular(name, "no longer a regular file")
+	}
+	return file, info, fault("read", name, err)
+}
+
+// ReadAll returns a regular file, or its first limit bytes.
+func ReadAll(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, _, err := Open(root, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	return data, fault("read", name, errors.Join(err, f.Close()))
+}
+
+// ErrNotRegular is the cause where a directory, a FIFO or the like is named in
+// place of a file.
+var ErrNotRegular = errors.New("not a regular file")
 
 // ReadText is Read for a text that an editor holds in place of the file: the
 // hash and the counts are those of the text.
@@ -125,7 +149,7 @@ func read(ctx context.Context, name string, size int64, from io.ReadSeeker, o Re
 	return c, nil
 }
 
-// complete checks the options and fills in what was left out.
+// complete checks the options and fills in the defaults.
 func (o ReadOptions) complete() (ReadOptions, error) {
 	if o.Offset < 0 || o.Limit < 0 || o.MaxBytes < 0 || o.MaxHash < 0 {
 		return o, &bridge.Error{Code: bridge.CodeInvalid,
@@ -167,7 +191,7 @@ func irregular(name, what string) error {
 	return &bridge.Error{
 		Code:    bridge.CodeInvalid,
 		Message: fmt.Sprintf("cannot read %s: it is %s", name, what),
-		Remedy:  "Name a regular file; list the workspace's files to see which there are.",
+		Remedy:  "Name a regular file; list the workspace's files to see which there are.", Cause: ErrNotRegular,
 	}
 }
 
@@ -217,7 +241,7 @@ func errChanged(cause error) error {
 	return &bridge.Error{Code: bridge.CodeConflict, Message: "the file changed while it was read", Remedy: "Read it again.", Cause: cause}
 }
 
-// binary is the answer for what is not text: its beginning, as it is.
+// binary is the answer for a file that is not text: its beginning, as it is.
 func (p *pass) binary(c Content, raw []byte) (Content, error) {
 	if p.o.Offset > 1 || p.o.Limit > 0 {
 		return Content{}, &bridge.Error{
@@ -235,7 +259,7 @@ func (p *pass) binary(c Content, raw []byte) (Content, error) {
 // lines reads the file once and keeps the lines asked for, which separator
 // ends. There is no text if the file is none; raw is its beginning. With no
 // hash to compute for a file that is too large it stops behind the range.
-func (p *pass) lines(ctx context.Context, separator byte, sum hash.Hash) (t *text, raw []byte, ended bool, err error) {
+func (p *pass) lines(ctx context.Context, separator byte, sum hash.Hash) (t *decoder, raw []byte, ended bool, err error) {
 	whole := p.size <= p.o.MaxHash
 	chunk := make([]byte, chunkBytes)
 	var got int64
@@ -255,7 +279,7 @@ func (p *pass) lines(ctx context.Context, separator byte, sum hash.Hash) (t *tex
 			_, _ = sum.Write(part) // never fails
 		}
 		if first {
-			t = newText(part, separator, p.o)
+			t = newDecoder(part, separator, p.o)
 		}
 		raw = append(raw, part[:min(n, p.o.MaxBytes-len(raw))]...)
 		if t != nil && !t.add(part, end) {

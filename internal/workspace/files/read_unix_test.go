@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // A FIFO without a writer would hold an ordinary open for ever.
@@ -40,7 +40,7 @@ func TestReadDoesNotWaitForAFIFO(t *testing.T) {
 		}
 	}
 	// Not even if it took the place of a file after the look.
-	if _, _, err := openRegular(root, "fifo"); err == nil || !strings.Contains(err.Error(), errNotRegular.Error()) {
+	if _, _, err := openRegular(root, "fifo"); err == nil || !strings.Contains(err.Error(), ErrNotRegular.Error()) {
 		t.Errorf("open: got %v", err)
 	}
 	if l, err := List(ctx, root, ListOptions{}); err != nil || len(l.Files) != 0 {

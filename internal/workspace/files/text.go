@@ -4,13 +4,33 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
-// text takes a file's bytes piece by piece, turns them into UTF-8, counts
+// HasUTF16Mark reports whether a text begins with a byte order mark of UTF-16.
+func HasUTF16Mark(s string) bool {
+	return strings.HasPrefix(s, "\xff\xfe") || strings.HasPrefix(s, "\xfe\xff")
+}
+
+// DecodeUTF16 decodes a text that begins with such a mark. The mark is dropped.
+func DecodeUTF16(s string) string {
+	out, _, err := transform.String(unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder(), s)
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+// decoder takes a file's bytes piece by piece, turns them into UTF-8, counts
 // line endings and keeps the lines that are wanted.
-type text struct {
+type decoder struct {
 	encoding  Encoding
 	bom       bool
 	separator byte
@@ -24,8 +44,8 @@ type text struct {
 
 	line      int // the line that the next byte belongs to, from 1
 	begun     bool
-	lf, cr    int // LF not after CR; CR not before LF
-	crlf      int
+	lf, cr    int // all of them
+	crlf      int // those that are pairs
 	afterCR   bool
 	kept      []byte
 	keptLines int
@@ -34,10 +54,10 @@ type text struct {
 	cut       bool
 }
 
-// newText tells the encoding from the beginning of a file; nil if it is not
+// newDecoder tells the encoding from the beginning of a file; nil if it is not
 // text for sure.
-func newText(head []byte, separator byte, o ReadOptions) *text {
-	t := &text{encoding: UTF8, separator: separator, first: o.Offset, maxBytes: o.MaxBytes, line: 1}
+func newDecoder(head []byte, separator byte, o ReadOptions) *decoder {
+	t := &decoder{encoding: UTF8, separator: separator, first: o.Offset, maxBytes: o.MaxBytes, line: 1}
 	if o.Limit > 0 {
 		t.last = o.Offset + min(o.Limit, 1<<40) - 1
 	}
@@ -85,7 +105,7 @@ func unmarked(head []byte) (Encoding, bool) {
 }
 
 // add takes the next bytes. It reports false once the file is not text.
-func (t *text) add(part []byte, end bool) bool {
+func (t *decoder) add(part []byte, end bool) bool {
 	n := min(t.skip, len(part))
 	t.skip -= n
 	part = part[n:]
@@ -95,7 +115,7 @@ func (t *text) add(part []byte, end bool) bool {
 	return t.addUTF16(part, end)
 }
 
-func (t *text) addUTF8(part []byte, end bool) bool {
+func (t *decoder) addUTF8(part []byte, end bool) bool {
 	if bytes.IndexByte(part, 0) >= 0 {
 		return false
 	}
@@ -114,7 +134,7 @@ func (t *text) addUTF8(part []byte, end bool) bool {
 	}
 	tail := 0
 	if !end {
-		tail = unfinished(part)
+		tail = text.Incomplete(part)
 	}
 	whole := part[:len(part)-tail]
 	if !utf8.Valid(whole) {
@@ -125,21 +145,7 @@ func (t *text) addUTF8(part []byte, end bool) bool {
 	return true
 }
 
-// unfinished is the length of the beginning of a character at the end of b.
-func unfinished(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		last := b[len(b)-n:]
-		if utf8.RuneStart(last[0]) {
-			if utf8.FullRune(last) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
-}
-
-func (t *text) addUTF16(part []byte, end bool) bool {
+func (t *decoder) addUTF16(part []byte, end bool) bool {
 	data := slices.Concat(t.pending, part)
 	order := binary.ByteOrder(binary.LittleEndian)
 	if t.encoding == UTF16BE {
@@ -171,7 +177,7 @@ func (t *text) addUTF16(part []byte, end bool) bool {
 }
 
 // take counts and keeps valid UTF-8.
-func (t *text) take(b []byte) {
+func (t *decoder) take(b []byte) {
 	t.countEndings(b)
 	for len(b) > 0 {
 		line, ends := b, false
@@ -187,7 +193,7 @@ func (t *text) take(b []byte) {
 	}
 }
 
-func (t *text) keep(part []byte, ends bool) {
+func (t *decoder) keep(part []byte, ends bool) {
 	if t.line < t.first || t.last > 0 && t.line > t.last || t.cut {
 		return
 	}
@@ -212,52 +218,28 @@ func (t *text) keep(part []byte, ends bool) {
 	}
 }
 
-func (t *text) countEndings(b []byte) {
+func (t *decoder) countEndings(b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	if t.afterCR {
-		t.afterCR = false
-		if b[0] == '\n' {
-			t.crlf++
-			t.lf-- // counted below
-		} else {
-			t.cr++
-		}
+	t.lf += bytes.Count(b, []byte("\n"))
+	t.cr += bytes.Count(b, []byte("\r"))
+	t.crlf += bytes.Count(b, []byte("\r\n"))
+	if t.afterCR && b[0] == '\n' {
+		t.crlf++
 	}
-	t.lf += bytes.Count(b, []byte{'\n'})
-	for rest := b; ; {
-		i := bytes.IndexByte(rest, '\r')
-		if i < 0 {
-			return
-		}
-		rest = rest[i+1:]
-		switch {
-		case len(rest) == 0:
-			t.afterCR = true
-			return
-		case rest[0] == '\n':
-			t.crlf++
-			t.lf--
-		default:
-			t.cr++
-		}
-	}
+	t.afterCR = b[len(b)-1] == '\r'
 }
 
-func (t *text) ending() LineEnding {
-	cr := t.cr
-	if t.afterCR {
-		cr++
-	}
-	switch {
-	case t.lf+t.crlf+cr == 0:
+func (t *decoder) ending() LineEnding {
+	switch lf, cr := t.lf-t.crlf, t.cr-t.crlf; {
+	case lf+t.crlf+cr == 0:
 		return NoEnding
 	case t.crlf+cr == 0:
 		return LF
-	case t.lf+cr == 0:
+	case lf+cr == 0:
 		return CRLF
-	case t.lf+t.crlf == 0:
+	case lf+t.crlf == 0:
 		return CR
 	default:
 		return Mixed
@@ -265,7 +247,7 @@ func (t *text) ending() LineEnding {
 }
 
 // total is the number of lines so far.
-func (t *text) total() int {
+func (t *decoder) total() int {
 	if t.begun {
 		return t.line
 	}
@@ -273,4 +255,4 @@ func (t *text) total() int {
 }
 
 // full reports whether nothing more will be kept.
-func (t *text) full() bool { return t.cut || t.last > 0 && t.line > t.last }
+func (t *decoder) full() bool { return t.cut || t.last > 0 && t.line > t.last }

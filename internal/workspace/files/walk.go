@@ -6,16 +6,18 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files/ignore"
 )
 
 // maxDepth bounds the directories that are open at the same time.
 const maxDepth = 256
+
+// maxPath is what systems allow of a path, in bytes.
+const maxPath = 4096
 
 // File is a file that a walk has come to. Open works during the visit only.
 type File struct {
@@ -28,6 +30,9 @@ type File struct {
 // regular file, and never waits for one that is a FIFO by now.
 func (f File) Open() (*os.File, os.FileInfo, error) { return openRegular(f.dir, f.name) }
 
+// Stat looks at the file without opening it.
+func (f File) Stat() (os.FileInfo, error) { return f.dir.Lstat(f.name) }
+
 func openRegular(dir *os.Root, name string) (*os.File, os.FileInfo, error) {
 	file, err := dir.OpenFile(name, openFlags, 0)
 	if err != nil {
@@ -35,7 +40,7 @@ func openRegular(dir *os.Root, name string) (*os.File, os.FileInfo, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
+		err = &fs.PathError{Op: "read", Path: name, Err: ErrNotRegular}
 	}
 	if err != nil {
 		_ = file.Close() // only read from
@@ -44,190 +49,96 @@ func openRegular(dir *os.Root, name string) (*os.File, os.FileInfo, error) {
 	return file, info, nil
 }
 
-var errNotRegular = errors.New("not a regular file")
+// Walk visits the regular files of scope below root, in the order of Compare.
+// Links are neither visited nor followed. It returns the error of a visit, nil
+// if that was fs.SkipAll. Directories that cannot be read are passed over,
+// except for the root.
+func Walk(ctx context.Context, root *os.Root, scope Scope, visit func(File) error) error {
+	_, err := walkAll(ctx, root, scope, nil, visit)
+	return err
+}
 
-// Walk visits the regular files of scope below root, with as many goroutines
-// as workers says. Links are neither visited nor followed. One worker visits
-// in order (see Compare); several visit concurrently and in no order. Walk
-// returns the first error of a visit, nil if that was fs.SkipAll, and only
-// when no visit runs any more. Directories that cannot be read are passed
-// over, except for the root.
-func Walk(ctx context.Context, root *os.Root, scope Scope, workers int, visit func(File) error) error {
+// Meant returns those of some paths that Walk would visit, in the order of
+// Compare. It looks into no other directories than those on the way.
+func Meant(ctx context.Context, root *os.Root, scope Scope, paths []string) ([]string, error) {
+	keep := scope.Keep
+	scope.Keep = func(p string) bool { return slices.Contains(paths, p) && (keep == nil || keep(p)) }
+	bases := []string{}
+	for _, p := range paths {
+		if dir := path.Dir(p); dir != "." {
+			bases = append(bases, dir)
+		}
+	}
+	meant := []string{}
+	_, err := walkAll(ctx, root, scope, bases, func(f File) error { meant = append(meant, f.Path); return nil })
+	return meant, err
+}
+
+// walkAll is Walk, and says whether it passed over something: a directory that
+// cannot be read or is too deep, or a path that is too long. bases, if not nil,
+// are the directories to look into instead of those that the patterns name.
+func walkAll(ctx context.Context, root *os.Root, scope Scope, bases []string, visit func(File) error) (missed bool, err error) {
 	filter, err := NewFilter(scope)
 	if err != nil {
-		return err
+		return false, err
 	}
-	w := &walk{scope: scope, filter: filter, bases: filter.bases(), visit: visit}
+	if bases == nil {
+		bases = filter.bases()
+	}
+	w := &walk{ctx: ctx, scope: scope, filter: filter, bases: bases, visit: visit, longest: maxPath - len(root.Name())}
 	var top *level
 	if !scope.NoIgnore {
 		var above []string
 		above, w.inRepository = Repository(root.Name())
 		top = levelsAbove(root.Name(), above)
 	}
-	start := job{parent: &node{root: root}, name: ".", level: top}
-	start.parent.refs.Store(2) // one for the job, one that keeps the caller's root open
-	if workers > 1 {
-		err = w.concurrently(ctx, start, workers)
-	} else {
-		err = w.inOrder(ctx, start)
+	if err = w.directory(root, "", 0, top); errors.Is(err, fs.SkipAll) {
+		err = nil
 	}
-	if errors.Is(err, fs.SkipAll) {
-		return nil
-	}
-	return fault("list", "the workspace", err)
-}
-
-// Compare orders paths as a walk in order visits them: element by element, so
-// that what is in a directory stays together.
-func Compare(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] == b[i] {
-			continue
-		}
-		if a[i] == '/' {
-			return -1
-		}
-		if b[i] == '/' {
-			return 1
-		}
-		return cmp.Compare(a[i], b[i])
-	}
-	return cmp.Compare(len(a), len(b))
+	return w.missed, fault("list", "the workspace", err)
 }
 
 type walk struct {
+	ctx    context.Context
 	scope  Scope
 	filter *Filter
 	bases  []string
 	visit  func(File) error
 
 	inRepository bool
+	longest      int // bytes that a path may have
+	missed       bool
 }
 
-// node is an open directory, closed when nobody needs it any more.
-type node struct {
-	root *os.Root
-	refs atomic.Int32
-}
-
-func (n *node) release() {
-	if n.refs.Add(-1) == 0 {
-		_ = n.root.Close() // only read from
-	}
-}
-
-// job is a directory to read. It owns a reference to its parent.
-type job struct {
-	parent     *node
-	name, path string
-	depth      int
-	level      *level
-}
-
-func (j job) join(name string) string {
-	if j.path == "" {
-		return name
-	}
-	return j.path + "/" + name
-}
-
-// inOrder goes depth first.
-func (w *walk) inOrder(ctx context.Context, j job) error {
-	defer j.parent.release()
-	return w.read(ctx, j, func(child job) error { return w.inOrder(ctx, child) })
-}
-
-// concurrently keeps the directories that wait on a stack, so that few are
-// open at a time.
-func (w *walk) concurrently(ctx context.Context, start job, workers int) error {
-	var (
-		mu      sync.Mutex
-		changed = sync.NewCond(&mu)
-		waiting = []job{start}
-		busy    int
-		failure error
-		wg      sync.WaitGroup
-	)
-	push := func(j job) {
-		mu.Lock()
-		waiting = append(waiting, j)
-		mu.Unlock()
-		changed.Signal()
-	}
-	for range workers {
-		wg.Go(func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for {
-				for len(waiting) == 0 && busy > 0 {
-					changed.Wait()
-				}
-				if len(waiting) == 0 {
-					return
-				}
-				j := waiting[len(waiting)-1]
-				waiting = waiting[:len(waiting)-1]
-				if failure != nil {
-					j.parent.release()
-					continue
-				}
-				busy++
-				mu.Unlock()
-				err := w.read(ctx, j, func(child job) error { push(child); return nil })
-				j.parent.release()
-				mu.Lock()
-				busy--
-				failure = cmp.Or(failure, err)
-				if busy == 0 {
-					changed.Broadcast()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return failure
-}
-
-// read visits the files of a directory and gives its directories to descend.
-func (w *walk) read(ctx context.Context, j job, descend func(job) error) error {
-	if err := ctx.Err(); err != nil {
+// directory visits the files of a directory, and of those in it.
+func (w *walk) directory(dir *os.Root, at string, depth int, l *level) error {
+	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	entries, err := list(j.parent.root, j.name)
-	if err != nil {
-		if j.depth == 0 {
-			return err
-		}
-		return nil // gone or not readable
+	entries, err := list(dir)
+	if err != nil && depth == 0 {
+		return err
+	} else if err != nil {
+		w.miss(err)
+		return nil
 	}
-	here := &node{root: j.parent.root}
-	if j.depth == 0 {
-		here = j.parent
-		here.refs.Add(1)
-	} else {
-		if here.root, err = j.parent.root.OpenRoot(j.name); err != nil {
-			return nil
-		}
-		here.refs.Store(1)
-	}
-	defer here.release()
 	if !w.scope.NoIgnore {
-		j.level = j.level.below(here.root, j.path, entries, w.inRepository)
+		l = l.below(dir, at, entries, w.inRepository)
 	}
 	for _, e := range entries {
-		path := j.join(e.Name())
-		if !w.meant(e, path, j.level) {
+		name := path.Join(at, e.Name())
+		switch {
+		case len(name) >= w.longest:
+			w.missed = true // its name is too long to open it by
 			continue
-		}
-		if e.IsDir() {
-			if j.depth >= maxDepth {
-				continue
+		case !w.meant(e, name, l):
+			continue
+		case e.IsDir():
+			err = w.enter(dir, e.Name(), name, depth+1, l)
+		default:
+			if err = w.ctx.Err(); err == nil {
+				err = w.visit(File{Path: name, name: e.Name(), dir: dir})
 			}
-			here.refs.Add(1)
-			err = descend(job{parent: here, name: e.Name(), path: path, depth: j.depth + 1, level: j.level})
-		} else if err = ctx.Err(); err == nil {
-			err = w.visit(File{Path: path, name: e.Name(), dir: here.root})
 		}
 		if err != nil {
 			return err
@@ -236,8 +147,30 @@ func (w *walk) read(ctx context.Context, j job, descend func(job) error) error {
 	return nil
 }
 
-func list(dir *os.Root, name string) ([]os.DirEntry, error) {
-	f, err := dir.OpenFile(name, openFlags, 0)
+// enter descends into a directory of dir.
+func (w *walk) enter(dir *os.Root, name, at string, depth int, l *level) error {
+	if depth > maxDepth {
+		w.missed = true
+		return nil
+	}
+	below, err := dir.OpenRoot(name)
+	if err != nil {
+		w.miss(err)
+		return nil
+	}
+	defer func() { _ = below.Close() }() // only read from
+	return w.directory(below, at, depth, l)
+}
+
+// miss notes a directory that cannot be read, unless it has just gone.
+func (w *walk) miss(err error) {
+	if !errors.Is(err, fs.ErrNotExist) {
+		w.missed = true
+	}
+}
+
+func list(dir *os.Root) ([]os.DirEntry, error) {
+	f, err := dir.Open(".")
 	if err != nil {
 		return nil, err
 	}

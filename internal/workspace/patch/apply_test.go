@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const numbers = "1\n2\n3\n4\n5\n6\n7\n8\n"
@@ -123,6 +123,23 @@ func TestConflicts(t *testing.T) {
 		t.Errorf("files that would fit: %+v", res.Files)
 	}
 	w.expect(t, before)
+}
+
+// What git apply adds to the end of the file, wherever the hunk says, is
+// refused. At the end both do the same.
+func TestAdditionsWithoutContext(t *testing.T) {
+	before := tree{"x": {"file", numbers}}
+	w := newWorkspace(t, before)
+	for _, at := range []string{"-0,0 +1", "-3,0 +4", "-7,0 +8"} {
+		if res := w.apply(t, "--- a/x\n+++ b/x\n@@ "+at+" @@\n+new\n"); res.OK || len(res.Conflicts) != 1 || !strings.Contains(res.Conflicts[0].Reason, "context") {
+			t.Errorf("%s: %+v", at, res)
+		}
+	}
+	w.expect(t, before)
+	if res := w.apply(t, "--- a/x\n+++ b/x\n@@ -8,0 +9 @@\n+9\n"); !res.OK {
+		t.Errorf("at the end: %+v", res)
+	}
+	w.expect(t, tree{"x": {"file", numbers + "9\n"}})
 }
 
 func TestVerify(t *testing.T) {

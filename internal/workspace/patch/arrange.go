@@ -21,17 +21,19 @@ const (
 )
 
 // step is one change of the workspace. All of them can be undone, whether or
-// not they were carried out.
+// not they were carried out. The journal has the exported fields.
 type step struct {
-	kind   stepKind
-	path   string
-	temp   string      // the new file, staged
-	backup string      // where the old file is kept meanwhile
-	perm   fs.FileMode // of the directory that is removed
+	Kind  stepKind    `json:"kind"`
+	Name  []byte      `json:"path"`            // the path, which may hold any byte
+	Stage int         `json:"stage,omitempty"` // where files are kept meanwhile
+	Perm  fs.FileMode `json:"perm,omitempty"`  // the mode of the new file, or of the directory that is removed
+	Sum   string      `json:"sum,omitempty"`   // SHA-256 of the new file
 
-	out  *outcome    // what to stage
-	seen fs.FileInfo // the old file as it was read
-	must bool        // a directory that has to go
+	path  string
+	above string      // the nearest directory over path that exists
+	out   *outcome    // what to stage
+	seen  fs.FileInfo // the old file as it was read
+	must  bool        // a directory that has to go
 }
 
 // arrange turns the outcomes into steps. git apply first removes every file
@@ -105,7 +107,7 @@ func (a *arrangement) removals() error {
 			return err
 		}
 		if info != nil {
-			a.steps = append(a.steps, &step{kind: stepRemove, path: name, seen: info})
+			a.steps = append(a.steps, &step{Kind: stepRemove, path: name, seen: info})
 		}
 	}
 	return nil
@@ -114,7 +116,7 @@ func (a *arrangement) removals() error {
 // write makes the step that puts a file in its place, or finds that there is
 // no room for it.
 func (a *arrangement) write(name string) (*step, error) {
-	s := &step{kind: stepCreate, path: name, out: a.final[name]}
+	s := &step{Kind: stepCreate, path: name, out: a.final[name]}
 	if a.occupied[name] {
 		a.conflict(name, "the diff needs this path for a file and for a directory")
 		return s, nil
@@ -146,7 +148,7 @@ func (a *arrangement) write(name string) (*step, error) {
 		a.rmdirs[name] = true
 		return s, err
 	}
-	s.kind, s.seen = stepReplace, info
+	s.Kind, s.seen = stepReplace, info
 	return s, nil
 }
 
@@ -202,11 +204,11 @@ func (a *arrangement) directories() error {
 			return err
 		}
 		if seen.lead == leadDir {
-			a.steps = append(a.steps, &step{kind: stepRmdir, path: dir, perm: seen.info.Mode().Perm(), must: a.rmdirs[dir]})
+			a.steps = append(a.steps, &step{Kind: stepRmdir, path: dir, Perm: seen.info.Mode().Perm(), must: a.rmdirs[dir]})
 		}
 	}
 	for _, dir := range slices.SortedFunc(maps.Keys(a.mkdirs), byDepth) {
-		a.steps = append(a.steps, &step{kind: stepMkdir, path: dir})
+		a.steps = append(a.steps, &step{Kind: stepMkdir, path: dir})
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // lead is what the directories on the way to a file are.
@@ -27,7 +27,7 @@ const (
 // saw of directories. Nothing follows a symbolic link: root would follow one
 // that stays inside, but git does not.
 type disk struct {
-	near
+	dirHandles
 	seen   map[string]seenDir
 	buffer []byte
 }
@@ -42,7 +42,7 @@ func newDisk(root *os.Root) (*disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at the workspace: %w", err)
 	}
-	return &disk{near: near{root: root}, seen: map[string]seenDir{".": {leadDir, info}}}, nil
+	return &disk{dirHandles: dirHandles{root: root}, seen: map[string]seenDir{".": {leadDir, info}}}, nil
 }
 
 // dir says what the path dir and the directories above it are.
@@ -165,5 +165,3 @@ func readError(name string, err error) error {
 type changedError struct{ path, reason string }
 
 func (e *changedError) Error() string { return printable(e.path) + ": " + e.reason }
-
-func asChanged(err error, to **changedError) bool { return errors.As(err, to) }

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,17 +23,17 @@ func TestChangedAtTheLastMoment(t *testing.T) {
 `
 	c := newCrash(t, tree{"one": {"file", "a\n"}, "two": {"file", "b\n"}}, diff)
 	c.staged()
-	link := c.book.link
-	c.book.link = func(oldname, newname string) error {
-		if err := link(oldname, newname); err != nil || oldname != "two" {
-			return err
+	rename := c.book.rename
+	c.book.rename = func(st *stage, name string, dir *os.Root, base string, swap bool) error {
+		if base == "two" {
+			theirs := filepath.Join(c.dir, ".theirs")
+			c.must(os.WriteFile(theirs, []byte("theirs\n"), 0o644))
+			c.must(os.Rename(theirs, filepath.Join(c.dir, "two")))
 		}
-		theirs := filepath.Join(c.dir, ".theirs")
-		c.must(os.WriteFile(theirs, []byte("theirs\n"), 0o644))
-		return os.Rename(theirs, filepath.Join(c.dir, "two"))
+		return rename(st, name, dir, base, swap)
 	}
 	var changed *changedError
-	if err := c.book.run(c.record, c.stages); !asChanged(err, &changed) || changed.path != "two" {
+	if err := c.book.run(c.record); !errors.As(err, &changed) || changed.path != "two" {
 		t.Fatalf("got %v", err)
 	}
 	c.recovered(tree{"one": {"file", "a\n"}, "two": {"file", "theirs\n"}})

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // The library wants a header before binary data; ours has been read.
@@ -19,38 +22,25 @@ const maxLineNumber = 1 << 30
 // side is the lines of one side of a hunk.
 type side struct{ first, count int }
 
+var hunkPattern = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+
 // hunkHeader reads where the two sides of a hunk are; ok is false if line is no
 // hunk header.
 func hunkHeader(line string) (from, to side, ok bool) {
-	rest, ok := strings.CutPrefix(line, "@@ -")
-	if !ok || !strings.HasSuffix(line, "\n") {
+	m := hunkPattern.FindStringSubmatch(line)
+	if m == nil || !strings.HasSuffix(line, "\n") {
 		return from, to, false
 	}
-	if from, rest, ok = hunkRange(rest, " +"); !ok {
-		return from, to, false
-	}
-	to, _, ok = hunkRange(rest, " @@")
-	return from, to, ok
-}
-
-func hunkRange(s, end string) (r side, rest string, ok bool) {
-	if r.first, s, ok = number(s); !ok {
-		return r, "", false
-	}
-	r.count = 1
-	if after, comma := strings.CutPrefix(s, ","); comma {
-		if r.count, s, ok = number(after); !ok {
-			return r, "", false
+	for i, n := range []*int{&from.first, &from.count, &to.first, &to.count} {
+		if *n = 1; m[i+1] == "" { // a count that is left out
+			continue
+		}
+		var err error
+		if *n, err = strconv.Atoi(m[i+1]); err != nil || *n > maxLineNumber {
+			return from, to, false
 		}
 	}
-	rest, ok = strings.CutPrefix(s, end)
-	return r, rest, ok
-}
-
-func number(s string) (n int, rest string, ok bool) {
-	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
-	n, err := strconv.Atoi(s[:digits])
-	return n, s[digits:], err == nil && n <= maxLineNumber
+	return from, to, true
 }
 
 // body reads the hunks or the binary data of a section.
@@ -85,7 +75,7 @@ func (p *parser) hunks(s *section) error {
 		line := p.peek()
 		from, to, ok := hunkHeader(line)
 		if !ok {
-			return p.errorf(p.line, "", "malformed hunk header %q", shorten(strings.TrimSuffix(line, "\n"), 80))
+			return p.errorf(p.line, "", "malformed hunk header %q", text.Clip(strings.TrimSuffix(line, "\n"), 80))
 		}
 		h := &gitdiff.TextFragment{
 			OldPosition: int64(from.first), OldLines: int64(from.count), NewPosition: int64(to.first), NewLines: int64(to.count),

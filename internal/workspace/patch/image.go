@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // go-gitdiff's own way of applying hunks takes them only at the very line they
@@ -32,15 +34,6 @@ func applyHunks(name, data string, hunks []*gitdiff.TextFragment) (string, []Con
 	if len(hunks) == 0 {
 		return data, nil
 	}
-	if made, ok := applyInPlace(data, hunks); ok {
-		return made, nil
-	}
-	return applyAnywhere(name, data, hunks)
-}
-
-// applyAnywhere takes the file apart into lines, to find hunks that have moved
-// and to say what is wrong with those that do not fit.
-func applyAnywhere(name, data string, hunks []*gitdiff.TextFragment) (string, []Conflict) {
 	img := rows(data)
 	var conflicts []Conflict
 	for i, h := range hunks {
@@ -190,17 +183,5 @@ func difference(want, found string) string {
 const excerptLength = 160
 
 func excerpt(line string) string {
-	return shorten(strings.ToValidUTF8(strings.TrimRight(line, "\r\n"), "\uFFFD"), excerptLength)
-}
-
-// shorten cuts valid UTF-8 between characters.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && s[cut]&0xc0 == 0x80 {
-		cut--
-	}
-	return s[:cut] + "…"
+	return text.Clip(strings.ToValidUTF8(strings.TrimRight(line, "\r\n"), "\uFFFD"), excerptLength)
 }

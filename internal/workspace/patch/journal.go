@@ -1,76 +1,82 @@
 package patch
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
-// The journal is a text file: a first line, a line for each staging directory
-// and each step, and "end". It is complete before the workspace is touched,
-// and one without "end" was never acted on. Behind "end" come a line for each
-// step that cannot be told from the workspace (see commit.place), and "done"
-// when the new tree is in place. With "done" only tidying is left; without it
-// the steps are undone. Names are quoted, since they may hold any byte.
-const (
-	journalTitle = "copilot-bridge patch journal 1"
-	journalEnd   = "end"
-	journalDone  = "done"
-	journalMoved = "moved"
-)
+// The journal is a file of JSON lines, each a record, which add up. The first
+// names the staging directories, and is written before they are made. The
+// second has the steps, and is written before the first file of the workspace
+// is touched. The third says that all steps were carried out. So with steps and
+// without Done there is something to undo; otherwise only the staging
+// directories have to go. A line that is cut off was never acted on.
+type record struct {
+	Format int      `json:"format,omitempty"`
+	Stages [][]byte `json:"stages,omitempty"`
+	Steps  []*step  `json:"steps,omitempty"`
+	Done   bool     `json:"done,omitempty"`
+}
 
-// book is the journal of one workspace, locked.
-type book struct {
+const journalFormat = 2
+
+// lockedJournal is the journal of one workspace, locked.
+type lockedJournal struct {
 	root   *os.Root
-	near   near // for commit and what it calls
+	near   dirHandles // for commit, undo and what they call
 	path   string
+	flush  bool // new files are flushed to the disk before they are put in place
+	stages []*stage
 	unlock func() error
-	link   func(oldname, newname string) error // the root's; tests do without hard links
+
+	// The system's; tests do without.
+	link   func(oldname, newname string) error
+	rename func(st *stage, name string, dir *os.Root, base string, swap bool) error
 }
 
 // openJournal locks the workspace and undoes what a process that died in the
-// middle has left.
-func openJournal(ctx context.Context, root *os.Root, dir string) (*book, error) {
-	if dir == "" {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "no directory for the crash journal is given"}
-	}
-	key, err := workspaceKey(root, dir)
+// middle has left. It tells of that whatever comes of it.
+func openJournal(ctx context.Context, root *os.Root, dir string) (*lockedJournal, Recovery, error) {
+	file, err := journalFile(root, dir)
 	if err != nil {
-		return nil, err
+		return nil, Recovery{}, err
 	}
-	unlock, err := durable.Lock(ctx, filepath.Join(dir, key+".lock"))
+	unlock, err := durable.Lock(ctx, strings.TrimSuffix(file, ".journal")+".lock")
 	if err != nil {
-		return nil, err
+		return nil, Recovery{}, err
 	}
-	b := &book{root: root, near: near{root: root}, path: filepath.Join(dir, key+".journal"), unlock: unlock, link: root.Link}
-	if err := b.recover(); err != nil {
-		return nil, errors.Join(&bridge.Error{
-			Code:    bridge.CodeInternal,
-			Message: "an interrupted change of the workspace could not be undone",
-			Remedy:  "Look at the journal " + b.path + " and at the directories in the workspace whose names begin with " + stagePrefix + ".",
-			Cause:   err,
-		}, b.close())
+	b := &lockedJournal{root: root, near: dirHandles{root: root}, path: file, unlock: unlock, link: root.Link, rename: renameAt}
+	done, err := b.recover()
+	if err != nil {
+		return nil, done, errors.Join(err, b.close())
 	}
-	return b, nil
+	return b, done, nil
 }
 
-func (b *book) close() error { return b.unlock() }
+func (b *lockedJournal) close() error {
+	b.closeStages()
+	return b.unlock()
+}
 
-// workspaceKey names the workspace's files in the journal directory, which
-// other workspaces may share.
-func workspaceKey(root *os.Root, dir string) (string, error) {
+// journalFile is the workspace's file in the journal directory, which other
+// workspaces may share.
+func journalFile(root *os.Root, dir string) (string, error) {
+	if dir == "" {
+		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: "no directory for the crash journal is given"}
+	}
 	where, err := resolved(root.Name())
 	if err != nil {
 		return "", err
@@ -83,161 +89,95 @@ func workspaceKey(root *os.Root, dir string) (string, error) {
 		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the crash journal would lie inside the workspace"}
 	}
 	sum := sha256.Sum256([]byte(where))
-	return "patch-" + hex.EncodeToString(sum[:8]), nil
+	return filepath.Join(dir, "patch-"+hex.EncodeToString(sum[:8])+".journal"), nil
 }
 
 // resolved makes a path absolute and follows links as far as the path exists.
-func resolved(path string) (string, error) {
-	path, err := filepath.Abs(path)
+func resolved(name string) (string, error) {
+	name, err := filepath.Abs(name)
 	if err != nil {
 		return "", err
 	}
-	exists, rest := path, ""
+	exists, rest := name, ""
 	for {
 		if found, err := filepath.EvalSymlinks(exists); err == nil {
 			return filepath.Join(found, rest), nil
 		}
 		parent := filepath.Dir(exists)
 		if parent == exists {
-			return path, nil
+			return name, nil
 		}
 		rest = filepath.Join(filepath.Base(exists), rest)
 		exists = parent
 	}
 }
 
-// record is what a journal says.
-type record struct {
-	sync   bool // what is done is flushed to the disk
-	stages []string
-	steps  []*step
-	moved  map[int]bool
-	done   bool
-}
-
 func newStage() string { return stagePrefix + strings.ToLower(rand.Text()[:12]) }
 
-// write makes the journal file.
-func (b *book) write(r *record) error {
-	var text strings.Builder
-	fmt.Fprintln(&text, journalTitle)
-	for _, dir := range r.stages {
-		fmt.Fprintf(&text, "stage %q\n", dir)
+// add writes a line of the journal.
+func (b *lockedJournal) add(r *record) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
 	}
-	for _, s := range r.steps {
-		fmt.Fprintf(&text, "%s %q %q %q %o\n", s.kind, s.path, s.temp, s.backup, s.perm)
+	flag := os.O_APPEND
+	if r.Format != 0 {
+		flag = os.O_CREATE | os.O_EXCL
 	}
-	fmt.Fprintln(&text, journalEnd)
-	return b.put(os.O_CREATE|os.O_EXCL, text.String(), r.sync)
-}
-
-// note adds a line to the journal.
-func (b *book) note(line string, sync bool) error { return b.put(os.O_APPEND, line+"\n", sync) }
-
-func (b *book) put(flag int, text string, sync bool) error {
 	f, err := os.OpenFile(b.path, flag|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the crash journal: %w", err)
+		return unwritable(b.path, err)
 	}
-	_, err = f.WriteString(text)
-	if sync && err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if sync && err == nil && flag&os.O_CREATE != 0 {
-		err = syncDir(filepath.Dir(b.path))
-	}
-	if err != nil {
-		return fmt.Errorf("write the crash journal: %w", err)
-	}
-	return nil
+	_, err = f.Write(append(line, '\n'))
+	return unwritable(b.path, errors.Join(err, f.Close()))
 }
 
-func (b *book) remove() error {
+func unwritable(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the crash journal cannot be written, and without it nothing is changed",
+		Remedy: "Check the space on the disk of " + filepath.Dir(file) + " and its permissions.", Cause: err}
+}
+
+func (b *lockedJournal) remove() error {
 	if err := os.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the crash journal: %w", err)
 	}
 	return nil
 }
 
-// recover puts the workspace in order after a crash.
-func (b *book) recover() error {
-	text, err := os.ReadFile(b.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+// tidy removes the staging directories, and the journal last.
+func (b *lockedJournal) tidy(r *record) error {
+	if err := b.removeStages(r); err != nil {
 		return err
 	}
-	r, complete, err := readJournal(string(text))
-	if err != nil {
-		return err
-	}
-	if !complete {
-		return b.remove()
-	}
-	if !r.done {
-		if err := b.undo(r); err != nil {
-			return err
-		}
-	}
-	return b.tidy(r)
+	return b.remove()
 }
 
-// readJournal reads a journal; complete is false if it was cut off while it
-// was being written, so that nothing can have been done.
-func readJournal(text string) (r *record, complete bool, err error) {
-	r = &record{moved: map[int]bool{}}
-	in := bufio.NewScanner(strings.NewReader(text))
-	in.Buffer(nil, len(text)+1)
-	// A line that was cut off counts as missing.
-	whole := strings.Count(text, "\n")
-	for n := 0; n < whole && in.Scan(); n++ {
-		if err := r.line(n, in.Text(), &complete); err != nil {
-			return nil, false, fmt.Errorf("line %d of the crash journal: %w", n+1, err)
+// readJournal adds up the lines of a journal.
+func readJournal(text string) (*record, error) {
+	r := &record{}
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(line, "\n") {
+			break
+		}
+		if err := json.Unmarshal([]byte(line), r); err != nil {
+			return nil, err
+		}
+		if r.Format != journalFormat {
+			return nil, errors.New("it has another format")
 		}
 	}
-	return r, complete, nil
-}
-
-var errJournal = errors.New("malformed")
-
-func (r *record) line(n int, text string, complete *bool) error {
-	word, rest, _ := strings.Cut(text, " ")
-	switch {
-	case n == 0:
-		if text != journalTitle {
-			return errJournal
+	for _, raw := range r.Stages {
+		if !filepath.IsLocal(string(raw)) || !strings.HasPrefix(path.Base(string(raw)), stagePrefix) {
+			return nil, errors.New("it names a staging directory that is none")
 		}
-	case word == journalEnd:
-		*complete = true
-	case word == journalDone:
-		r.done = true
-	case word == journalMoved:
-		at, err := strconv.Atoi(rest)
-		if err != nil {
-			return errJournal
-		}
-		r.moved[at] = true
-	case word == "stage":
-		dir, err := strconv.Unquote(rest)
-		if err != nil || !strings.Contains(dir, stagePrefix) {
-			return errJournal
-		}
-		r.stages = append(r.stages, dir)
-	default:
-		s := &step{kind: stepKind(word)}
-		if _, err := fmt.Sscanf(rest, "%q %q %q %o", &s.path, &s.temp, &s.backup, &s.perm); err != nil {
-			return errJournal
-		}
-		switch s.kind {
-		case stepRemove, stepRmdir, stepMkdir, stepReplace, stepCreate:
-		default:
-			return errJournal
-		}
-		r.steps = append(r.steps, s)
 	}
-	return nil
+	for _, s := range r.Steps {
+		if s.path = string(s.Name); !filepath.IsLocal(s.path) || s.Stage < 0 || s.Stage >= max(len(r.Stages), 1) {
+			return nil, errors.New("it names a file outside the workspace")
+		}
+	}
+	return r, nil
 }

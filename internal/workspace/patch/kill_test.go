@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,51 +94,140 @@ func applyForever(base string) error {
 	}
 }
 
+// person plays a user who continues to work after a crash.
+type person struct {
+	*rand.Rand
+	dir  string
+	repo git
+	done map[string]entry // what became of files; no kind: deleted
+}
+
+// work edits, deletes and makes some files, and perhaps commits everything.
+func (p *person) work(t *testing.T, now tree) {
+	t.Helper()
+	names := slices.Sorted(maps.Keys(now))
+	for range p.IntN(60) {
+		name := names[p.IntN(len(names))]
+		at := filepath.Join(p.dir, name)
+		mine := fmt.Sprintf("mine %d\n", p.Uint64())
+		var err error
+		switch p.IntN(4) {
+		case 0:
+			p.done[name], err = entry{}, os.Remove(at)
+			if os.IsNotExist(err) {
+				err = nil
+			}
+		case 1: // as some editors do
+			if err = os.WriteFile(at+"~", []byte(mine), 0o644); err == nil {
+				p.done[name], err = entry{"file", mine}, os.Rename(at+"~", at)
+			}
+		default:
+			p.done[name], err = entry{"file", mine}, os.WriteFile(at, []byte(mine), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.IntN(3) == 0 {
+		p.repo.run(t, p.dir, "", "add", "-A")
+		p.repo.run(t, p.dir, "", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "half", "--allow-empty")
+		if out := p.repo.run(t, p.dir, "", "ls-files"); strings.Contains(out, stagePrefix) {
+			t.Fatalf("committed: %s", out)
+		}
+	}
+}
+
 // TestKilled kills a process that applies diffs without pause, at random
-// points. After Recover there is the old or the new tree, and nothing else.
+// points, and edits, deletes and commits files before Recover. git
+// never sees anything of ours. Afterwards there is the old or the new tree but
+// for what that person did, nothing of ours is left, and every file of the old
+// tree is in its place or among the originals.
 func TestKilled(t *testing.T) {
-	const rounds = 30
+	rounds, seed := 15, uint64(5)
+	for name, to := range map[string]any{"PATCH_TEST_KILLS": &rounds, "PATCH_TEST_SEED": &seed} {
+		if s := os.Getenv(name); s != "" {
+			if _, err := fmt.Sscan(s, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d kills, seed %d (PATCH_TEST_KILLS, PATCH_TEST_SEED)", rounds, seed)
+	rnd := rand.New(rand.NewPCG(seed, 11))
 	base := scratch(t)
 	dir, journal := filepath.Join(base, "workspace"), filepath.Join(base, "journal")
 	before, after, _, _ := bigDiff(killFiles)
-	before.write(t, dir)
-	root := open(t, dir)
-	rnd := rand.New(rand.NewPCG(5, 11))
+	repo := newGit(t)
 	var took time.Duration
-	var hit, olds, news int
-	for round := range rounds {
+	var hit, olds, news, kept int
+	// When a kill falls is not ours to say, so it may take more of them to hit.
+	for round := 0; round < rounds || (hit == 0 || kept == 0) && round < 10*rounds; round++ {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		before.write(t, dir)
 		// The first round also measures how long an application takes, so that
 		// the kills fall into all of it.
-		turns := 2 + rnd.IntN(2)
+		turns := 1 + rnd.IntN(3)
 		if round == 0 {
 			turns = 5
 		}
 		killChild(t, base, &took, time.Duration(rnd.Int64N(int64(max(took, time.Millisecond)))), turns)
+		if seen := repo.run(t, dir, "", "status", "--porcelain", "-uall"); strings.Contains(seen, ".copilot-bridge") {
+			t.Fatalf("round %d: git sees %.2000s", round, seen)
+		}
 		left, err := filepath.Glob(filepath.Join(journal, "*.journal"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		hit += len(left)
-		if err := Recover(t.Context(), root, journal); err != nil {
+		p := &person{rnd, dir, repo, map[string]entry{}}
+		found := readTree(t, dir)
+		maps.DeleteFunc(found, func(name string, e entry) bool { return strings.HasPrefix(name, stagePrefix) || e.kind == "dir" })
+		p.work(t, found)
+		done, err := Recover(t.Context(), open(t, dir), journal)
+		if err != nil {
 			t.Fatal(err)
 		}
 		now := readTree(t, dir)
-		switch o, n := before.diff(now), after.diff(now); {
-		case o == "":
+		maps.DeleteFunc(now, func(_ string, e entry) bool { return e.kind == "dir" })
+		restored := before
+		if d := before.with(p.done).diff(now); d == "" {
 			olds++
-		case n == "":
+		} else if n := after.with(p.done).diff(now); n == "" {
 			news++
-		default:
-			t.Fatalf("round %d: neither the old tree:\n%.2000s\nnor the new one:\n%.2000s", round, o, n)
+			restored = after
+		} else {
+			t.Fatalf("round %d: neither the old tree:\n%.2000s\nnor the new one:\n%.2000s", round, d, n)
+		}
+		for name, e := range restored {
+			if _, touched := p.done[name]; !touched || found[name] == e {
+				continue // in its place, or that person has had it and changed it
+			}
+			kept++
+			if data, err := os.ReadFile(filepath.Join(done.Originals, name)); err != nil || string(data) != e.data {
+				t.Errorf("round %d: the original of %s is %q, %v", round, name, data, err)
+			}
 		}
 		if left, err = filepath.Glob(filepath.Join(journal, "*.journal")); err != nil || len(left) > 0 {
 			t.Fatalf("journal left: %q %v", left, err)
 		}
 	}
-	t.Logf("%d kills, %d of them while the workspace was being changed; then %d times the old tree, %d times the new one", rounds, hit, olds, news)
-	if hit == 0 {
+	t.Logf("at least %d kills, %d of them while the workspace was being changed; then %d times the old tree, %d times the new one; %d originals saved", rounds, hit, olds, news, kept)
+	if hit == 0 || kept == 0 {
 		t.Errorf("none of %d kills hit: the test has lost its point", rounds)
 	}
+}
+
+// with is a tree after a user's changes. Directories are left
+// out.
+func (tr tree) with(done map[string]entry) tree {
+	out := maps.Clone(tr)
+	for name, e := range done {
+		if out[name] = e; e.kind == "" {
+			delete(out, name)
+		}
+	}
+	return out
 }
 
 // killChild starts a child and kills it some time after it began to apply a

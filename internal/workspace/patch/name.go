@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // git writes names in several forms, and which part of a line is the name is
@@ -129,29 +130,16 @@ func isDevNull(s string) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-var epoch = regexp.MustCompile(`^(1969-12-31|1970-01-01) ([0-2]\d):([0-5]\d):00(?:\.0+)? ([-+])([0-2]\d):?([0-5]\d)$`)
-
 // isEpoch tells the time stamp by which GNU diff marks a file that does not
 // exist on one side.
 func isEpoch(s string) bool {
-	i := strings.LastIndexByte(s, '\t')
-	if i < 0 {
-		return false
+	stamp := s[strings.LastIndexByte(s, '\t')+1:]
+	for _, layout := range []string{"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 -07:00"} {
+		if t, err := time.Parse(layout, stamp); err == nil {
+			return stamp != s && t.UnixNano() == 0
+		}
 	}
-	m := epoch.FindStringSubmatch(s[i+1:])
-	if m == nil {
-		return false
-	}
-	number := func(s string) int { n, _ := strconv.Atoi(s); return n } // two digits, by the expression
-	zone := number(m[5])*60 + number(m[6])
-	if m[4] == "-" {
-		zone = -zone
-	}
-	midnight := 0
-	if m[1] == "1969-12-31" {
-		midnight = 24 * 60
-	}
-	return number(m[2])*60+number(m[3])-zone == midnight
+	return false
 }
 
 // skipTree drops strip leading components as git does on a "diff --git" line,

@@ -5,10 +5,10 @@ import (
 	"path"
 )
 
-// near opens the directories that files are in, and keeps the last one open:
+// dirHandles opens the directories that files are in, and keeps the last one open:
 // diffs name the files of a directory one after the other, and root opens
 // every directory on the way each time.
-type near struct {
+type dirHandles struct {
 	root *os.Root
 	dir  string
 	at   *os.Root // of dir, or nil
@@ -16,7 +16,7 @@ type near struct {
 
 // in returns a handle of the directory that name is in, which stays open until
 // the next call, and the rest of the name.
-func (n *near) in(name string) (*os.Root, string, error) {
+func (n *dirHandles) in(name string) (*os.Root, string, error) {
 	dir, base := path.Split(name)
 	if dir == "" {
 		return n.root, base, nil
@@ -32,7 +32,7 @@ func (n *near) in(name string) (*os.Root, string, error) {
 	return n.at, base, nil
 }
 
-func (n *near) close() {
+func (n *dirHandles) close() {
 	if n.at != nil {
 		_ = n.at.Close() // a handle of a directory
 		n.at = nil

@@ -3,6 +3,7 @@ package patch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"maps"
 	"slices"
@@ -39,14 +40,17 @@ func (p *plan) contents(out *outcome, src source) (fits bool, err error) {
 		}
 		out.perm = withExec(src.info.Mode().Perm(), s.newMode)
 	}
-	if s.binary {
+	switch {
+	case s.whole != nil:
+		data = *s.whole
+	case s.binary:
 		made, conflict := applyBinary(s, data, p.budget.limit)
 		if conflict != nil {
 			p.conflicts = append(p.conflicts, *conflict)
 			return false, nil
 		}
 		data = made
-	} else {
+	default:
 		made, conflicts := applyHunks(s.name(), data, s.hunks)
 		if conflicts != nil {
 			p.conflicts = append(p.conflicts, conflicts...)
@@ -141,9 +145,9 @@ func (p *plan) verifyRest() error {
 			p.conflict(name, "this is not a file")
 		default:
 			data, err := p.read(name, info)
-			var changed *changedError
+			changed, ok := errors.AsType[*changedError](err)
 			switch {
-			case asChanged(err, &changed):
+			case ok:
 				p.conflict(name, changed.reason)
 			case err != nil:
 				return err
@@ -167,7 +171,7 @@ func describe(s *section) FileChange {
 		c.Status, c.OldPath = StatusCopied, s.old
 	case s.renamed, s.old != s.new: // the latter without git's words for it
 		c.Status, c.OldPath = StatusRenamed, s.old
-	case len(s.hunks) == 0 && !s.binary:
+	case len(s.hunks) == 0 && !s.binary && s.whole == nil:
 		c.Status = StatusMode
 	default:
 		c.Status = StatusModified

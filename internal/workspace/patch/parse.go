@@ -6,7 +6,7 @@ import (
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // Types of files in git's modes.
@@ -41,6 +41,7 @@ type section struct {
 	hunks              []*gitdiff.TextFragment
 	binary             bool
 	delta              *gitdiff.BinaryFragment // nil if binary data is missing
+	whole              *string                 // the contents, if they are not made by a change
 	additions, removed int
 }
 

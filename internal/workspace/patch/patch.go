@@ -3,12 +3,15 @@ package patch
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // DefaultMaxBytes bounds what one call holds in memory; see Options.MaxBytes.
@@ -23,9 +26,9 @@ type Options struct {
 	// DryRun finds out what would happen, conflicts included, and writes
 	// nothing.
 	DryRun bool
-	// Journal is a directory outside the workspace for the crash journal and
-	// the lock. Several workspaces may share it. It is created if missing, and
-	// is not needed for a dry run.
+	// Journal is a directory outside the workspace for the crash journal, the
+	// lock, and originals that could not be put back. Several workspaces may
+	// share it. It is created if missing, and is not needed for a dry run.
 	Journal string
 	// Check is asked about every file before anything is written and before
 	// the file's contents are read; its first error ends the call and is
@@ -42,11 +45,12 @@ type Options struct {
 	// MaxBytes bounds the sum of the sizes of the diff, the files it reads and
 	// the files it makes; 0 means DefaultMaxBytes.
 	MaxBytes int64
-	// Sync makes the result outlive a power cut, and an application that a
-	// power cut interrupts undoable. Without it both hold for the death of the
-	// process only, which is what git apply gives too.
-	Sync bool
 
+	// Tell gets a message for people about the recovery of an application
+	// that was interrupted before this one.
+	Tell func(string)
+
+	flush     bool                // see Write
 	originals map[string]original // what was read is kept here; see Preview
 }
 
@@ -105,7 +109,29 @@ type Result struct {
 //
 // Calls for one workspace wait for each other, also across processes; ctx
 // bounds the wait. Other programs may see the files change one by one, each of
-// them whole.
+// them whole. After a kill at any point, Recover or the next Apply restores the
+// old tree or, if the new one was complete, tidies up. A power cut may lose or
+// mix the writes of the seconds before, as with git apply.
+//
+// The same tree results as with git apply, or both refuse, with exceptions. git
+// apply carries out some diffs in a way that they do not say; Apply refuses:
+//   - a hunk that only adds lines, without context, in the middle of a file
+//     (git puts them at the end);
+//   - a file that is changed and then deleted or renamed by a later part of
+//     the diff (git leaves the changed file), or made twice (the last wins);
+//   - context that ends without a newline where the file has one (git joins
+//     the line with the next);
+//   - a diff with a damaged binary part (git drops the rest of the diff);
+//   - a change of a directory or a submodule (git does nothing);
+//   - a copy from a file outside the workspace;
+//   - names that are harmless here but lead out of the workspace, or into
+//     .git, on Windows or macOS.
+//
+// Binary data may be named by full SHA-256 hashes in any workspace, which git
+// refuses. A changed file keeps its permissions; git gives it fresh ones. A
+// repository's attributes and configuration are not read, so line endings are
+// never converted. A symbolic link is made even if its target is outside; Check
+// is told the target.
 func Apply(ctx context.Context, root *os.Root, diff string, opts Options) (Result, error) {
 	d, err := Parse(diff, opts.MaxBytes)
 	if err != nil {
@@ -133,56 +159,78 @@ func Parse(diff string, maxBytes int64) (*Diff, error) {
 	return &Diff{len(diff), sections}, nil
 }
 
+// Names lists every file that the diff speaks of, each once, without looking at
+// any of them: what a guard can be asked about before Apply touches the disk.
+// Apply touches no other file. It must be called before Apply.
+func (d *Diff) Names() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, s := range d.sections {
+		for _, n := range []string{s.old, s.new} {
+			if n != "" && !seen[n] {
+				seen[n] = true
+				names = append(names, n)
+			}
+		}
+	}
+	return slices.Clip(names)
+}
+
 // Apply is the function Apply for a diff that has been read. It may be called
 // once.
 func (d *Diff) Apply(ctx context.Context, root *os.Root, opts Options) (Result, error) {
-	budget := newBudget(opts.MaxBytes)
-	if err := budget.take(int64(d.size)); err != nil {
-		return Result{}, err
-	}
-	if err := validHashes(opts.Verify); err != nil {
-		return Result{}, err
-	}
-	sections, err := under(d.sections, opts.Under)
-	if err != nil {
-		return Result{}, err
-	}
 	if opts.DryRun {
-		p, err := newPlan(ctx, root, sections, opts, budget)
+		p, err := d.plan(ctx, root, opts)
 		if err != nil {
 			return Result{}, err
 		}
 		return p.result(true), nil
 	}
-
-	book, err := openJournal(ctx, root, opts.Journal)
+	book, done, err := openJournal(ctx, root, opts.Journal)
+	if told := done.String(); told != "" && opts.Tell != nil {
+		opts.Tell(told)
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	res, err := book.apply(ctx, sections, opts, budget)
+	res, err := book.apply(ctx, d, opts)
 	if closeErr := book.close(); err == nil && closeErr != nil {
 		return res, fmt.Errorf("release the workspace's lock: %w", closeErr)
 	}
 	return res, err
 }
 
-// Recover undoes an application that was interrupted by the end of its
-// process, and removes what it left behind. Call it when a workspace is
-// opened; without anything to undo it does nothing. It waits for a running
-// Apply on the same workspace until ctx ends.
-func Recover(ctx context.Context, root *os.Root, journal string) error {
-	if _, err := os.Stat(journal); os.IsNotExist(err) {
-		return nil
+// Write makes data the contents of a file, whole or not at all, and makes its
+// directories. Unlike that of Apply, the result outlives a power cut.
+func Write(ctx context.Context, root *os.Root, name, data string, opts Options) (Result, error) {
+	s := &section{new: name, created: yes, deleted: no, whole: &data}
+	if info, err := root.Lstat(name); err == nil {
+		if s.old, s.created = name, no; !info.Mode().IsRegular() {
+			return Result{Conflicts: []Conflict{{File: name, Reason: "this is not a file"}}}, nil
+		}
 	}
-	book, err := openJournal(ctx, root, journal)
-	if err != nil {
-		return err
-	}
-	return book.close()
+	opts.flush = true
+	return (&Diff{len(data), []*section{s}}).Apply(ctx, root, opts)
 }
 
-func (b *book) apply(ctx context.Context, sections []*section, opts Options, budget *budget) (Result, error) {
-	p, err := newPlan(ctx, b.root, sections, opts, budget)
+// plan works out what the diff would do.
+func (d *Diff) plan(ctx context.Context, root *os.Root, opts Options) (*plan, error) {
+	budget := newBudget(opts.MaxBytes)
+	if err := budget.take(int64(d.size)); err != nil {
+		return nil, err
+	}
+	if err := validHashes(opts.Verify); err != nil {
+		return nil, err
+	}
+	sections, err := under(d.sections, opts.Under)
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(ctx, root, sections, opts, budget)
+}
+
+func (b *lockedJournal) apply(ctx context.Context, d *Diff, opts Options) (Result, error) {
+	p, err := d.plan(ctx, b.root, opts)
 	if err != nil {
 		return Result{}, err
 	}
@@ -191,9 +239,9 @@ func (b *book) apply(ctx context.Context, sections []*section, opts Options, bud
 	hashing.Go(p.sums)
 	defer hashing.Wait()
 	if len(p.conflicts) == 0 {
-		if err := b.commit(ctx, p, opts.Sync); err != nil {
-			var changed *changedError
-			if !asChanged(err, &changed) {
+		if err := b.commit(ctx, p); err != nil {
+			changed, ok := errors.AsType[*changedError](err)
+			if !ok {
 				return Result{}, err
 			}
 			p.conflicts = append(p.conflicts, Conflict{File: changed.path, Reason: changed.reason})
@@ -257,5 +305,5 @@ func printable(name string) string {
 		}
 		return r
 	}, name)
-	return shorten(name, 200)
+	return text.Clip(name, 200)
 }

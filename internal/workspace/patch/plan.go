@@ -2,6 +2,7 @@ package patch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,8 +30,8 @@ const (
 	reasonGone    = "the diff has renamed or deleted the file before"
 )
 
-// fate is what the sections so far have done to a path, or a later one will.
-type fate struct {
+// pathState is what the sections so far have done to a path, or a later one will.
+type pathState struct {
 	out  *outcome // its contents, as far as the diff has been read
 	gone bool     // deleted or renamed
 }
@@ -41,10 +42,10 @@ type plan struct {
 	opts   Options
 	budget *budget
 
-	// fates has an entry for each path that a section so far has touched, and
+	// states has an entry for each path that a section so far has touched, and
 	// one without outcome for each that a later section removes: a file may be
 	// renamed to a path that is freed further down.
-	fates                   map[string]fate
+	states                  map[string]pathState
 	removedLinks, keptLinks map[string]bool
 	verified                map[string]bool
 
@@ -63,7 +64,7 @@ func newPlan(ctx context.Context, root *os.Root, sections []*section, opts Optio
 	}
 	defer d.close()
 	p := &plan{
-		disk: d, opts: opts, budget: b, fates: map[string]fate{},
+		disk: d, opts: opts, budget: b, states: map[string]pathState{},
 		removedLinks: map[string]bool{}, keptLinks: map[string]bool{}, verified: map[string]bool{},
 	}
 	for _, s := range sections {
@@ -71,7 +72,7 @@ func newPlan(ctx context.Context, root *os.Root, sections []*section, opts Optio
 			return nil, err
 		}
 		if s.new == "" || s.renamed {
-			p.fates[s.old] = fate{}
+			p.states[s.old] = pathState{}
 		}
 		if s.old != "" && s.oldMode&typeMask == typeLink && (s.renamed || s.deleted != no) {
 			p.removedLinks[s.old] = true
@@ -85,8 +86,7 @@ func newPlan(ctx context.Context, root *os.Root, sections []*section, opts Optio
 			return nil, fmt.Errorf("apply the diff: %w", err)
 		}
 		err := p.section(s)
-		var changed *changedError
-		if asChanged(err, &changed) {
+		if changed, ok := errors.AsType[*changedError](err); ok {
 			p.conflict(changed.path, changed.reason)
 		} else if err != nil {
 			return nil, err
@@ -182,10 +182,10 @@ func (p *plan) section(s *section) error {
 	}
 	p.outcomes = append(p.outcomes, out)
 	if s.new != "" {
-		p.fates[s.new] = fate{out: out}
+		p.states[s.new] = pathState{out: out}
 	}
 	if s.new == "" || s.renamed {
-		p.fates[s.old] = fate{gone: true}
+		p.states[s.old] = pathState{gone: true}
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (p *plan) source(s *section) (src source, why string, err error) {
 	if s.old == "" {
 		return src, "", nil
 	}
-	if before, ok := p.fates[s.old]; ok {
+	if before, ok := p.states[s.old]; ok {
 		changed := before.out != nil
 		inPlace := changed && before.out.section.old == s.old && !before.out.section.copied
 		switch {
@@ -251,7 +251,7 @@ func (p *plan) target(s *section) (why string, err error) {
 	if s.new == "" || s.created != yes && !moves && !s.renamed && !s.copied {
 		return "", nil
 	}
-	at, touched := p.fates[s.new]
+	at, touched := p.states[s.new]
 	if at.out != nil {
 		return reasonWrittenTwice, nil
 	}
@@ -260,7 +260,7 @@ func (p *plan) target(s *section) (why string, err error) {
 	}
 	info, lead, err := p.disk.stat(s.new)
 	if err != nil || info == nil || lead != leadDir || info.IsDir() {
-		// What is wrong with directories is found when the steps are arranged.
+		// Problems with directories are found when the steps are arranged.
 		return "", err
 	}
 	if moves && !s.renamed && !s.copied {

@@ -22,24 +22,14 @@ type original struct {
 }
 
 // Preview is a dry run that also returns the contents of the files before and
-// after, for somebody else to write. Made is empty if there are conflicts.
+// after, for the caller to write. Made is empty if there are conflicts.
 func Preview(ctx context.Context, root *os.Root, diff string, opts Options) (Result, []Made, error) {
-	budget := newBudget(opts.MaxBytes)
-	if err := budget.take(int64(len(diff))); err != nil {
-		return Result{}, nil, err
-	}
-	if err := validHashes(opts.Verify); err != nil {
-		return Result{}, nil, err
-	}
-	sections, err := parse(diff, budget.limit)
-	if err == nil {
-		sections, err = under(sections, opts.Under)
-	}
+	d, err := Parse(diff, opts.MaxBytes)
 	if err != nil {
 		return Result{}, nil, err
 	}
 	opts.originals = map[string]original{}
-	p, err := newPlan(ctx, root, sections, opts, budget)
+	p, err := d.plan(ctx, root, opts)
 	if err != nil {
 		return Result{}, nil, err
 	}

@@ -58,7 +58,7 @@ func (a *tally) add(b tally) {
 }
 
 // runBatch makes the diffs of many cases with few git processes: each case
-// lives in a directory of its own, and one diff is cut apart by directories.
+// has its own directory, and one diff is cut apart by directories.
 func runBatch(t *testing.T, g generator) (sum tally) {
 	maker, applier := newGit(t), newGit(t)
 	old, edited := make([]tree, casesPerBatch), make([]tree, casesPerBatch)

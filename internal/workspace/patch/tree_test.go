@@ -130,7 +130,7 @@ func scratch(t testing.TB) string {
 	return dir
 }
 
-// git runs git without anybody's configuration, on a repository of its own.
+// git runs git without user configuration, on a separate repository.
 type git struct{ base, repository string }
 
 func newGit(t testing.TB) git {

@@ -3,7 +3,7 @@ package patch
 import (
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // under keeps the sections of files below a directory, and makes their names

@@ -101,39 +101,14 @@ func (c *collection) surround(number int, line string) {
 	}
 }
 
-// merge hands on what was found in one file, as far as the limit allows.
-func (c *collection) merge(file string, hits []Hit, truncated bool) {
-	if c.done {
-		return
-	}
-	room := c.limit - c.count
-	if truncated || len(hits) > room {
-		c.truncated, c.done = true, true
-	}
-	hits = hits[:min(room, len(hits))]
-	c.count += len(hits)
-	if len(hits) > 0 && !c.take(file, hits) {
-		c.truncated, c.done = true, true
-	}
-}
-
 // gathered are all hits, to be put in order.
 type gathered struct {
 	pieces files.Order[[]Hit] // hits of one file, several times if it has many
-	slab   []Hit              // what pieces are cut from
 	count  int
 }
 
-// slabHits is how many hits are allocated at a time, once there are many.
-const slabHits = 4096
-
 func (g *gathered) take(file string, hits []Hit) bool {
-	if cap(g.slab)-len(g.slab) < len(hits) {
-		g.slab = make([]Hit, 0, max(len(hits), min(g.count, slabHits)))
-	}
-	from := len(g.slab)
-	g.slab = append(g.slab, hits...)
-	g.pieces.Add(file, g.slab[from:])
+	g.pieces.Add(file, slices.Clone(hits))
 	g.count += len(hits)
 	return true
 }

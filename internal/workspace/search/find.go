@@ -1,10 +1,10 @@
 package search
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 )
 
 // FindRipgrep returns the path of the ripgrep to use, or "" if there is none:
@@ -18,18 +18,19 @@ func FindRipgrep(runtimeDir string, lookPath func(string) (string, error)) strin
 		name = "rg.exe"
 	}
 	if runtimeDir != "" {
-		// The npm package has the program in prebuilds/<platform>/ and
-		// ripgrep in ripgrep/bin/<platform>/.
-		candidates := []string{filepath.Join(runtimeDir, "..", ".."), runtimeDir}
-		scope := filepath.Join(runtimeDir, "node_modules", "@github")
-		for _, entry := range names(scope) {
-			if strings.HasPrefix(entry, "copilot-sdk-") {
-				candidates = append(candidates, filepath.Join(scope, entry))
+		// The npm package has the program in prebuilds/<platform>/ and ripgrep
+		// in ripgrep/bin/<platform>/, of the one platform that it is for.
+		inPackage := "ripgrep/bin/*/" + name
+		for _, at := range [][2]string{{filepath.Join(runtimeDir, "..", ".."), inPackage}, {runtimeDir, inPackage},
+			{runtimeDir, "node_modules/@github/copilot-sdk-*/" + inPackage}} {
+			found, err := fs.Glob(os.DirFS(at[0]), at[1])
+			if err != nil {
+				continue
 			}
-		}
-		for _, base := range candidates {
-			if path := packaged(base, name); path != "" {
-				return path
+			for _, f := range found {
+				if path, err := filepath.Abs(filepath.Join(at[0], filepath.FromSlash(f))); err == nil && executable(path) {
+					return path
+				}
 			}
 		}
 	}
@@ -43,32 +44,7 @@ func FindRipgrep(runtimeDir string, lookPath func(string) (string, error)) strin
 	return ""
 }
 
-// packaged finds ripgrep below a package's directory. A package holds the
-// programs of one platform, so whichever is there is the right one.
-func packaged(base, name string) string {
-	bin := filepath.Join(base, "ripgrep", "bin")
-	for _, platform := range names(bin) {
-		path, err := filepath.Abs(filepath.Join(bin, platform, name))
-		if err != nil {
-			continue
-		}
-		info, err := os.Stat(path)
-		if err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
-			return path
-		}
-	}
-	return ""
-}
-
-// names are what is in a directory; nothing if there is no such directory.
-func names(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	list := make([]string, len(entries))
-	for i, e := range entries {
-		list[i] = e.Name()
-	}
-	return list
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0)
 }

@@ -67,7 +67,7 @@ func TestLinesLongerThanTheBuffer(t *testing.T) {
 	}
 }
 
-// A line that is longer than what is held neither stops the search nor is kept.
+// A line longer than maxLine neither stops the search nor is kept.
 func TestLinesTooLongToHold(t *testing.T) {
 	long := io.MultiReader(strings.NewReader("./a\x001:10:"), io.LimitReader(endless{}, 3*maxLine), strings.NewReader("\n2:1:y\n"))
 	got, _, err := parse(long, 10, 0)

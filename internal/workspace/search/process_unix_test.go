@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // script writes a program that plays ripgrep.

@@ -8,19 +8,41 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
 
 // ripgrep searches with the program o.RG and fills found. It returns when the
-// program has gone. A bridge that dies takes it along soon enough: its next
+// program has ended. If the bridge dies, ripgrep ends soon: its next
 // line of output, or the end of the tree, ends it.
 //
 // The program reads the tree by paths and not through an os.Root. It follows
 // no links; a directory that is replaced by one between its look and its open
 // is beyond what can be held here.
-func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collection) (err error) {
+//
+// ripgrep holds a whole line, and all output of a file, in memory. A number of
+// hits a file bounds the one and a limit of the process the other. If it dies
+// of that it is run again without large files.
+func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collection) error {
+	searched := map[string]bool{}
+	err := runRipgrep(ctx, o, filter, found, searched)
+	if !errors.Is(err, errMemory) || found.done {
+		return err
+	}
+	if o.MaxFileSize == 0 || o.MaxFileSize > scannedSize {
+		o.MaxFileSize = scannedSize
+	}
+	err = runRipgrep(ctx, o, filter, found, searched)
+	found.truncated = true
+	return err
+}
+
+var errMemory = errors.New("ripgrep needs more memory than it may have")
+
+// runRipgrep takes the hits of files that are not in searched, and adds those
+// files.
+func runRipgrep(ctx context.Context, o Options, filter *files.Filter, found *collection, searched map[string]bool) (err error) {
 	find := columns(o)
 	args, release, err := arguments(o, filter, find == nil)
 	if err != nil {
@@ -34,7 +56,8 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	if err != nil {
 		return notStarted(o, err)
 	}
-	stdout, theirs, pause, err := attach(ctx)
+	// The end of the context kills ripgrep, and with it the other end.
+	stdout, theirs, pause, err := attach()
 	if err != nil {
 		return err
 	}
@@ -45,10 +68,16 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		exit, runErr = c.Run(ctx, program.RunOptions{Stdout: theirs, Stderr: stderr})
+		exit, runErr = c.Run(ctx, program.RunOptions{Stdout: theirs, Stderr: stderr, Started: func(pid int) { limitMemory(pid, o.memory) }})
 		_ = theirs.Close() // so that the reader comes to an end
 	}()
-	out := &output{found: found, find: find, pause: pause, keep: func(file string) bool { return !inGit(file) && filter.File(file) }}
+	out := &output{found: found, find: find, pause: pause, keep: func(file string) bool {
+		if searched[file] || inGit(file) || !filter.File(file) {
+			return false
+		}
+		searched[file] = true
+		return true
+	}}
 	readErr := out.read(stdout)
 	if found.done || readErr != nil {
 		cancel()
@@ -57,13 +86,16 @@ func ripgrep(ctx context.Context, o Options, filter *files.Filter, found *collec
 	switch {
 	case found.done:
 		return nil
+	case exit.Signal == aborted && ctx.Err() == nil:
+		found.flush()
+		return errMemory
 	case runErr != nil && ctx.Err() == nil:
 		return notStarted(o, runErr)
 	}
 	return verdict(o, errors.Join(readErr, ctx.Err()), exit, strings.TrimSpace(stderr.String()))
 }
 
-// inGit reports whether a path lies in what is called .git, which an ignore
+// inGit reports whether a path lies below a name .git, which an ignore
 // file may have brought in by a negation.
 func inGit(file string) bool {
 	return strings.Contains(file, ".git") && strings.Contains("/"+file+"/", "/.git/")
@@ -94,6 +126,8 @@ func arguments(o Options, filter *files.Filter, column bool) (args []string, rel
 	// To ask for the size of every file adds a tenth to the time, so that is
 	// done only on request.
 	flag(o.MaxFileSize > 0, "--max-filesize="+strconv.FormatInt(o.MaxFileSize, 10))
+	// One more tells whether there are more.
+	args = append(args, "--max-count="+strconv.Itoa(min(o.MaxResults, 1<<30)+1))
 	flag(o.Context > 0, "--context="+strconv.Itoa(o.Context))
 	for _, p := range filter.Exclude() {
 		flag(plain(p), "--glob=!/"+p)

@@ -1,39 +1,32 @@
 package search
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
-	"runtime"
+	"regexp"
+	"slices"
 	"strings"
-	"sync"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
 
 // sniffBytes is where a zero byte makes a file binary altogether. Of a file
-// with one further on, what comes before it is searched.
+// with one further on, the lines before it are searched.
 const sniffBytes = 64 << 10
 
 // scannedSize is the size of the largest file that is read into memory unless
 // the caller names another.
 const scannedSize = 64 << 20
 
-// scan searches without ripgrep. It differs from it in three ways: regular
-// expressions are Go's, in which \w, \d, \s and \b know ASCII only; bytes that
-// are not UTF-8 match as replacement characters; and of a file with a late
-// zero byte it may show more lines.
-func scan(ctx context.Context, o Options, found *collection) error {
-	m, err := newMatcher(o)
-	if err != nil {
-		return err
-	}
+// scan searches without ripgrep, one file after the other. It is slower, and
+// differs from ripgrep in three ways: regular expressions are Go's, in which
+// \w, \d, \s and \b know ASCII only; bytes that are not UTF-8 match as
+// replacement characters; and of a file with a late zero byte it may show more
+// lines.
+func scan(ctx context.Context, o Options, find matcher, found *collection) error {
 	if o.MaxFileSize == 0 {
 		o.MaxFileSize = scannedSize
 	}
@@ -42,176 +35,136 @@ func scan(ctx context.Context, o Options, found *collection) error {
 		return noDirectory(o.Dir, err)
 	}
 	defer func() { _ = root.Close() }() // only read from
-	buffers := sync.Pool{New: func() any { return new(scratch) }}
-	var mu sync.Mutex // guards found
-	// Two at least, so that one can wait for the disk.
-	return files.Walk(ctx, root, o.Scope, max(2, runtime.GOMAXPROCS(0)), func(f files.File) error {
-		if strings.ContainsAny(f.Path, lineBreaks) {
-			return nil
-		}
-		s, ok := buffers.Get().(*scratch)
-		if !ok {
-			s = new(scratch)
-		}
-		defer buffers.Put(s)
-		text := s.load(f, o.MaxFileSize)
-		if len(text) == 0 {
-			return nil
-		}
-		all := &gathered{}
-		own := &collection{limit: o.MaxResults, context: o.Context, take: all.take}
-		own.begin(f.Path)
-		m.search(text, s, own)
-		own.flush()
-		if all.count == 0 {
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		found.merge(f.Path, all.sorted(), own.truncated)
+	err = files.Walk(ctx, root, o.Scope, func(f files.File) error {
+		found.scan(f.Path, readText(f, o.MaxFileSize), find)
 		if found.done {
 			return fs.SkipAll
 		}
 		return nil
 	})
+	found.flush()
+	return err
 }
 
-// scratch is the memory of one visit, kept for the next.
-type scratch struct{ raw, folded []byte }
+// scanLive searches the texts that stand for files, and takes those files out
+// of the scope of the search that follows. A file that is ignored stays so
+// while it is edited.
+func (o *Options) scanLive(ctx context.Context, find matcher, found *collection) error {
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return noDirectory(o.Dir, err)
+	}
+	defer func() { _ = root.Close() }() // only read from
+	meant, err := files.Meant(ctx, root, o.Scope, slices.Collect(maps.Keys(o.Live)))
+	if err != nil {
+		return err
+	}
+	for _, path := range meant {
+		if text := strings.TrimPrefix(o.Live[path], "\ufeff"); !found.done && !isBinary(text) {
+			found.scan(path, text, find)
+		}
+	}
+	found.flush()
+	live, keep := o.Live, o.Keep
+	o.Keep = func(path string) bool {
+		_, stands := live[path]
+		return !stands && (keep == nil || keep(path))
+	}
+	return nil
+}
 
-// load returns the text of a file, or nothing if it has none or cannot be
-// read. The text is good until the next load.
-func (s *scratch) load(f files.File, maxSize int64) []byte {
+// scan takes the lines of a file that match, and their context.
+func (c *collection) scan(path, text string, find matcher) {
+	if text == "" || strings.ContainsAny(path, lineBreaks) {
+		return
+	}
+	c.begin(path)
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(line, "\n")
+		switch at := find(line); {
+		case c.done:
+			return
+		case at >= 0:
+			c.match(number, strings.Clone(line), at) // so that a hit does not keep the whole text
+		case c.context > 0:
+			c.surround(number, strings.Clone(line))
+		}
+	}
+}
+
+// readText returns the text of a file, "" if it has none, is too large or
+// cannot be read.
+func readText(f files.File, maxSize int64) string {
 	file, info, err := f.Open()
 	if err != nil {
-		return nil
+		return ""
 	}
 	defer func() { _ = file.Close() }() // only read from
-	if info.Size() == 0 || info.Size() > maxSize {
-		return nil
+	if info.Size() > maxSize {
+		return ""
 	}
-	if int64(cap(s.raw)) < info.Size() {
-		s.raw = make([]byte, info.Size()+info.Size()/4)
+	var b strings.Builder
+	b.Grow(int(info.Size()))
+	// Most binary files show it at their beginning.
+	_, err = io.Copy(&b, io.LimitReader(file, min(info.Size(), sniffBytes)))
+	marked := files.HasUTF16Mark(b.String())
+	if err != nil || !marked && isBinary(b.String()) {
+		return ""
 	}
-	// Most binaries are told by their beginning.
-	b := s.raw[:info.Size()]
-	n, err := io.ReadFull(file, b[:min(len(b), sniffBytes)])
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
+	if _, err = io.Copy(&b, io.LimitReader(file, info.Size()-int64(b.Len()))); err != nil {
+		return ""
 	}
-	marked := isUTF16(b[:n])
-	if !marked && bytes.IndexByte(b[:n], 0) >= 0 {
-		return nil
-	}
-	if n == sniffBytes && len(b) > n {
-		more, err := io.ReadFull(file, b[n:])
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-			return nil
-		}
-		n += more
-	}
-	b = b[:n]
+	text := b.String()
 	if marked {
-		b = fromUTF16(b)
-		if i := bytes.IndexByte(b[:min(len(b), sniffBytes)], 0); i >= 0 {
-			return nil
+		if text = files.DecodeUTF16(text); isBinary(text) {
+			return ""
 		}
 	}
-	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:bytes.LastIndexByte(b[:i], '\n')+1]
-	}
-	return b
-}
-
-func isUTF16(b []byte) bool {
-	return bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff"))
-}
-
-func fromUTF16(b []byte) []byte {
-	order := binary.ByteOrder(binary.LittleEndian)
-	if b[0] == 0xfe {
-		order = binary.BigEndian
-	}
-	units := make([]uint16, 0, len(b)/2)
-	for i := 2; i+1 < len(b); i += 2 {
-		units = append(units, order.Uint16(b[i:]))
-	}
-	text := make([]byte, 0, len(b))
-	for _, r := range utf16.Decode(units) {
-		text = utf8.AppendRune(text, r)
+	text = strings.TrimPrefix(text, "\ufeff")
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		text = text[:strings.LastIndexByte(text[:i], '\n')+1]
 	}
 	return text
 }
 
-// search gives own the lines of text that match, and their context.
-func (m *matcher) search(text []byte, s *scratch, own *collection) {
-	view := m.view(text, s)
-	l := lines{text: text, own: own}
-	for at, number := 0, 1; at < len(text) && !own.done; {
-		candidate := view.next(at)
-		if candidate < 0 {
-			break
-		}
-		start := at + bytes.LastIndexByte(text[at:candidate], '\n') + 1
-		end := len(text)
-		if i := bytes.IndexByte(text[candidate:], '\n'); i >= 0 {
-			end = candidate + i
-		}
-		number += bytes.Count(text[at:start], []byte{'\n'})
-		if offset := view.find(start, end); offset >= 0 {
-			l.match(number, start, end, offset)
-		}
-		at, number = end+1, number+1
-	}
-	l.finish()
+func isBinary(text string) bool {
+	return strings.IndexByte(text[:min(len(text), sniffBytes)], 0) >= 0
 }
 
-// lines hands a file's matches on, with the lines around them.
-type lines struct {
-	text []byte
-	own  *collection
-	last int // number of the last line handed on
-	next int // where the line after it begins
-	due  int // number of the last line that is context of the last match
-}
+// matcher returns the offset of the first match in a line, or -1.
+type matcher func(line string) int
 
-func (l *lines) match(number, start, end, offset int) {
-	if l.own.context > 0 {
-		l.after(number)
-		from, first := start, number
-		for first > max(1, number-l.own.context) && first > l.last+1 {
-			from = bytes.LastIndexByte(l.text[:from-1], '\n') + 1
-			first--
+// wordChars are the characters of words, as in the Unicode standard.
+const wordChars = `\pL\pM\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}`
+
+func newMatcher(o Options) (matcher, error) {
+	expression := o.Query
+	if !o.Regex {
+		expression = regexp.QuoteMeta(o.Query)
+	}
+	if !o.CaseSensitive {
+		expression = "(?i:" + expression + ")"
+	}
+	expression = "(" + expression + ")"
+	if o.Word {
+		expression = `(?:^|[^` + wordChars + `])` + expression + `(?:$|[^` + wordChars + `])`
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, badRegex(err.Error())
+	}
+	// Literal text in ASCII, as most queries are, needs no expression where
+	// no character outside ASCII can be another case of a letter.
+	plain := literal(o)
+	return func(line string) int {
+		if plain != nil && (o.CaseSensitive || ascii(line)) {
+			return plain(line)
 		}
-		l.next = from
-		for l.last = first - 1; l.last < number-1; {
-			l.surround()
+		if found := re.FindStringSubmatchIndex(line); found != nil {
+			return found[2]
 		}
-	}
-	l.own.match(number, string(l.text[start:end]), offset)
-	l.last, l.next, l.due = number, end+1, number+l.own.context
-}
-
-// after hands on what is still due after the last match, up to a line.
-func (l *lines) after(before int) {
-	for l.last > 0 && l.last < l.due && l.last+1 < before && l.next < len(l.text) && !l.own.done {
-		l.surround()
-	}
-}
-
-func (l *lines) surround() {
-	end := len(l.text)
-	if i := bytes.IndexByte(l.text[l.next:], '\n'); i >= 0 {
-		end = l.next + i
-	}
-	l.last++
-	l.own.surround(l.last, string(l.text[l.next:end]))
-	l.next = end + 1
-}
-
-func (l *lines) finish() {
-	if l.own.context > 0 {
-		l.after(int(^uint(0) >> 1))
-	}
+		return -1
+	}, nil
 }

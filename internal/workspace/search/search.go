@@ -1,11 +1,8 @@
-// Package search finds text in the files of a directory tree.
-//
-// The engine is ripgrep, a child process that reads the tree by itself and
-// is killed as soon as enough is found; where there is none, a scanner of
-// this package takes its place. Both give the same hits, but for what the
-// scanner's comment names. The package knows no policy: the workspace calls
-// it under the guard and passes what may not be seen as Scope.Keep, which no
-// hit escapes. Search may be called concurrently.
+// Package search finds text in the files of a directory tree. The engine is
+// ripgrep, a child process; without it, a scanner of this package finds the
+// same hits, except as the comment of scan says. It knows no policy: package
+// workspace calls it under the guard and says in Scope.Keep what may be seen.
+// No hit escapes that. Search may be called concurrently.
 package search
 
 import (
@@ -13,21 +10,26 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
 
 const (
-	// DefaultMaxResults is how many hits there are unless somebody asks for
-	// more.
+	// DefaultMaxResults is how many hits there are unless the caller says.
 	DefaultMaxResults = 200
 
 	maxContext    = 100
 	maxQueryBytes = 16 << 10
 	// maxSnippet is how much of a line is shown.
 	maxSnippet = 1000
+	// maxTime is how long a search takes at most.
+	maxTime = time.Minute
+	// maxMemory is what ripgrep may have. It needs some megabytes, unless a
+	// file has lines of hundreds of them.
+	maxMemory = 1 << 30
 )
 
 // Options says what to look for and where.
@@ -40,9 +42,10 @@ type Options struct {
 	CaseSensitive bool // otherwise a and A are the same
 	Word          bool // what is found must not touch word characters
 
-	Context     int   // lines to show before and after each hit, at most 100
-	MaxResults  int   // 0 means 200
-	MaxFileSize int64 // larger files are passed over; 0 means no limit, and 64 MiB for the scanner
+	Context     int           // lines to show before and after each hit, at most 100
+	MaxResults  int           // 0 means 200
+	MaxFileSize int64         // larger files are passed over; 0 means no limit, and 64 MiB for the scanner
+	MaxTime     time.Duration // what is found by then counts; 0 means a minute
 
 	// Live are texts that count in place of the files of their paths: what an
 	// editor has not saved. They are searched by the scanner.
@@ -51,9 +54,11 @@ type Options struct {
 	// RG is the path of ripgrep, such as FindRipgrep returns. Without it the
 	// scanner is used.
 	RG string
+
+	memory uint64 // what ripgrep may have; 0 means maxMemory
 }
 
-// Hit is a line that holds what was looked for.
+// Hit is a line with a match.
 type Hit struct {
 	File    string   `json:"file"`
 	Line    int      `json:"line"`          // from 1
@@ -76,8 +81,9 @@ const (
 // Result is the answer of Search.
 type Result struct {
 	Hits []Hit `json:"hits"` // in the order of files.Compare and by line; never nil
-	// Truncated means that there are more hits than were asked for. Which of
-	// them are returned is then up to chance: the first that were found.
+	// Truncated means that there are more hits than were asked for, or that not
+	// all was searched: it took too long, or a line was too long to hold. Which
+	// hits are returned is then up to chance: the first that were found.
 	Truncated bool   `json:"truncated"`
 	Engine    Engine `json:"engine"`
 }
@@ -88,11 +94,13 @@ type Result struct {
 // more, and says that not all of these were taken.
 type Taker func(file string, hits []Hit) bool
 
+var errTime = errors.New("the search took too long")
+
 // Search returns the lines that match, one hit a line. Files whose path holds a
 // line break are passed over, as are binary ones and those that cannot be
 // read. It returns when its child process and goroutines have gone.
 func Search(ctx context.Context, o Options) (Result, error) {
-	all := &gathered{}
+	var all gathered
 	r, err := Find(ctx, o, all.take)
 	if err != nil {
 		return Result{}, err
@@ -101,15 +109,24 @@ func Search(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
-// Find is Search for whoever wants the hits as they are found; the result has
-// none.
+// Find is Search for callers that take the hits as they are found; the result
+// has none.
 func Find(ctx context.Context, o Options, take Taker) (Result, error) {
 	if err := o.complete(); err != nil {
 		return Result{}, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.MaxTime, errTime)
+	defer cancel()
 	found := &collection{limit: o.MaxResults, context: o.Context, take: take}
+	var find matcher
+	if o.RG == "" || len(o.Live) > 0 {
+		var err error
+		if find, err = newMatcher(o); err != nil {
+			return Result{}, err
+		}
+	}
 	if len(o.Live) > 0 {
-		if err := o.scanLive(ctx, found); err != nil {
+		if err := o.scanLive(ctx, find, found); err != nil {
 			return Result{}, err
 		}
 	}
@@ -124,9 +141,13 @@ func Find(ctx context.Context, o Options, take Taker) (Result, error) {
 	switch {
 	case found.done:
 	case o.RG == "":
-		err = scan(ctx, o, found)
+		err = scan(ctx, o, find, found)
 	default:
 		err = ripgrep(ctx, o, filter, found)
+	}
+	if errors.Is(context.Cause(ctx), errTime) && !found.done {
+		found.flush()
+		return Result{Truncated: true, Engine: engine}, nil
 	}
 	if ctx.Err() != nil && !found.done {
 		return Result{}, &bridge.Error{Code: bridge.CodeOf(ctx.Err()), Message: "the search was stopped", Cause: context.Cause(ctx)}
@@ -159,6 +180,12 @@ func (o *Options) complete() error {
 	}
 	if o.MaxResults == 0 {
 		o.MaxResults = DefaultMaxResults
+	}
+	if o.MaxTime == 0 {
+		o.MaxTime = maxTime
+	}
+	if o.memory == 0 {
+		o.memory = maxMemory
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 // discoverNPM reads the scripts of package.json.

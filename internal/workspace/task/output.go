@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // output keeps the head and the tail of one stream and passes pieces on. One
@@ -15,8 +17,7 @@ type output struct {
 	turn   *sync.Mutex
 	emit   func(string, []byte)
 
-	head, tail []byte // tail is a ring once full
-	at         int    // where the ring's oldest byte is
+	head, tail []byte
 	total      int64
 
 	part    []byte // of a character that is not complete yet
@@ -32,25 +33,11 @@ func (o *output) Write(b []byte) (int, error) {
 	written := len(b)
 	o.total += int64(written)
 	o.pass(b)
-	half := o.limit - o.limit/2
-	if room := half - len(o.head); room > 0 {
-		n := min(room, len(b))
-		o.head = append(o.head, b[:n]...)
-		b = b[n:]
-	}
-	size := o.limit / 2
-	b = b[max(0, len(b)-size):]
-	for len(b) > 0 {
-		if len(o.tail) < size {
-			n := min(size-len(o.tail), len(b))
-			o.tail = append(o.tail, b[:n]...)
-			b = b[n:]
-			continue
-		}
-		n := copy(o.tail[o.at:], b)
-		o.at = (o.at + n) % size
-		b = b[n:]
-	}
+	size := o.limit / 2 // of the tail; the head has the rest
+	n := min(o.limit-size-len(o.head), len(b))
+	o.head, b = append(o.head, b[:n]...), b[n:]
+	o.tail = append(o.tail, b[max(0, len(b)-size):]...)
+	o.tail = o.tail[max(0, len(o.tail)-size):]
 	return written, nil
 }
 
@@ -60,7 +47,7 @@ func (o *output) pass(b []byte) {
 		return
 	}
 	b = append(o.part, b...)
-	cut := len(b) - incomplete(b)
+	cut := len(b) - text.Incomplete(b)
 	o.part = append([]byte(nil), b[cut:]...)
 	o.send(b[:cut])
 }
@@ -75,7 +62,7 @@ func (o *output) flush() {
 func (o *output) send(b []byte) {
 	if room := o.limit - o.emitted; len(b) > room {
 		b = b[:room]
-		b = b[:len(b)-incomplete(b)]
+		b = b[:len(b)-text.Incomplete(b)]
 		o.emitted = o.limit
 	} else {
 		o.emitted += len(b)
@@ -88,29 +75,14 @@ func (o *output) send(b []byte) {
 	o.emit(o.stream, bytes.ToValidUTF8(b, []byte("\uFFFD")))
 }
 
-// incomplete is how many bytes at the end of b begin a character that more
-// bytes could complete.
-func incomplete(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		c := b[len(b)-n]
-		if utf8.RuneStart(c) {
-			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-n:]) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
-}
-
 func (o *output) truncated() bool { return o.total > int64(len(o.head)+len(o.tail)) }
 
 func (o *output) String() string {
 	if !o.truncated() {
 		return string(bytes.ToValidUTF8(append(o.head, o.tail...), []byte("\uFFFD")))
 	}
-	head := o.head[:len(o.head)-incomplete(o.head)]
-	tail := append(append([]byte(nil), o.tail[o.at:]...), o.tail[:o.at]...)
+	head := o.head[:len(o.head)-text.Incomplete(o.head)]
+	tail := o.tail
 	for n := 0; n < utf8.UTFMax && len(tail) > 0 && !utf8.RuneStart(tail[0]); n++ {
 		tail = tail[1:]
 	}

@@ -1,12 +1,13 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -56,14 +57,8 @@ type Result struct {
 // later), and Run returns what there was along with the error. What a command
 // leaves running in its process group when it ends is killed.
 func Run(ctx context.Context, spec Spec) (Result, error) {
-	timeout := spec.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
-	limit := spec.MaxOutput
-	if limit <= 0 {
-		limit = DefaultMaxOutput
-	}
+	timeout := cmp.Or(max(spec.Timeout, 0), DefaultTimeout)
+	limit := cmp.Or(max(spec.MaxOutput, 0), DefaultMaxOutput)
 	var turn sync.Mutex // OnOutput calls do not overlap
 	stdout, stderr := newOutput("stdout", limit, &turn, spec.OnOutput), newOutput("stderr", limit, &turn, spec.OnOutput)
 	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)

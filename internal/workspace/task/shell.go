@@ -59,7 +59,7 @@ func plain(v any) (string, bool) {
 }
 
 // shellLine joins a command and its arguments as VS Code does for a POSIX
-// shell: a lone command is a whole line; otherwise what has blanks in it and
+// shell: a lone command is a whole line; otherwise a word that has blanks in it and
 // is not quoted yet gets quotes, and the rest means what the shell makes of it.
 func shellLine(command word, args []word) string {
 	if len(args) == 0 && command.quoting == "" {

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
 )
 
 // Where a task comes from; also the first part of its name, except for
@@ -106,7 +104,7 @@ func runnable(t Task) Task {
 	return t
 }
 
-// name gives every task a name of its own. Declared tasks keep theirs.
+// name gives every task a unique name. Declared tasks keep theirs.
 func name(tasks []Task) {
 	taken := map[string]bool{}
 	for i := range tasks {
@@ -165,7 +163,7 @@ func names(tasks []Task) string {
 	return strings.Join(all, ", ")
 }
 
-// Plan returns what has to run, in order, to run the named task: those it
+// Plan returns the tasks to run, in order, for the named task: those it
 // depends on before it, each once. Dependencies that could run side by side
 // come one after the other.
 func Plan(tasks []Task, name string) ([]Task, error) {
@@ -236,34 +234,21 @@ type source struct {
 	mayRead func(string) bool
 }
 
-// read returns the contents of a file that may not be there. What is no
+// read returns the contents of a file that may not be there. A file that is no
 // plain file, such as a pipe that would block, counts as not there; so does
 // what may not be read.
 func (w source) read(path string) (content []byte, ok bool, err error) {
 	if w.mayRead != nil && !w.mayRead(path) {
 		return nil, false, nil
 	}
-	f, err := w.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	content, err = files.ReadAll(w.root, path, maxFile+1)
+	switch {
+	case bridge.CodeOf(err) == bridge.CodeNotFound, errors.Is(err, files.ErrNotRegular):
 		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read %s: %w", path, err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, false, fmt.Errorf("read %s: %w", path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, false, nil
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, false, fmt.Errorf("read %s: %w", path, err)
-	}
-	if len(b) > maxFile {
+	case err != nil:
+		return nil, false, err
+	case len(content) > maxFile:
 		return nil, false, invalid(fmt.Sprintf("%s is over %d bytes, too long to look for tasks in", path, maxFile), "Make the file shorter.")
 	}
-	return b, true, nil
+	return content, true, nil
 }

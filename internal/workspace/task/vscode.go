@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
@@ -138,9 +139,7 @@ func (b *taskBlock) over(base taskBlock) taskBlock {
 	if b == nil {
 		return base
 	}
-	if b.Type != "" {
-		base.Type = b.Type
-	}
+	base.Type = cmp.Or(b.Type, base.Type)
 	if b.Command != nil {
 		base.Command = b.Command
 	}
@@ -152,16 +151,10 @@ func (b *taskBlock) over(base taskBlock) taskBlock {
 		if base.Options != nil {
 			merged = *base.Options
 		}
-		if b.Options.Cwd != "" {
-			merged.Cwd = b.Options.Cwd
-		}
-		if b.Options.Shell != nil {
-			merged.Shell = b.Options.Shell
-		}
-		env := maps.Clone(merged.Env)
-		if env == nil {
-			env = map[string]string{}
-		}
+		merged.Cwd = cmp.Or(b.Options.Cwd, merged.Cwd)
+		merged.Shell = cmp.Or(b.Options.Shell, merged.Shell)
+		env := map[string]string{}
+		maps.Copy(env, merged.Env)
 		maps.Copy(env, b.Options.Env)
 		merged.Env = env
 		base.Options = &merged
@@ -170,10 +163,7 @@ func (b *taskBlock) over(base taskBlock) taskBlock {
 }
 
 func (f tasksJSON) task(root *os.Root, def taskDef, vars variables) Task {
-	t := Task{Label: def.Label, Source: SourceVSCode, Detail: def.Detail, Group: groupOf(def.Group)}
-	if t.Label == "" {
-		t.Label = def.TaskName
-	}
+	t := Task{Label: cmp.Or(def.Label, def.TaskName), Source: SourceVSCode, Detail: def.Detail, Group: groupOf(def.Group)}
 	// A file may set defaults for all of its tasks, but a command there
 	// belongs to the format of long ago.
 	defaults := f.current().over(f.taskBlock)
@@ -210,7 +200,7 @@ func unnamed(def taskDef, block taskBlock) string {
 	return "unnamed"
 }
 
-// fill sets what is to be run and where. It returns why that cannot be done.
+// fill sets the command and its directory. It returns why that cannot be done.
 func fill(t *Task, root *os.Root, def taskDef, block taskBlock, vars variables) (reason string) {
 	opts := taskOptions{}
 	if block.Options != nil {

@@ -1,5 +1,4 @@
-// A tool server of the Model Context Protocol with one tool, which says what it
-// is told and what its environment holds.
+// An MCP server with one tool, which returns ECHO_PREFIX and its argument.
 import { createInterface } from "node:readline";
 
 const answers = {

@@ -1,6 +1,6 @@
-// The protocol's own client library drives `copilot-bridge acp` through what an
-// editor does: prompts with tools and permissions, a cancellation, and a
-// session that is loaded by another process.
+// The official client library uses `copilot-bridge acp` as an editor does: prompts
+// with tools and permissions, a cancellation, and a session that another process
+// loads.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientpro
 
 const { AGENT, WORKSPACE, LOG } = process.env;
 
-// tap writes what passes to the log, a line a message.
+// tap copies the messages of a stream to the log, one per line.
 function tap(direction) {
   let rest = "";
   const decoder = new TextDecoder();
@@ -26,7 +26,7 @@ function tap(direction) {
 }
 
 // start runs the agent and connects to it. Permission requests are answered
-// with the option that `choose` names.
+// with the option that `choose` returns.
 async function start(t, choose = () => "allow_once") {
   appendFileSync(LOG, JSON.stringify({ from: "start" }) + "\n");
   const child = spawn(AGENT, ["acp"], { stdio: ["pipe", "pipe", "inherit"], cwd: WORKSPACE });
@@ -77,8 +77,8 @@ const file = (name) => path.join(WORKSPACE, name);
 
 let stored; // a session for the last test
 
-// eventually repeats a check until it holds: the library hands an update to its
-// handler a moment after it has read it, and the answer behind it may be first.
+// eventually repeats a check until it succeeds: the library calls the handler of
+// an update with a delay, so a later answer may be handled first.
 async function eventually(check) {
   for (const deadline = Date.now() + 5000; ; await new Promise((resolve) => setTimeout(resolve, 10))) {
     try {
@@ -247,7 +247,7 @@ test("slash commands", patience, async (t) => {
   await c.agent.request("session/prompt", prompt(sessionId, "/plan"));
   await eventually(() => assert.match(c.of("current_mode_update").at(-1).currentModeId, /#plan$/));
   await c.agent.request("session/set_mode", { sessionId, modeId: "agent" });
-  // One that is not offered is words for the model, and changes nothing.
+  // An unknown command is part of the prompt, and changes nothing.
   await c.agent.request("session/prompt", prompt(sessionId, "/allow-all on"));
   await c.agent.request("session/prompt", prompt(sessionId, tool("bash", { command: "touch allowed.txt" }), "rehearsal: next", "rehearsal: text ok"));
   assert.equal(c.seen.asked.length, 1);

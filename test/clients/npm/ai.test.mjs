@@ -1,4 +1,4 @@
-// Vercel's ai package, by each of its ways to the bridge.
+// Vercel's ai package, with each of its providers that work with the bridge.
 import assert from 'node:assert/strict';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
@@ -7,7 +7,7 @@ import { APICallError, generateObject, generateText, Output, stepCountIs, stream
 import { z } from 'zod';
 import { answers, bridge, check, fails, hang, model, place, png, reported, say, strict, think, token, told, until, weather } from './check.mjs';
 
-// Each provider, by where it goes and what it shows.
+// Each provider package, and how it connects to the bridge.
 const ways = {
   'openai, responses': (url, apiKey) => createOpenAI({ baseURL: url + '/v1', apiKey }),
   'openai, chat': (url, apiKey) => createOpenAI({ baseURL: url + '/v1', apiKey }).chat,
@@ -25,8 +25,7 @@ const rome = { city: 'Rome', people: 2750000 };
 for (const [way, connect] of Object.entries(ways)) {
   const llm = connect(bridge, 'any')(model);
   const guarded = connect(strict, token)(model);
-  // The slower answer comes second, so the results are in the other order
-  // than the calls.
+  // Rome is slower, so the results arrive in a different order than the calls.
   const wait = { Rome: 30, Oslo: 0 };
   const tools = { weather: tool({ description: 'The weather', inputSchema: z.object({ city: z.string() }), execute: async ({ city }) => {
     await new Promise(resolve => setTimeout(resolve, wait[city]));
@@ -75,14 +74,13 @@ for (const [way, connect] of Object.entries(ways)) {
     for await (const delta of r.textStream) text += delta;
     assert.equal(text, 'Let me look.' + reported);
     assert.equal((await r.steps).length, 2);
-    // And the conversation goes on.
+    // The conversation continues.
     const next = await generateText({ model: llm, tools, messages: [
       { role: 'user', content: weather }, ...(await r.response).messages, { role: 'user', content: say('Good-bye.') }] });
     assert.equal(next.text, 'Good-bye.');
   });
 
-  // What goes back as history is then not what the model wrote, but the turn
-  // goes on all the same.
+  // The defaults change the calls in the history, but the turn still works.
   check(`${way}: a schema with defaults`, async () => {
     const tools = { weather: tool({ description: 'The weather', inputSchema: z.object({ city: z.string(), unit: z.enum(['C', 'F']).default('C') }),
       execute: async ({ city }) => answers[city] }) };

@@ -1,14 +1,14 @@
-// What the scripts share. Two bridges are running: BRIDGE, and STRICT, which
-// asks for TOKEN, runs one turn at a time and repeats nothing by itself.
+// Shared by the scripts. Two bridges are running: BRIDGE, and STRICT, which
+// requires TOKEN, runs one turn at a time and does not retry.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 export const { BRIDGE: bridge, STRICT: strict, TOKEN: token, MODEL: model } = process.env;
 
-// check is a test that cannot hang.
+// check is a test with a time limit.
 export const check = (name, run) => test(name, { timeout: 180_000 }, run);
 
-// fails returns the error that a promise is rejected with.
+// fails returns the error with which a promise is rejected.
 export async function fails(promise, type) {
   try {
     await promise;
@@ -24,7 +24,7 @@ async function running(base) {
   return Number(/^copilot_bridge_running_turns (\d+)$/m.exec(await response.text())[1]);
 }
 
-// until waits for a number of turns that run.
+// until waits until this many turns are running.
 export async function until(turns, base = bridge) {
   const deadline = Date.now() + 10_000;
   while ((await running(base)) !== turns) {
@@ -33,14 +33,14 @@ export async function until(turns, base = bridge) {
   }
 }
 
-// Prompts, as the rehearsal model understands them.
+// Prompts for the rehearsal model.
 export const say = text => `rehearsal: text ${text}`;
 export const hang = 'rehearsal: chunks one |two \nrehearsal: silence';
 export const think = 'rehearsal: reason First I think.\nrehearsal: text Then I speak.';
-// For the agent, which has tools of its own in the workspace.
+// For the agent, which has its own tools in the workspace.
 export const look = 'rehearsal: tool bash {"command":"ls","description":"Look around"}\nrehearsal: next\nrehearsal: text Nothing here.';
 export const told = 'What were you told?';
-// When the script has ended the model says what the tools answered, in the
+// At the end of its script the model repeats the results of its tools, in the
 // order of its calls.
 export const weather = 'rehearsal: text Let me look.\n' +
   'rehearsal: tool weather {"city":"Rome"}\nrehearsal: tool weather {"city":"Oslo"}';

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -13,24 +12,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/bridge"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/gateway"
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
 )
 
-// patience is long because machines that run tests are busy.
+// patience is long because test machines are busy.
 const patience = 8 * time.Minute
 
-// house is a user with some memory, and a gateway that runs.
-type house struct {
-	t       *testing.T // of the house: gateways last as long as it does
+// fixture is a user with some memory and a running gateway.
+type fixture struct {
+	t       *testing.T // of TestClient: gateways live as long as it runs
 	user    *openclawtest.User
 	gateway *openclawtest.Gateway
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &house{t: t, user: openclawtest.NewUser(t)}
+	h := &fixture{t: t, user: openclawtest.NewUser(t)}
 	h.user.Configure(t, map[string]any{
 		"logging": map[string]any{"file": filepath.Join(h.user.Home, "openclaw.log")},
 		"gateway": map[string]any{"mode": "local", "trustedProxies": []string{"127.0.0.1"}}})
@@ -41,8 +40,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// write writes a file of the workspace of OpenClaw's agent.
-func (h *house) write(t *testing.T, name, text string) {
+// write writes a file into the workspace of OpenClaw's agent.
+func (h *fixture) write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(h.user.Home, ".openclaw", "workspace", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -53,7 +52,7 @@ func (h *house) write(t *testing.T, name, text string) {
 	}
 }
 
-func (h *house) client(t *testing.T, url string, change ...func(*gateway.Options)) *gateway.Client {
+func (h *fixture) client(t *testing.T, url string, change ...func(*gateway.Options)) *gateway.Client {
 	t.Helper()
 	o := gateway.Options{URL: url, Token: h.gateway.Token, Version: "1", Scopes: []string{"operator.read", "operator.write"}, First: 50 * time.Millisecond, Most: time.Second}
 	for _, c := range change {
@@ -64,9 +63,9 @@ func (h *house) client(t *testing.T, url string, change ...func(*gateway.Options
 	return c
 }
 
-func (h *house) url() string { return "ws" + strings.TrimPrefix(h.gateway.URL, "http") }
+func (h *fixture) url() string { return "ws" + strings.TrimPrefix(h.gateway.URL, "http") }
 
-// eventually calls until it is answered.
+// eventually repeats a call until it succeeds.
 func eventually(t *testing.T, c *gateway.Client, method string, params any) json.RawMessage {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
@@ -80,54 +79,11 @@ func eventually(t *testing.T, c *gateway.Client, method string, params any) json
 	}
 }
 
-// changes hears of every session that is made or changed.
-func changes(t *testing.T, c *gateway.Client) *gateway.Subscription {
-	t.Helper()
-	s := c.Subscribe(func(e string) bool { return e == "sessions.changed" }, gateway.Request{Method: "sessions.subscribe", Params: map[string]any{}})
-	t.Cleanup(s.Close)
-	return s
-}
-
-// told makes sessions with one client until the other hears of one. It
-// subscribes anew by itself after a lost connection, which takes a moment.
-func told(t *testing.T, by *gateway.Client, s *gateway.Subscription, name string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var making sync.WaitGroup
-	heard := make(chan struct{})
-	making.Go(func() {
-		tick := time.NewTicker(2 * time.Second)
-		defer tick.Stop()
-		for n := 'a'; ; n++ {
-			_, _ = by.Call(ctx, "sessions.create", map[string]any{"key": "agent:main:" + name + string(n), "agentId": "main"}) // another follows
-			select {
-			case <-tick.C:
-			case <-heard:
-				return
-			}
-		}
-	})
-	defer making.Wait()
-	defer close(heard)
-	for {
-		e, _, err := s.Next(ctx)
-		if err != nil {
-			t.Errorf("nothing was heard of %s: %v", name, err)
-			return
-		}
-		if strings.Contains(string(e.Payload), "agent:main:"+name) {
-			return
-		}
-	}
-}
-
-// TestClient is the client on the real gateway. The parts share one, since it
-// takes half a minute to start; the last ones stop it.
+// TestClient tests the client with the real gateway. The subtests share one,
+// because it takes half a minute to start; the last ones stop it.
 func TestClient(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	t.Run("hello", h.hello)
-	t.Run("events", h.events)
 	t.Run("wrong token", h.wrongToken)
 	t.Run("cut", h.cut)
 	t.Run("garbage", h.garbage)
@@ -138,7 +94,7 @@ func TestClient(t *testing.T) {
 	t.Run("stopped", h.stopped)
 }
 
-func (h *house) hello(t *testing.T) {
+func (h *fixture) hello(t *testing.T) {
 	c := h.client(t, h.url())
 	hello, err := c.Hello(t.Context())
 	if err != nil || hello.Server.Version != openclawtest.Version || hello.Policy.TickIntervalMs <= 0 || hello.Policy.MaxPayload <= 0 ||
@@ -158,20 +114,15 @@ func (h *house) hello(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	// What was not asked for at the beginning is not allowed later.
+	// Scopes that were not requested on connecting are not granted later.
 	reader := h.client(t, h.url(), func(o *gateway.Options) { o.Scopes = nil })
 	if _, err := reader.Call(t.Context(), "sessions.create", map[string]any{"key": "agent:main:no", "agentId": "main"}); err == nil || !strings.Contains(err.Error(), "operator.write") {
 		t.Errorf("%v", err)
 	}
 }
 
-func (h *house) events(t *testing.T) {
-	c := h.client(t, h.url())
-	told(t, h.client(t, h.url()), changes(t, c), "first")
-}
-
-// A wrong token ends it at once: the gateway is asked one time.
-func (h *house) wrongToken(t *testing.T) {
+// A wrong token fails the client at once, without a second connection.
+func (h *fixture) wrongToken(t *testing.T) {
 	r := newRelay(t, h.gateway)
 	c := h.client(t, r.url(), func(o *gateway.Options) { o.Token = "not-the-token" })
 	for range 3 {
@@ -189,34 +140,32 @@ func (h *house) wrongToken(t *testing.T) {
 	}
 }
 
-// A connection that is cut: what was asked fails and is not asked again, and
-// what was subscribed to is heard again.
-func (h *house) cut(t *testing.T) {
+// When the connection is cut, pending calls fail and are not repeated. The next
+// call makes another connection.
+func (h *fixture) cut(t *testing.T) {
 	r := newRelay(t, h.gateway)
 	c := h.client(t, r.url())
-	s, other := changes(t, c), h.client(t, h.url())
-	told(t, other, s, "before")
+	eventually(t, c, "health", map[string]any{})
 	asked := make(chan error, 1)
 	go func() {
-		// It waits for a run that there is not, as long as it is told to.
+		// The call waits for a run that does not exist, until its time-out.
 		_, err := c.Call(t.Context(), "agent.wait", map[string]any{"runId": "none", "timeoutMs": 60_000})
 		asked <- err
 	}()
-	<-time.After(300 * time.Millisecond) // under way, or not yet: both must end
+	<-time.After(300 * time.Millisecond) // the call may not have started yet: it must fail either way
 	r.cut()
 	if err := <-asked; bridge.CodeOf(err) != bridge.CodeUnavailable {
-		t.Errorf("what was under way: %v", err)
+		t.Errorf("the pending call: %v", err)
 	}
 	eventually(t, c, "health", map[string]any{})
-	told(t, other, s, "after")
 	if n := r.connections(); n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }
 
-// Garbage between the gateway's frames is passed over; bytes that are no frame
-// cost a connection, no more.
-func (h *house) garbage(t *testing.T) {
+// Unknown messages between the gateway's frames are ignored. Bytes that are no
+// frame cost one connection.
+func (h *fixture) garbage(t *testing.T) {
 	r := newRelay(t, h.gateway)
 	c := h.client(t, r.url())
 	eventually(t, c, "health", map[string]any{})
@@ -236,10 +185,10 @@ func (h *house) garbage(t *testing.T) {
 	}
 }
 
-// Somebody from another machine has to be approved. Then the gateway gives
-// them a token of their own, which is good without the shared one.
-func (h *house) device(t *testing.T) {
-	url, path := farAway(t, h.gateway), filepath.Join(t.TempDir(), "device.json")
+// A client on another machine must be approved. Then the gateway gives it a
+// device token that works without the shared one.
+func (h *fixture) device(t *testing.T) {
+	url, path := remoteURL(t, h.gateway), filepath.Join(t.TempDir(), "device.json")
 	as := func(token string) *gateway.Client {
 		id, err := gateway.LoadIdentity(t.Context(), path)
 		if err != nil {
@@ -272,27 +221,24 @@ func (h *house) device(t *testing.T) {
 	}
 }
 
-// A gateway that stops and comes back, slowly: while it starts it lets nobody
-// in, and says when to ask again. The client is there as soon as it is, and is
-// subscribed again.
-func (h *house) restart(t *testing.T) {
+// A gateway stops and slowly comes back. While it starts it rejects connections
+// and says when to try again. The client connects as soon as it can.
+func (h *fixture) restart(t *testing.T) {
 	var log output
 	c := h.client(t, h.url(), func(o *gateway.Options) {
 		o.First, o.Most, o.Logger = 100*time.Millisecond, 100*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
 	})
-	s := changes(t, c)
-	told(t, c, s, "one")
+	eventually(t, c, "health", map[string]any{})
 	h.gateway.Stop(t)
 	if _, err := c.Call(t.Context(), "health", map[string]any{}); bridge.CodeOf(err) != bridge.CodeUnavailable {
 		t.Errorf("%v", err)
 	}
 	h.gateway = h.user.Launch(h.t, h.gateway.Port, h.gateway.Token)
-	eventually(t, c, "health", map[string]any{}) // asked all the while
+	eventually(t, c, "health", map[string]any{}) // called again and again meanwhile
 	h.gateway.Ready(t)
-	told(t, c, s, "two")
 	for _, reason := range []string{"connection refused", "gateway starting"} {
 		if !strings.Contains(log.String(), reason) {
-			t.Errorf("it was never %q", reason)
+			t.Errorf("the client was never in the state %q", reason)
 		}
 	}
 }

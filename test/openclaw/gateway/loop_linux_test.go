@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime/runtimetest"
-	"github.com/copilot-bridge/copilot-bridge/internal/rehearsal"
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// delegate is the bridge's tool, as OpenClaw's agent knows it. Its model calls
-// tools of MCP servers through another, which is also what tells its requests
-// from those of Copilot's.
+// delegate is the bridge's tool as OpenClaw's agent sees it. OpenClaw's model
+// calls MCP tools through a wrapper tool. Requests with the wrapper come from
+// OpenClaw, others from Copilot.
 const (
 	delegate = "copilot__copilot_code_task"
 	through  = "tool_call"
@@ -28,9 +28,9 @@ const (
 
 var round = regexp.MustCompile(`ROUND (\d+)`)
 
-// looping is the model of both agents. Told to go a round, OpenClaw's delegates
-// it to Copilot, and Copilot's asks OpenClaw's agent for the next one.
-func looping(r rehearsal.Request) (rehearsal.Reply, bool) {
+// loopingModel is the model of both agents. Asked for a round, OpenClaw's agent
+// delegates to Copilot, and Copilot asks OpenClaw's agent for the next round.
+func loopingModel(r demomodel.Request) (demomodel.Reply, bool) {
 	n := 0
 	for _, m := range r.Messages {
 		if found := round.FindStringSubmatch(m.Content); m.Role == "user" && found != nil {
@@ -40,20 +40,19 @@ func looping(r rehearsal.Request) (rehearsal.Reply, bool) {
 	result := lastResult(r)
 	switch {
 	case n == 0:
-		return rehearsal.Reply{rehearsal.Text("Nothing to do.")}, true
+		return demomodel.Reply{demomodel.Text("Nothing to do.")}, true
 	case result != "":
-		return rehearsal.Reply{rehearsal.Text("I was told: " + result)}, true
+		return demomodel.Reply{demomodel.Text("I was told: " + result)}, true
 	case slices.Contains(r.ToolNames(), through):
-		return rehearsal.Reply{rehearsal.ToolCall(through, map[string]any{"id": delegate, "args": map[string]any{"prompt": "ROUND " + strconv.Itoa(n)}})}, true
+		return demomodel.Reply{demomodel.ToolCall(through, map[string]any{"id": delegate, "args": map[string]any{"prompt": "ROUND " + strconv.Itoa(n)}})}, true
 	case slices.Contains(r.ToolNames(), "bash"):
-		return rehearsal.Reply{rehearsal.ToolCall("bash", map[string]any{"command": "sh again.sh " + strconv.Itoa(n+1), "description": "go on", "initial_wait": 1500})}, true
+		return demomodel.Reply{demomodel.ToolCall("bash", map[string]any{"command": "sh again.sh " + strconv.Itoa(n+1), "description": "go on", "initial_wait": 1500})}, true
 	}
-	return rehearsal.Reply{rehearsal.Text("I have neither, only " + strings.Join(r.ToolNames(), " "))}, true
+	return demomodel.Reply{demomodel.Text("I have neither, only " + strings.Join(r.ToolNames(), " "))}, true
 }
 
-// lastResult is what a tool has said last. (OpenClaw adds a message in the
-// user's name after it.)
-func lastResult(r rehearsal.Request) (text string) {
+// lastResult is the last tool result. (OpenClaw adds a user message after it.)
+func lastResult(r demomodel.Request) (text string) {
 	for _, m := range r.Messages {
 		if m.Role == "tool" {
 			text = m.Content
@@ -63,15 +62,15 @@ func lastResult(r rehearsal.Request) (text string) {
 }
 
 // OpenClaw's agent delegates to Copilot, which calls OpenClaw's agent, and so
-// on, all through one gateway that tells nobody who has called it. The fourth
-// Copilot is not started, and its caller is told why.
+// on. All calls go through one gateway, which does not pass on who the caller
+// is. The fourth Copilot must not start, and its caller gets the reason.
 func TestLoop(t *testing.T) {
 	u := openclawtest.NewUser(t)
 	workspace, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := rehearsal.New()
+	model := demomodel.New()
 	if err := model.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func TestLoop(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	model.Handle(looping)
+	model.Handle(loopingModel)
 	u.Configure(t, map[string]any{
 		"logging": map[string]any{"file": filepath.Join(u.Home, "openclaw.log")},
 		"agents":  map[string]any{"defaults": map[string]any{"model": map[string]any{"primary": "rehearsal/" + model.Model()}, "heartbeat": map[string]any{"every": "0m"}}},
@@ -90,7 +89,8 @@ func TestLoop(t *testing.T) {
 	home := filepath.Join(u.Home, "bridge")
 	server, err := json.Marshal(map[string]any{"command": binary, "args": []string{"mcp", "copilot", "--workspace", workspace}, "requestTimeoutMs": 1_800_000,
 		"env": map[string]string{"COPILOT_CLI_PATH": runtimetest.Path(t), "COPILOT_BRIDGE_HOME": home, "OPENCLAW_PORT": "1",
-			"COPILOT_BYOK_PROVIDER": "openai", "COPILOT_BYOK_BASE_URL": model.URL(), "COPILOT_BYOK_API_KEY": model.Key(), "COPILOT_BYOK_MODEL": model.Model()}})
+			"COPILOT_BRIDGE_SANDBOX": "off", // a sandboxed program cannot reach the gateway
+			"COPILOT_BYOK_PROVIDER":  "openai", "COPILOT_BYOK_BASE_URL": model.URL(), "COPILOT_BYOK_API_KEY": model.Key(), "COPILOT_BYOK_MODEL": model.Model()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,22 +121,22 @@ func TestLoop(t *testing.T) {
 		t.Errorf("Copilot was at the depths %q, %v", depths, err)
 	}
 	const loop = "[denied] copilot-bridge was called from within itself 3 times; that is a loop"
-	var copilots, told []string
+	var copilots, loopErrors []string
 	for _, r := range model.Requests() {
-		said := ""
+		current := ""
 		for _, m := range r.Messages {
 			if found := round.FindString(m.Content); m.Role == "user" && found != "" {
-				said = found
+				current = found
 			}
 		}
 		switch {
 		case slices.Contains(r.ToolNames(), "bash") && lastResult(r) == "":
-			copilots = append(copilots, said)
-		case slices.Contains(r.ToolNames(), through) && strings.Contains(lastResult(r), loop) && said == "ROUND 4":
-			told = append(told, said)
+			copilots = append(copilots, current)
+		case slices.Contains(r.ToolNames(), through) && strings.Contains(lastResult(r), loop) && current == "ROUND 4":
+			loopErrors = append(loopErrors, current)
 		}
 	}
-	if !slices.Equal(copilots, []string{"ROUND 1", "ROUND 2", "ROUND 3"}) || len(told) != 1 {
-		t.Errorf("Copilot was asked to go %q, and OpenClaw's model told of the loop in %q; in the end:\n%s", copilots, told, &stdout)
+	if !slices.Equal(copilots, []string{"ROUND 1", "ROUND 2", "ROUND 3"}) || len(loopErrors) != 1 {
+		t.Errorf("Copilot was asked for the rounds %q, and OpenClaw's model got the loop error in %q; output:\n%s", copilots, loopErrors, &stdout)
 	}
 }

@@ -1,7 +1,6 @@
-// Package gateway tests, on OpenClaw's real gateway, what the bridge does with
-// it: the client and its ways through trouble, the memory that comes from
-// there, and loops of agents that call each other. `make test-openclaw` runs
-// it.
+// Package gateway tests the bridge with the real OpenClaw gateway: the client
+// and its error handling, the memory tools, and loops of agents that call each
+// other. Run it with `make test-openclaw`.
 package gateway
 
 import (
@@ -15,21 +14,21 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the program under test; TestMain sets it where the tests run.
+// binary is the program under test. TestMain sets it if the tests run.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	if os.Getenv("COPILOT_BRIDGE_TEST_OPENCLAW") == "" {
-		return m.Run() // nothing to build: all are skipped
+		return m.Run() // all tests are skipped, so nothing to build
 	}
 	dir, err := os.MkdirTemp("", "copilot-bridge-gateway-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // nothing of it matters any more
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
 	binary = filepath.Join(dir, "copilot-bridge")
 	build := exec.Command("go", "build", "-o", binary, "../../../cmd/copilot-bridge")
 	build.Stderr = os.Stderr

@@ -12,11 +12,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
 )
 
-// command is the program as the house's user runs it.
-func (h *house) command(token string, args ...string) *exec.Cmd {
+// command prepares a run of the program with the user's home.
+func (h *fixture) command(token string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = h.user.Home
 	cmd.Env = append(h.user.Environ(), "COPILOT_BRIDGE_HOME="+filepath.Join(h.user.Home, "bridge"), "OPENCLAW_PORT="+strconv.Itoa(h.gateway.Port), "OPENCLAW_GATEWAY_TOKEN="+token)
@@ -37,7 +37,7 @@ type document struct {
 }
 
 // server starts `mcp openclaw`.
-func (h *house) server(t *testing.T, token string) *mcp.ClientSession {
+func (h *fixture) server(t *testing.T, token string) *mcp.ClientSession {
 	t.Helper()
 	var stderr output
 	cmd := h.command(token, "mcp", "openclaw")
@@ -73,14 +73,15 @@ func call[T any](t *testing.T, c *mcp.ClientSession, tool string, args map[strin
 	return out
 }
 
-// searched asks until the gateway has answered: its first search makes its
-// index, which may take longer than the files are waited for.
-func searched(t *testing.T, c *mcp.ClientSession, query string) hits {
+// searchOnceReady repeats a search until the gateway answers it. Its first
+// search builds the index, which may take longer than the server waits before
+// it falls back to the files.
+func searchOnceReady(t *testing.T, c *mcp.ClientSession, query string) hits {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
 		found := call[hits](t, c, "openclaw_memory_search", map[string]any{"query": query})
 		if len(found.Hits) == 0 {
-			t.Errorf("nothing is found about %q", query) // by whoever answers
+			t.Errorf("nothing is found about %q", query) // from the gateway or from the files
 		}
 		if found.Source == "gateway" || time.Now().After(deadline) {
 			return found
@@ -88,15 +89,15 @@ func searched(t *testing.T, c *mcp.ClientSession, query string) hits {
 	}
 }
 
-// What is there is the same, whoever is asked for it.
-func (h *house) memory(t *testing.T) {
+// The gateway and the files return the same memory.
+func (h *fixture) memory(t *testing.T) {
 	c := h.server(t, h.gateway.Token)
-	found := searched(t, c, "canary")
+	found := searchOnceReady(t, c, "canary")
 	if found.Source != "gateway" || len(found.Hits) != 1 || found.Hits[0].File != "MEMORY.md" || found.Hits[0].Heading != "Birds" || found.Hits[0].Line != 1 ||
 		!strings.Contains(found.Hits[0].Snippet, "otter.example") {
 		t.Errorf("%+v", found)
 	}
-	if found := searched(t, c, "staging"); found.Source != "gateway" || found.Hits[0].File != "memory/2026-01-01.md" {
+	if found := searchOnceReady(t, c, "staging"); found.Source != "gateway" || found.Hits[0].File != "memory/2026-01-01.md" {
 		t.Errorf("%+v", found)
 	}
 	for tool, want := range map[string]document{
@@ -111,17 +112,17 @@ func (h *house) memory(t *testing.T) {
 	if got := call[document](t, c, "openclaw_memory_read", map[string]any{"file": "2026-01-01.md"}); got != want {
 		t.Errorf("%+v", got)
 	}
-	// With a token that is not the gateway's the files are there still.
+	// With a wrong token the server still reads the files.
 	if found := call[hits](t, h.server(t, "wrong"), "openclaw_memory_search", map[string]any{"query": "canary"}); found.Source != "files" || len(found.Hits) != 1 {
 		t.Errorf("%+v", found)
 	}
 }
 
-// stopped: a server that has spoken to the gateway goes on with the files when
-// that is stopped.
-func (h *house) stopped(t *testing.T) {
+// stopped: a server that has used the gateway falls back to the files when the
+// gateway stops.
+func (h *fixture) stopped(t *testing.T) {
 	c := h.server(t, h.gateway.Token)
-	if found := searched(t, c, "canary"); found.Source != "gateway" {
+	if found := searchOnceReady(t, c, "canary"); found.Source != "gateway" {
 		t.Errorf("%+v", found)
 	}
 	h.gateway.Stop(t)
@@ -136,28 +137,28 @@ func (h *house) stopped(t *testing.T) {
 	}
 }
 
-// checks is what `validate` says about OpenClaw.
-func (h *house) checks(t *testing.T, token string) string {
+// checks returns what `validate` reports about OpenClaw.
+func (h *fixture) checks(t *testing.T, token string) string {
 	t.Helper()
 	cmd := h.command(token, "validate", "--demo", "--json")
-	cmd.Env = append(cmd.Env, "COPILOT_CLI_PATH="+filepath.Join(h.user.Home, "none")) // it is not about Copilot
-	out, _ := cmd.Output()                                                            // which makes it fail
+	cmd.Env = append(cmd.Env, "COPILOT_CLI_PATH="+filepath.Join(h.user.Home, "none")) // this test is not about Copilot
+	out, _ := cmd.Output()                                                            // so validate fails
 	var v struct {
 		Checks []struct{ Name, Status, Detail, Remedy string }
 	}
 	if err := json.Unmarshal(out, &v); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	var said []string
+	var results []string
 	for _, c := range v.Checks {
 		if c.Name == "openclaw" {
-			said = append(said, c.Status+": "+c.Detail+" → "+c.Remedy)
+			results = append(results, c.Status+": "+c.Detail+" → "+c.Remedy)
 		}
 	}
-	return strings.Join(said, "\n")
+	return strings.Join(results, "\n")
 }
 
-func (h *house) validate(t *testing.T) {
+func (h *fixture) validate(t *testing.T) {
 	if got := h.checks(t, h.gateway.Token); !strings.HasPrefix(got, "ok: gateway "+openclawtest.Version+" answers") {
 		t.Errorf("%s", got)
 	}

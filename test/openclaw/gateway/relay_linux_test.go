@@ -13,12 +13,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/test/openclaw/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
 )
 
-// relay stands between a client and the gateway, passes on what they say, and
-// makes trouble when it is told to. It knows the gateway's frames, so that it
-// can put something between two of them.
+// relay is a proxy between a client and the gateway that can cut connections
+// and inject data. It parses the gateway's frames, so that it can inject data
+// between two of them.
 type relay struct {
 	l    net.Listener
 	to   string
@@ -26,7 +26,7 @@ type relay struct {
 
 	mu   sync.Mutex
 	seen int
-	open map[net.Conn]net.Conn // the client's end to the gateway's
+	open map[net.Conn]net.Conn // client connection to gateway connection
 }
 
 func newRelay(t *testing.T, g *openclawtest.Gateway) *relay {
@@ -63,11 +63,11 @@ func (r *relay) accept() {
 		r.open[client] = server
 		r.mu.Unlock()
 		r.work.Go(func() {
-			_, _ = io.Copy(server, client) // until either hangs up
+			_, _ = io.Copy(server, client) // until either side disconnects
 			r.hangUp(client)
 		})
 		r.work.Go(func() {
-			_ = r.answers(client, server)
+			_ = r.forwardAnswers(client, server)
 			r.hangUp(client)
 		})
 	}
@@ -82,9 +82,9 @@ func (r *relay) hangUp(client net.Conn) {
 	}
 }
 
-// answers passes on what the gateway says: the head of its HTTP answer, then
-// frame by frame.
-func (r *relay) answers(client, server net.Conn) error {
+// forwardAnswers forwards the gateway's data: first the head of the HTTP
+// response, then frame by frame.
+func (r *relay) forwardAnswers(client, server net.Conn) error {
 	from := bufio.NewReader(server)
 	for line := ""; line != "\r\n"; {
 		var err error
@@ -113,7 +113,7 @@ func (r *relay) write(client net.Conn, data []byte) error {
 	return err
 }
 
-// readFrame reads one frame of a WebSocket server, which masks nothing.
+// readFrame reads one WebSocket frame of the server, which is never masked.
 func readFrame(from *bufio.Reader) ([]byte, error) {
 	f := make([]byte, 2, 16)
 	if _, err := io.ReadFull(from, f); err != nil {
@@ -138,7 +138,7 @@ func readFrame(from *bufio.Reader) ([]byte, error) {
 	return append(f, payload...), nil
 }
 
-// cut drops all connections.
+// cut closes all connections.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,13 +148,13 @@ func (r *relay) cut() {
 	}
 }
 
-// inject says something to the clients that the gateway has not said.
+// inject sends data to the clients as if it came from the gateway.
 func (r *relay) inject(t *testing.T, data []byte) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.open) == 0 {
-		t.Error("there is nobody to say it to")
+		t.Error("no client is connected")
 	}
 	for client := range r.open {
 		if _, err := client.Write(data); err != nil {
@@ -169,12 +169,12 @@ func (r *relay) connections() int {
 	return r.seen
 }
 
-// textFrame is a short text as a WebSocket server sends it.
+// textFrame is a short text as a WebSocket frame of the server.
 func textFrame(text string) []byte { return append([]byte{0x81, byte(len(text))}, text...) }
 
-// farAway is the gateway as somebody sees it who comes from another machine,
-// through a proxy that the gateway trusts.
-func farAway(t *testing.T, g *openclawtest.Gateway) string {
+// remoteURL is the gateway's address through a proxy that the gateway trusts, so
+// that a client looks like one on another machine.
+func remoteURL(t *testing.T, g *openclawtest.Gateway) string {
 	t.Helper()
 	to, err := url.Parse(g.URL)
 	if err != nil {

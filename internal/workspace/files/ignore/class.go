@@ -1,9 +1,12 @@
 package ignore
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // parseClass reads the class that begins at text[start], which is '[', and
-// returns its set and where the text goes on. It reports false if the class
+// returns its set and the index behind it. It reports false if the class
 // has no end or names a POSIX class that does not exist.
 func parseClass(text string, start int) (set *[256]bool, next int, ok bool) {
 	set = &[256]bool{}
@@ -46,12 +49,12 @@ func parseClass(text string, start int) (set *[256]bool, next int, ok bool) {
 				i++
 				continue
 			}
-			member, known := posix[name]
-			if !known {
+			members, err := regexp.Compile("[[:" + name + ":]]")
+			if err != nil || name == "ascii" || name == "word" || name[0] == '^' { // only Go has these
 				return nil, 0, false
 			}
 			for b := range 128 {
-				set[b] = set[b] || member(byte(b))
+				set[b] = set[b] || members.MatchString(string(rune(b)))
 			}
 			i, ranged = i+2+length, false
 			continue
@@ -76,23 +79,3 @@ func posixName(text string) (name string, length int) {
 	}
 	return text[:end-1], end + 1
 }
-
-var posix = map[string]func(byte) bool{
-	"alnum":  func(b byte) bool { return isAlpha(b) || isDigit(b) },
-	"alpha":  isAlpha,
-	"blank":  func(b byte) bool { return b == ' ' || b == '\t' },
-	"cntrl":  func(b byte) bool { return b < ' ' || b == 0x7f },
-	"digit":  isDigit,
-	"graph":  func(b byte) bool { return b > ' ' && b < 0x7f },
-	"lower":  isLower,
-	"print":  func(b byte) bool { return b >= ' ' && b < 0x7f },
-	"punct":  func(b byte) bool { return b > ' ' && b < 0x7f && !isAlpha(b) && !isDigit(b) },
-	"space":  func(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' },
-	"upper":  isUpper,
-	"xdigit": func(b byte) bool { return isDigit(b) || b >= 'a' && b <= 'f' || b >= 'A' && b <= 'F' },
-}
-
-func isLower(b byte) bool { return b >= 'a' && b <= 'z' }
-func isUpper(b byte) bool { return b >= 'A' && b <= 'Z' }
-func isAlpha(b byte) bool { return isLower(b) || isUpper(b) }
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }

@@ -1,9 +1,9 @@
 // Package ignore reads .gitignore files and those that share their form and
 // says what they say of a path. It follows git, byte for byte, and is tested
-// against it; no library at hand does (most translate patterns into regular
-// expressions and get classes, escapes and negation wrong).
+// against it; the libraries get classes, escapes and negation wrong.
 //
-// It opens no files and knows no directories: the walk in package files does.
+// It opens no files and knows no directories: the walk in package files, which
+// calls it, does.
 package ignore
 
 import "strings"

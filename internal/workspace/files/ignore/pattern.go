@@ -1,155 +1,104 @@
 package ignore
 
-import "strings"
-
-// pattern is a wildcard pattern, one segment for each element of a path. The
-// time to match is bounded by a polynomial: after a mismatch only the last
-// star and the last double star are tried again, which loses nothing.
-type pattern []segment
-
-// segment is the pattern of one path element, or "**", which stands for any
-// number of elements.
-type segment struct {
-	deep   bool
-	tokens []token
-}
-
-type token struct {
-	kind tokenKind
-	char byte
-	set  *[256]bool
-}
-
-type tokenKind uint8
-
-const (
-	literal tokenKind = iota
-	anyChar
-	anyRun
-	class
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
 )
+
+// maxPattern is the length of the longest pattern with wildcards that is used.
+const maxPattern = 16 << 10
+
+// pattern is a wildcard pattern as a regular expression. It speaks of bytes, so
+// expression and path are written with one character for each byte.
+type pattern struct{ *regexp.Regexp }
+
+func (p pattern) match(path string) bool { return p.MatchString(bytewise(path)) }
+
+// bytewise returns a text with a character for each byte of s.
+func bytewise(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			for j := range len(s) {
+				b.WriteRune(rune(s[j]))
+			}
+			return b.String()
+		}
+	}
+	return s
+}
 
 // compile reports false for a pattern that can never match.
 func compile(text string) (pattern, bool) {
-	p := pattern{{}}
-	for i := 0; i < len(text); i++ {
-		last := &p[len(p)-1]
-		switch c := text[i]; c {
-		case '/':
-			p = append(p, segment{})
-		case '*':
-			last.tokens = append(last.tokens, token{kind: anyRun})
-		case '?':
-			last.tokens = append(last.tokens, token{kind: anyChar})
-		case '\\':
-			i++
-			switch {
-			case i == len(text):
-				return nil, false
-			case text[i] == '/':
-				p = append(p, segment{})
-			default:
-				last.tokens = append(last.tokens, token{kind: literal, char: text[i]})
+	if len(text) > maxPattern {
+		return pattern{}, false
+	}
+	all := "" // the expressions of the elements of a path
+	element, stars := "", 0
+	end := func(last bool) {
+		switch {
+		case stars < 2 || strings.ReplaceAll(element, anyRun, "") != "":
+			if !last {
+				element += "/"
 			}
+		case !last:
+			element = "(?:[^/]*/)*" // any number of elements
+		default:
+			element = ".*"
+		}
+		all += element
+		element, stars = "", 0
+	}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' {
+			if i++; i == len(text) {
+				return pattern{}, false
+			}
+			if c = text[i]; c != '/' {
+				element += regexp.QuoteMeta(bytewise(string([]byte{c})))
+				continue
+			}
+		}
+		switch c {
+		case '/':
+			end(false)
+		case '*':
+			element += anyRun
+			stars++
+		case '?':
+			element += "[^/]"
 		case '[':
 			set, next, ok := parseClass(text, i)
 			if !ok {
-				return nil, false
+				return pattern{}, false
 			}
-			last.tokens = append(last.tokens, token{kind: class, set: set})
+			element += expression(set)
 			i = next - 1
 		default:
-			last.tokens = append(last.tokens, token{kind: literal, char: c})
+			element += regexp.QuoteMeta(bytewise(string([]byte{c})))
 		}
 	}
-	for i := range p {
-		p[i].settle()
-	}
-	// At the end "**" wants at least one element: a/** is not a itself.
-	if end := len(p) - 1; len(p) > 1 && p[end].deep {
-		p = append(p[:end], segment{tokens: []token{{kind: anyRun}}}, segment{deep: true})
-	}
-	return p, true
+	end(true)
+	re, err := regexp.Compile(`(?s)\A` + all + `\z`)
+	return pattern{re}, err == nil
 }
 
-// settle makes a segment of two stars and more a deep one, and elsewhere one
-// star of several.
-func (s *segment) settle() {
-	stars, kept := 0, s.tokens[:0]
-	for i, t := range s.tokens {
-		if t.kind == anyRun {
-			stars++
-			if i > 0 && s.tokens[i-1].kind == anyRun {
-				continue
-			}
-		}
-		kept = append(kept, t)
-	}
-	s.deep = stars > 1 && len(kept) == 1
-	s.tokens = kept
-}
+// anyRun is the expression of a star.
+const anyRun = "[^/]*"
 
-func (p pattern) match(path string) bool {
-	at, rest, done := 0, path, false
-	retryAt, retryRest := -1, ""
-	for !done || at < len(p) {
-		switch {
-		case at < len(p) && p[at].deep:
-			at++
-			if at == len(p) {
-				return true
-			}
-			retryAt, retryRest = at, rest
-			continue
-		case at < len(p) && !done:
-			name, after, more := strings.Cut(rest, "/")
-			if matchName(p[at].tokens, name) {
-				at, rest, done = at+1, after, !more
-				continue
-			}
+// expression is a class of bytes as an expression.
+func expression(set *[256]bool) string {
+	var b strings.Builder
+	for c, in := range set {
+		if in {
+			fmt.Fprintf(&b, `\x{%x}`, c)
 		}
-		// Let the last "**" take one element more.
-		_, after, more := strings.Cut(retryRest, "/")
-		if retryAt < 0 || !more {
-			return false
-		}
-		at, rest, retryRest, done = retryAt, after, after, false
 	}
-	return true
-}
-
-func matchName(tokens []token, name string) bool {
-	at, i := 0, 0
-	retryAt, retryI := -1, 0
-	for i < len(name) || at < len(tokens) {
-		if at < len(tokens) {
-			switch t := &tokens[at]; t.kind {
-			case anyRun:
-				at++
-				retryAt, retryI = at, i
-				continue
-			case anyChar:
-				if i < len(name) {
-					at, i = at+1, i+1
-					continue
-				}
-			case literal:
-				if i < len(name) && name[i] == t.char {
-					at, i = at+1, i+1
-					continue
-				}
-			case class:
-				if i < len(name) && t.set[name[i]] {
-					at, i = at+1, i+1
-					continue
-				}
-			}
-		}
-		if retryAt < 0 || retryI >= len(name) {
-			return false
-		}
-		retryI++
-		at, i = retryAt, retryI
+	if b.Len() == 0 {
+		return `[^\x{0}-\x{10ffff}]`
 	}
-	return true
+	return "[" + b.String() + "]"
 }

@@ -1,5 +1,5 @@
-// A language-model vendor whose words come from the test: every request is
-// sent on to its server, which streams back parts, one JSON object a line.
+// A language-model vendor with answers from the test: every request is forwarded
+// to the test's server, which streams back parts, one JSON object per line.
 const vscode = require('vscode');
 const http = require('node:http');
 
@@ -8,7 +8,7 @@ const server = process.env.BRIDGE_TEST_MODEL;
 exports.activate = (context) => {
 	let signedIn = true;
 	const changed = new vscode.EventEmitter();
-	// The server says when the user signs out and in.
+	// The server reports when the user signs out or in.
 	lines('/session', undefined, undefined, (m) => {
 		signedIn = m.signedIn;
 		changed.fire();
@@ -64,8 +64,8 @@ function content(c) {
 	return c.data ? { type: 'data', mime: c.mimeType, base64: Buffer.from(c.data).toString('base64') } : { type: 'text', text: c.value };
 }
 
-// Sends a request and hands over each line of the answer as it comes. The
-// token's cancellation hangs up, which is what the test watches for.
+// Sends a request and passes on each line of the answer as it arrives. When the
+// token is cancelled, the connection is closed, which the test notices.
 function lines(path, body, token, each) {
 	return new Promise((resolve, reject) => {
 		const request = http.request(server + path, { method: body ? 'POST' : 'GET', agent: false }, (response) => {

@@ -1,0 +1,112 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Code says what kind of thing went wrong. Each door maps codes to its own
+// protocol in one table; nothing else in the program inspects error texts.
+type Code string
+
+// The codes. A new one needs a row in every door's table; the exhaustive
+// linter finds the tables that lack it.
+const (
+	CodeInvalid         Code = "invalid"          // the caller's input is wrong
+	CodeNotFound        Code = "not_found"        // no such session, model, file
+	CodeUnauthenticated Code = "unauthenticated"  // not logged in, or the key was refused
+	CodeDenied          Code = "denied"           // the policy or a person said no
+	CodeConsent         Code = "consent_required" // a person has to agree first, where only they can
+	CodeUnavailable     Code = "unavailable"      // Copilot cannot be reached or started
+	CodeCrashed         Code = "runtime_exited"   // the runtime died under a turn
+	CodeBusy            Code = "busy"             // a bound was reached; try again later
+	CodeTimeout         Code = "timeout"          // idle or total time ran out
+	CodeCanceled        Code = "canceled"         // the caller gave up
+	CodeRateLimited     Code = "rate_limited"     // the model's provider asks to wait
+	CodeProvider        Code = "provider"         // the model's provider failed; see Status
+	CodeBudget          Code = "budget_exhausted" // a turn, token or cost limit was reached
+	CodeConflict        Code = "conflict"         // the state is not what the caller assumed
+	CodeUnsupported     Code = "unsupported"      // this agent cannot do that
+	CodeInternal        Code = "internal"         // a fault of ours
+)
+
+// Error is the one error type that crosses package borders. Message is for
+// people and never holds a secret; Remedy, if set, is what to do about it.
+type Error struct {
+	Code       Code
+	Message    string
+	Remedy     string
+	Status     int           // HTTP status of a provider's answer, or 0
+	RetryAfter time.Duration // how long the other side asked us to wait, or 0
+	Cause      error
+}
+
+// Error returns the message and, where one is known, the cause.
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return e.Message
+	}
+	if e.Message == "" {
+		return e.Cause.Error()
+	}
+	return e.Message + ": " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// CodeOf returns the code of the first Error in err's chain; context errors
+// have codes of their own, and anything else is internal. CodeOf(nil) is "".
+func CodeOf(err error) Code {
+	var e *Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e):
+		return e.Code
+	case errors.Is(err, context.Canceled):
+		return CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return CodeTimeout
+	case isFull(err):
+		return CodeUnavailable
+	default:
+		return CodeInternal
+	}
+}
+
+// isFull reports whether a disk or a quota is behind err.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// DiskFull is the error for a full disk, that of a directory if it is known.
+func DiskFull(dir string, cause error) *Error {
+	if dir != "" {
+		dir = " of " + dir
+	}
+	return &Error{Code: CodeUnavailable, Message: "the disk" + dir + " is full", Remedy: "Free some space on it, then try again.", Cause: cause}
+}
+
+// AsError returns err as an *Error, wrapping it if it is not one. Context
+// errors get their codes, and a full disk is told as such. AsError(nil) is nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if isFull(err) {
+		dir := ""
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			dir = filepath.Dir(p.Path)
+		}
+		return DiskFull(dir, err)
+	}
+	return &Error{Code: CodeOf(err), Cause: err}
+}

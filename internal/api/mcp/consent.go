@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+type clientKey struct{}
+
+// Asker asks the client whose call it is about, which it finds in the context.
+// It is for guards that are shared by several clients.
+type Asker struct{}
+
+// Ask implements approval.Asker.
+func (Asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if c := clientOf(ctx); c != nil {
+		return c.Ask(ctx, q)
+	}
+	return approval.No, unasked("nobody is there to give it")
+}
+
+func unasked(why string) error {
+	return &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and " + why, Remedy: "allow it in a policy, see docs/guides/policy.md"}
+}
+
+// client is the other end of a call. It puts questions to the person there, by
+// elicitation.
+type client struct {
+	ctx context.Context // of the call: over HTTP the question goes the way of its answer
+	req *sdk.CallToolRequest
+	may bool
+}
+
+// clientOf is the client of a call, or nil.
+func clientOf(ctx context.Context) *client {
+	c, _ := ctx.Value(clientKey{}).(*client)
+	return c
+}
+
+// The answers that a person can give, as the form has them.
+const (
+	answerOnce    = "once"
+	answerSession = "session"
+	answerNo      = "no"
+)
+
+var form = json.RawMessage(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","description":"May it?",` +
+	`"enum":["once","session","no"],"enumNames":["Allow this time","Allow this for the session","Deny"],"default":"no"}},"required":["decision"]}`)
+
+// Ask implements approval.Asker.
+func (c *client) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if !c.may {
+		return approval.No, unasked("clients may consent only where a token is set")
+	}
+	q.Rules = nil // the form has no such answer
+	lead, body, err := q.Whole(approval.MaxShown)
+	if err != nil {
+		return approval.No, err
+	}
+	p := c.req.Session.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+		return approval.No, unasked("the client cannot ask for it")
+	}
+	asked, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	// Clients may read the message as Markdown, in which parts could vanish.
+	text := "Consent is needed.\n" + approval.Fenced(strings.TrimSuffix(lead+"\n"+body, "\n"))
+	res, err := c.req.Session.Elicit(asked, &sdk.ElicitParams{Message: text, RequestedSchema: form})
+	switch {
+	case ctx.Err() != nil:
+		return approval.No, ctx.Err()
+	case err != nil:
+		return approval.No, unasked("the client did not ask for it: " + err.Error())
+	case res.Action != "accept":
+		return approval.No, nil
+	}
+	switch res.Content["decision"] {
+	case answerOnce:
+		return approval.Once, nil
+	case answerSession:
+		return approval.Session, nil
+	case answerNo:
+	}
+	return approval.No, nil
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// readPlan reads a plan of the user's.
+func (p *program) readPlan(name string) (orchestrate.TaskPlan, error) {
+	in, err := p.openPlan(name)
+	if err != nil {
+		return orchestrate.TaskPlan{}, &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read the plan " + name,
+			Cause: pathCause(err), Remedy: "name an existing file"}
+	}
+	data, err := io.ReadAll(io.LimitReader(in, orchestrate.MaxPlanBytes+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return orchestrate.TaskPlan{}, fmt.Errorf("read the plan: %w", err)
+	}
+	plan, err := orchestrate.ParsePlan(data)
+	if err != nil {
+		e := *bridge.AsError(err)
+		e.Message = name + ": " + e.Message
+		e.Remedy = "correct the plan; docs/guides/orchestrate.md shows its form"
+		return plan, &e
+	}
+	return plan, nil
+}
+
+// openPlan opens a plan. One that is named below the current directory must be
+// there: a link of the workspace does not lead out of it.
+func (p *program) openPlan(name string) (io.ReadCloser, error) {
+	rel, err := filepath.Rel(p.env.Dir, p.path(name))
+	if name == "-" || err != nil || !filepath.IsLocal(rel) {
+		return p.openFile(name)
+	}
+	root, err := os.OpenRoot(p.env.Dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(rel)
+	return f, errors.Join(err, root.Close())
+}
+
+func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOptions) error {
+	if !o.json {
+		p.header(b, o.dir)
+	}
+	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
+	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, opts.Mask(o.task), func(s orchestrate.Progress) {
+		p.console.show([]liveLine{{"… planning: " + approval.Visible(s.Text), p.console.style.dim}})
+	})
+	p.console.show(nil)
+	if err != nil {
+		return err
+	}
+	if planned.Problem != "" {
+		p.console.line(p.console.style.yellow("! the model's plan could not be used, so the task is one part: " + approval.Visible(planned.Problem)))
+	}
+	return p.printPlan(planned.Plan, o)
+}
+
+func (p *program) printPlan(plan orchestrate.TaskPlan, o *orchestrateOptions) error {
+	form := o.planOnly
+	if o.json {
+		form = "json"
+	}
+	var text string
+	var err error
+	switch form {
+	case "json":
+		return p.printJSON(plan)
+	case "mermaid":
+		text, err = plan.Mermaid()
+	default:
+		text, err = plan.Text()
+	}
+	return errors.Join(err, p.print(harmless(text)))
+}
+
+func (p *program) listRuns(cfg *config.Config, asJSON bool) error {
+	runs, err := orchestrate.Runs(cfg.Home)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return p.printJSON(append([]orchestrate.Listed{}, runs...))
+	}
+	if len(runs) == 0 {
+		p.console.line("no runs yet")
+		return nil
+	}
+	var rows [][]string
+	for _, r := range runs {
+		state := r.State
+		if state == orchestrate.StateFinished {
+			state = fmt.Sprintf("%d of %d done", r.Outcome.Done, len(r.Outcome.Tasks))
+		}
+		rows = append(rows, []string{r.ID, state, p.short(r.Dir), fit(approval.Visible(r.Task), 60)})
+	}
+	return p.print(table(rows))
+}
+
+func (p *program) completeRuns(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const how = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	cfg, err := p.load(nil)
+	if err != nil {
+		return nil, how
+	}
+	runs, err := orchestrate.Runs(cfg.Home)
+	if err != nil {
+		return nil, how
+	}
+	out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest run")}
+	for _, r := range runs {
+		out = append(out, cobra.CompletionWithDesc(r.ID, fit(approval.Visible(r.Task), 60)))
+	}
+	return out, how
+}
+
+// discardAll stands for every run that was interrupted.
+const discardAll = "all"
+
+// discardRuns removes one run, or all that were interrupted.
+func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions) error {
+	runs, err := runsToDiscard(c.cfg.Home, o.discard)
+	if err != nil {
+		return err
+	}
+	if !o.yes && len(runs) > 0 {
+		for _, m := range runs {
+			if !o.json {
+				p.console.line(m.ID + "  " + approval.Visible(p.short(m.Dir)) + "  " + fit(approval.Visible(m.Task), 60))
+			}
+		}
+		question := fmt.Sprintf("Discard %s with all the work of the parts?", plural(len(runs), "run"))
+		if err := p.confirm(ctx, c, o.json, "--discard", question, "nothing was discarded"); err != nil {
+			return err
+		}
+	}
+	done := []orchestrate.Discarded{}
+	text := ""
+	for _, m := range runs {
+		var d orchestrate.Discarded
+		if d, err = app.DiscardRun(ctx, p.options(c.cfg, false), m.ID); err != nil {
+			break
+		}
+		done = append(done, d)
+		text += discardedText(d)
+	}
+	if len(runs) == 0 && !o.json {
+		p.console.line("no run was interrupted")
+	}
+	werr := p.show(o.json, struct {
+		Discarded []orchestrate.Discarded `json:"discarded"`
+	}{done}, text)
+	if werr != nil || err == nil {
+		return werr
+	}
+	return &exitError{code: exitCode(err), err: err, told: o.json}
+}
+
+func runsToDiscard(home, id string) (runs []orchestrate.Meta, err error) {
+	if id != discardAll {
+		m, err := orchestrate.FindRun(home, id)
+		return []orchestrate.Meta{m}, err
+	}
+	all, err := orchestrate.Runs(home)
+	for _, r := range all {
+		if r.State == orchestrate.StateInterrupted {
+			runs = append(runs, r.Meta)
+		}
+	}
+	return runs, err
+}
+
+func discardedText(d orchestrate.Discarded) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "run %s discarded\n", d.Run)
+	for _, name := range d.Removed {
+		fmt.Fprintf(&b, "  removed %s\n", approval.Visible(name))
+	}
+	for _, name := range d.Kept {
+		fmt.Fprintf(&b, "  kept %s\n", approval.Visible(name))
+	}
+	if d.Notice != "" {
+		fmt.Fprintf(&b, "  %s\n", d.Notice)
+	}
+	return b.String()
+}
+
+// maxInterrupted is how many interrupted runs a new one mentions.
+const maxInterrupted = 3
+
+// mentionInterrupted says which runs of a directory were killed and left where
+// they were.
+func (p *program) mentionInterrupted(cfg *config.Config, dir string) {
+	runs, err := orchestrate.Runs(cfg.Home)
+	if err != nil {
+		return // the run itself reports it
+	}
+	n := 0
+	for _, r := range runs {
+		if r.State != orchestrate.StateInterrupted || filepath.Clean(r.Dir) != filepath.Clean(dir) {
+			continue
+		}
+		if n++; n <= maxInterrupted {
+			p.console.line(p.console.style.yellow(fmt.Sprintf("! run %s was interrupted: resume it with --resume %[1]s, or remove it with --discard %[1]s", r.ID)))
+		}
+	}
+	if n > maxInterrupted {
+		p.console.line(p.console.style.yellow(fmt.Sprintf("! and %d more: see --list, or remove them all with --discard all", n-maxInterrupted)))
+	}
+}

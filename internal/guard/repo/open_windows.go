@@ -1,3 +1,0 @@
-package repo
-
-const openFlags = 0

@@ -1,0 +1,59 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+)
+
+// This file is all that says no to a call. test/attempts builds a program with
+// another file in its place, to see what holds if the guard is wrong.
+
+// decide evaluates the policy and asks a person where it says so, unless one
+// has agreed to the same call before.
+func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest, agreed bool) (d bridge.Decision, asked bool) {
+	out := g.policy().Evaluate(a)
+	if out.Verdict == policy.Ask && agreed {
+		return allow("allowed when it was called"), false
+	}
+	defer func() {
+		if d.Verdict == bridge.Allow {
+			d.Grant = g.granted(a, out.Grant)
+		}
+	}()
+	switch out.Verdict {
+	case policy.Allow:
+		return allow(out.Reason), false
+	case policy.Ask:
+		for _, name := range g.opts.AllowTools {
+			if strings.EqualFold(name, a.Tool) && !out.Firm {
+				return allow("always allowed by configuration"), false
+			}
+		}
+		return g.ask(ctx, r, out, a.Wall), true
+	case policy.Deny:
+	}
+	if g.opts.Reason != nil {
+		if words := g.opts.Reason(a.Tool, out); words != "" {
+			return deny(words), false
+		}
+	}
+	return deny(out.Reason), false
+}
+
+// strayed says why a result must not be seen: what the tool has read was
+// inside the workspace when it was allowed, and is not now.
+func (g *Guard) strayed(call bridge.ToolCall) string {
+	if known[call.Name] != policy.KindRead {
+		return ""
+	}
+	for _, p := range g.action(call).Paths {
+		if p.Outside || p.Problem != "" {
+			return fmt.Sprintf("%s led outside the workspace when %s had read it", p.Name, call.Name)
+		}
+	}
+	return ""
+}

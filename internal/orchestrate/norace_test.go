@@ -1,5 +1,0 @@
-//go:build !race
-
-package orchestrate
-
-const kills = 50

@@ -1,0 +1,197 @@
+package copilotbridge
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+)
+
+// SessionOptions describe a session. The zero value is Copilot's agent with its
+// own tools in the client's workspace.
+type SessionOptions struct {
+	// Chat gives the model only the caller's messages and Tools: none of
+	// Copilot's tools, and no access to the machine.
+	Chat bool
+	// Model and ReasoningEffort override the client's.
+	Model, ReasoningEffort string
+	// System is added to the agent's system text, and is all of a chat's.
+	System string
+	// Tools run in this program.
+	Tools []Tool
+	// MCPServers are further tools, by the server's name.
+	MCPServers map[string]bridge.MCPServer
+	// Person answers questions of the agent; without one it asks none.
+	Person bridge.Person
+	// Title is shown by `copilot-bridge sessions`; the first prompt if empty.
+	Title string
+}
+
+// Tool is a function of this program that the model may call.
+type Tool struct {
+	Name        string
+	Description string
+	// Schema is the JSON schema of the arguments, an object.
+	Schema map[string]any
+	// Run is called with the arguments as decoded by encoding/json. An error is
+	// told to the model. Several calls may run at a time; ctx ends with the turn.
+	Run func(ctx context.Context, args map[string]any) (string, error)
+}
+
+// Session is a conversation. One turn runs at a time; the other methods may be
+// called meanwhile.
+type Session struct {
+	inner *engine.Session
+	tools map[string]Tool
+	// prompt hides secrets in a chat's prompts and records them; nil for an
+	// agent, whose gate does it.
+	prompt func(ctx context.Context, text string) (string, error)
+}
+
+// NewSession opens a session. It ends with Close, and can be resumed later.
+func (c *Client) NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
+	return c.open(o, func(r engine.Request) (*engine.Session, error) { return c.bridge.Engine.Open(ctx, r) })
+}
+
+// ResumeSession continues a session of this or another program, such as
+// `copilot-bridge run`. The id may be shortened. Chats cannot be resumed.
+func (c *Client) ResumeSession(ctx context.Context, id string, o SessionOptions) (*Session, error) {
+	if o.Chat {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "chats are not kept, so they cannot be resumed", Remedy: "resume a session of an agent, or open a new chat"}
+	}
+	return c.open(o, func(r engine.Request) (*engine.Session, error) { return c.bridge.Engine.Resume(ctx, id, r) })
+}
+
+func (c *Client) open(o SessionOptions, open func(engine.Request) (*engine.Session, error)) (*Session, error) {
+	s := &Session{tools: map[string]Tool{}}
+	if o.Chat {
+		guard, err := c.bridge.PromptGuard(door)
+		if err != nil {
+			return nil, err
+		}
+		s.prompt = guard.Prompt
+	}
+	var specs []bridge.ToolSpec
+	for _, t := range o.Tools {
+		if _, twice := s.tools[t.Name]; twice || t.Name == "" || t.Run == nil {
+			return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the tool %q cannot be offered", t.Name), Remedy: "give every tool a name that no other has, and a Run function"}
+		}
+		s.tools[t.Name] = t
+		specs = append(specs, bridge.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
+	}
+	spec, err := c.spec(o, specs)
+	if err != nil {
+		return nil, err
+	}
+	if s.inner, err = open(engine.Request{Spec: spec, Door: door, Keep: !o.Chat, Title: o.Title}); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// door names this package in usage figures and the audit log.
+const door = "go"
+
+func (c *Client) spec(o SessionOptions, tools []bridge.ToolSpec) (spec bridge.SessionSpec, err error) {
+	if o.Chat {
+		spec = c.bridge.Spec(bridge.ProfileChat, "")
+		spec.System = bridge.SystemText{Text: o.System, Replace: true}
+	} else {
+		spec = c.bridge.Spec(bridge.ProfileAgent, c.opts.Dir)
+		spec.System.Text = o.System
+		defaults := policy.DefaultsRun()
+		if c.opts.ReadOnly {
+			defaults = policy.DefaultsServe()
+		}
+		spec.Gate, err = c.bridge.Gate(app.Guarding{Workspace: c.opts.Dir, Door: door, Asker: c.asker(), Defaults: defaults, Tools: tools})
+	}
+	spec.Tools, spec.Person, spec.MCPServers = tools, o.Person, o.MCPServers
+	if o.Model != "" {
+		spec.Model = o.Model
+	}
+	if o.ReasoningEffort != "" {
+		spec.ReasoningEffort = o.ReasoningEffort
+	}
+	return spec, err
+}
+
+// ID names the session, also for `copilot-bridge run --resume`.
+func (s *Session) ID() string { return s.inner.ID() }
+
+// Send starts a turn when the sequence is ranged over, and streams it. A turn
+// that succeeds ends with bridge.TurnEnded; one that fails, with an error.
+// Calls of the session's tools are run meanwhile. Leaving the loop, or ending
+// ctx, aborts the turn; when the loop is left, all of its tools have returned.
+func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if s.prompt != nil {
+			text, err := s.prompt(ctx, p.Text)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			p.Text = text
+		}
+		for event, err := range s.inner.Send(ctx, p) {
+			if r, ok := event.(bridge.ToolRequested); ok {
+				running.Go(func() { s.run(ctx, r) })
+			}
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
+}
+
+// run calls a tool and hands its result to the session. If that fails, the
+// turn has ended, and says why.
+func (s *Session) run(ctx context.Context, r bridge.ToolRequested) {
+	result := bridge.ToolResult{Failed: true, Text: "there is no tool named " + r.Call.Name}
+	if t, ok := s.tools[r.Call.Name]; ok {
+		args, _ := r.Call.Args.(map[string]any) // nil for a call without arguments
+		text, err := t.Run(ctx, args)
+		result = bridge.ToolResult{Text: text}
+		if err != nil {
+			result = bridge.ToolResult{Failed: true, Text: err.Error()}
+		}
+	}
+	_ = s.inner.Resolve(ctx, r.RequestID, result)
+}
+
+// Ask sends a prompt and returns the agent's last message.
+func (s *Session) Ask(ctx context.Context, text string) (string, error) {
+	var last string
+	for event, err := range s.Send(ctx, bridge.Prompt{Text: text}) {
+		if err != nil {
+			return last, err
+		}
+		if m, ok := event.(bridge.MessageDone); ok && m.AgentID == "" && strings.TrimSpace(m.Text) != "" {
+			last = m.Text
+		}
+	}
+	return last, nil
+}
+
+// Abort ends the running turn; without one it does nothing.
+func (s *Session) Abort(ctx context.Context) error { return s.inner.Abort(ctx) }
+
+// SetModel switches the model from the next turn on; effort may be empty.
+func (s *Session) SetModel(ctx context.Context, model, effort string) error {
+	return s.inner.SetModel(ctx, model, effort)
+}
+
+// History returns the conversation so far, oldest first.
+func (s *Session) History(ctx context.Context) ([]bridge.Event, error) { return s.inner.History(ctx) }
+
+// Close releases the session. Its stored state stays, and can be resumed.
+func (s *Session) Close(ctx context.Context) error { return s.inner.Close(ctx) }
