@@ -80,7 +80,7 @@ func TestUsesAreFound(t *testing.T) {
 	for _, c := range sdk.Calls {
 		calls[c.Method] = c
 	}
-	if c := calls["session.history.truncate"]; len(c.Uses) != 1 || c.Uses[0] != "internal/agent/sdk/reuse.go" {
+	if c := calls["session.history.truncate"]; len(c.Uses) != 1 || c.Uses[0] != "internal/agent/sdk/session.go" {
 		t.Errorf("%+v", c)
 	}
 	if c := calls["session.model.switchTo"]; len(c.Uses) != 0 || len(c.Through) != 1 || c.Through[0] != "Session.SetModel" {
