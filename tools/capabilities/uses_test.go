@@ -54,6 +54,15 @@ func (c *code) find() *uses {
 			u.file(p, name, f)
 		}
 	}
+	// agent/sdk copies a session's configuration, field by field of the same
+	// name, when it resumes one.
+	for what, files := range u.files {
+		if field, ok := strings.CutPrefix(what, sdkModule+".SessionConfig."); ok {
+			for file := range files {
+				u.add(sdkModule+".ResumeSessionConfig."+field, file)
+			}
+		}
+	}
 	return u
 }
 
