@@ -16,6 +16,7 @@ import (
 // after the load, when the program is idle. The memory is that of all its
 // processes.
 func TestManyStreams(t *testing.T) {
+	t.Parallel()
 	m := newModel(t)
 	s := serve(t, m.URL(), m.Key(), "COPILOT_BRIDGE_MAX_CONCURRENT=32", "COPILOT_BRIDGE_QUEUE_LIMIT="+strconv.Itoa(streams),
 		"COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_TOOL_TTL=3s", "COPILOT_BRIDGE_CONVERSATIONS=16")

@@ -29,9 +29,11 @@ func flood(req demomodel.Request) (demomodel.Reply, bool) {
 
 // Clients that request answers of 50 MB and never read them cost little memory
 // and are disconnected. Meanwhile other callers are answered.
-func TestUnread(t *testing.T) {
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{true, false} {
 		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
+			t.Parallel()
 			m := newModel(t, flood)
 			s := serve(t, m.URL(), m.Key())
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
