@@ -13,7 +13,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -48,14 +48,15 @@ func (p *program) runABP(cmd *cobra.Command, demo bool) error {
 	if err == nil {
 		err = p.requireExecutable()
 	}
-	bar := newBar(p.console)
+	shows := p.activity(false, false, "")
+	stop := shows.Begin("starting")
 	o := p.options(cfg, demo)
-	o.Progress = copilotruntime.Progress(bar.step)
+	o.Progress = shows.Step
 	s := app.BrokenSidecar(o, err)
 	if err == nil {
 		s = app.StartSidecar(ctx, o)
 	}
-	bar.done()
+	stop()
 	defer p.close(ctx, s)
 	err = s.Serve(ctx, p.env.Stdin, p.out, p.env.Dir)
 	if bridge.CodeOf(err) == bridge.CodeBudget {
@@ -98,11 +99,11 @@ type verdict struct {
 func (p *program) runABPVerify(files []string, asJSON bool) error {
 	code, bad := exitDone, 0
 	for _, name := range files {
-		v := verdict{File: withoutTokens(name)}
+		v := verdict{File: view.WithoutTokens(name)}
 		r, err := p.readReceipt(name)
 		switch {
 		case err != nil:
-			v.Error = withoutTokens(err.Error())
+			v.Error = view.WithoutTokens(err.Error())
 			code = exitUsage
 		default:
 			v.SHA256, v.Stored = r.Hash(), r.SHA256

@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/capabilities"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
 
@@ -34,7 +35,7 @@ document, and exits with 1 if they differ.`,
   copilot-bridge capabilities --json | jq '.marks | to_entries[] | select(.value.mark == "not yet") | .key'
   copilot-bridge capabilities diff ./old/copilot-sdk-linux-x64 ./new/copilot-sdk-linux-x64`,
 		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runCapabilities(cmd.Context(), cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runCapabilities(cmd, o) },
 	}
 	f := flagsOf(cmd)
 	f.BoolVar(&o.check, "check", false, "compare the inventory with the installed runtime; exit code 1 if they differ")
@@ -45,7 +46,7 @@ document, and exits with 1 if they differ.`,
 	return cmd
 }
 
-func (p *program) runCapabilities(ctx context.Context, cmd *cobra.Command, o *capabilitiesOptions) error {
+func (p *program) runCapabilities(cmd *cobra.Command, o *capabilitiesOptions) error {
 	inv, err := capabilities.Pinned()
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func (p *program) runCapabilities(ctx context.Context, cmd *cobra.Command, o *ca
 	case o.markdown && (o.json || o.check):
 		return usage(cmd, "--markdown cannot be combined with --json or --check")
 	case o.check:
-		return p.checkCapabilities(ctx, inv, record, o)
+		return p.configured(cmd, nil, func(ctx context.Context, c call) error { return p.checkCapabilities(ctx, c, inv, record, o) })
 	case o.markdown:
 		text, err := capabilities.Document(inv, record)
 		return errors.Join(err, p.print(text))
@@ -82,18 +83,13 @@ func capabilitiesText(inv *capabilities.Inventory) string {
 	return b.String()
 }
 
-func (p *program) checkCapabilities(ctx context.Context, inv *capabilities.Inventory, record *capabilities.Record, o *capabilitiesOptions) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(ctx)
-	defer in.stop()
+func (p *program) checkCapabilities(ctx context.Context, c call, inv *capabilities.Inventory, record *capabilities.Record, o *capabilitiesOptions) error {
 	dir := o.runtime
 	if dir == "" {
-		bar := newBar(p.console)
-		rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath}, bar.step)
-		bar.done()
+		shows := p.activity(false, false, "")
+		stop := shows.Begin("looking for the runtime")
+		rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: c.cfg.Home, CLIPath: c.cfg.CLIPath}, shows.Step)
+		stop()
 		if err != nil {
 			return err
 		}
@@ -108,7 +104,7 @@ func (p *program) checkCapabilities(ctx context.Context, inv *capabilities.Inven
 	}
 	text := capabilitiesText(inv)
 	for _, d := range different {
-		text += "✗ " + harmless(d) + "\n"
+		text += "✗ " + view.Harmless(d) + "\n"
 	}
 	if len(different) == 0 {
 		text += "✓ the inventory is that of the runtime in " + dir + "\n"
@@ -153,9 +149,9 @@ func (p *program) runCapabilitiesDiff(before, after string, asJSON bool) error {
 	var b strings.Builder
 	for _, c := range changes {
 		sign := map[string]string{"added": "+", "removed": "−", "changed": "~"}[c.How]
-		writeln(&b, fmt.Sprintf("%s %-20s %s", sign, c.What, harmless(c.Name)))
+		writeln(&b, fmt.Sprintf("%s %-20s %s", sign, c.What, view.Harmless(c.Name)))
 		for _, d := range c.Detail {
-			writeln(&b, "    "+harmless(d))
+			writeln(&b, "    "+view.Harmless(d))
 		}
 	}
 	if len(changes) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // call is one use of a command.
@@ -19,6 +20,7 @@ type call struct {
 	cmd  *cobra.Command
 	args []string
 	cfg  *config.Config
+	in   *interruption
 }
 
 // action is what a command does. Its context ends with the first signal.
@@ -27,16 +29,19 @@ type action func(ctx context.Context, c call) error
 // command completes a command that needs the configuration. It accepts no
 // arguments unless it says so itself.
 func (p *program) command(cmd *cobra.Command, run action) *cobra.Command {
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg, err := p.load(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, in := p.interruptible(cmd.Context())
-		defer in.stop()
-		return run(ctx, call{cmd, args, cfg})
-	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.configured(cmd, args, run) }
 	return complete(cmd)
+}
+
+// configured reads the configuration and does what a command does.
+func (p *program) configured(cmd *cobra.Command, args []string, run action) error {
+	cfg, err := p.load(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, in := p.interruptible(cmd.Context())
+	defer in.stop()
+	return run(ctx, call{cmd, args, cfg, in})
 }
 
 // complete adds what every command has.
@@ -212,11 +217,13 @@ func (p *program) confirm(ctx context.Context, c call, asJSON bool, flag, questi
 	if asJSON || !p.hasKeyboard() {
 		return usage(c.cmd, "%s needs --yes where nobody can be asked", flag)
 	}
-	k := p.openKeyboard()
-	defer k.close()
-	yes, err := k.confirm(ctx, question)
+	k := p.keyboardUnless(false)
+	defer k.Close()
+	yes, err := k.Confirm(ctx, question)
 	if err != nil || yes {
 		return err
 	}
 	return &bridge.Error{Code: bridge.CodeDenied, Message: otherwise}
 }
+
+func plural(n int, one string) string { return text.Plural(n, one) }

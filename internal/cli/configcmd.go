@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
@@ -48,9 +49,9 @@ func settingsTable(cfg *config.Config) string {
 		if s.NotTaken != "" {
 			origin += " (" + s.NotTaken + " not taken)"
 		}
-		rows = append(rows, []string{s.Key, orDash(fit(approval.Visible(s.Value), 60)), origin, s.Env})
+		rows = append(rows, []string{s.Key, view.Fit(approval.Visible(s.Value), 60), origin, s.Env})
 	}
-	return table(rows)
+	return view.Table(rows, 0)
 }
 
 // runConfigPath works with a broken file too, so that it can be corrected.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/registration"
 )
@@ -150,7 +151,7 @@ func (p *program) register(ctx context.Context, cfg *config.Config, o *registerO
 func (p *program) waiting(o *registerOptions) func(string) {
 	return func(line string) {
 		if !o.json {
-			p.console.line(p.console.style.dim("… " + harmless(line) + " (this may take a minute)"))
+			p.console.Dim("… " + line + " (this may take a minute)")
 		}
 	}
 }
@@ -181,18 +182,18 @@ func (p *program) registered(o *registerOptions, r registration.Result, leftOut 
 		writeln(&b, "  "+p.short(c.File)+": "+c.What)
 		for _, l := range c.Lines {
 			if r.DryRun {
-				writeln(&b, "    "+harmless(l))
+				writeln(&b, "    "+view.Harmless(l))
 			}
 		}
 	}
 	for _, c := range r.Commands {
-		writeln(&b, "  "+harmless(c))
+		writeln(&b, "  "+view.Harmless(c))
 	}
 	if r.Backup != "" {
 		writeln(&b, "  the configuration as it was: "+p.short(r.Backup))
 	}
 	for _, n := range r.Notes {
-		writeln(&b, "! "+harmless(n))
+		writeln(&b, "! "+view.Harmless(n))
 	}
 	if r.Outcome == registration.Registered && !r.DryRun {
 		writeln(&b, "→ a gateway that runs takes it up by itself; `copilot-bridge validate` shows how things stand")

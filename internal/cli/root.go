@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
@@ -99,7 +100,7 @@ func (p *program) load(cmd *cobra.Command) (*config.Config, error) {
 	}
 	p.warned = true
 	for line := range strings.Lines(cfg.DotEnvWarning()) {
-		p.console.line(p.console.style.loud("! " + approval.Visible(strings.TrimSuffix(line, "\n"))))
+		p.console.Alert(strings.TrimSuffix(line, "\n"))
 	}
 	return cfg, nil
 }
@@ -120,13 +121,13 @@ func (p *program) loadQuietly(cmd *cobra.Command) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.scrub.learn(cfg.Secrets())
+	p.scrub.Learn(cfg.Secrets())
 	level, enabled := cfg.LogLevel.Slog()
 	if cfg.Origin("log_level").Source == config.SourceDefault {
 		level = max(level, p.defaultLevel)
 	}
 	if enabled {
-		p.log = newLog(p.console, level)
+		p.log = view.NewLog(p.console, level)
 	}
 	return cfg, nil
 }

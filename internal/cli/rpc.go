@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -77,8 +78,8 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 	}
 	var who approval.Asker
 	if k := p.keyboardUnless(o.json); k != nil {
-		defer k.close()
-		who = asker{keyboard: k}
+		defer k.Close()
+		who = k.Asker(nil)
 	}
 	client, err := app.ToolBus(ctx, c.cfg, app.Address{URL: o.url, Window: o.window, Dir: p.env.Dir}, who)
 	if err != nil {
@@ -86,7 +87,7 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 	}
 	defer client.Close()
 	result, err := client.Call(ctx, c.args[0], params, func(_, text string) {
-		_, _ = io.WriteString(p.err, harmless(text)) // a failure is noticed by the stream
+		_, _ = io.WriteString(p.err, view.Harmless(text)) // a failure is noticed by the stream
 	})
 	if err != nil {
 		return ended(err, false)
@@ -99,8 +100,8 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 		return fmt.Errorf("the tool bus answered with what is not JSON: %w", err)
 	}
 	text := pretty.String() + "\n"
-	if p.console.outTTY {
-		text = harmless(text)
+	if p.console.OutTTY {
+		text = view.Harmless(text)
 	}
 	return p.print(text)
 }

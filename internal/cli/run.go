@@ -72,12 +72,12 @@ func (o *talkOptions) commonFlags(f flagSet) {
 // not be started.
 func (p *program) runRun(cmd *cobra.Command, o *runOptions) error {
 	err := p.runTask(cmd, o)
-	if err == nil || !o.json || told(err) {
+	if !o.json {
 		return err
 	}
-	m := &machine{out: p.out}
-	code := exitCode(err)
-	return &exitError{code: code, err: errors.Join(err, m.result(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code)), told: true}
+	return withResult(err, func(err error, code int) error {
+		return p.activity(true, false, "").TurnEnded(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code, 0)
+	})
 }
 
 func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
@@ -85,39 +85,33 @@ func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := p.load(cmd)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	t, err := p.newTalk(ctx, cfg, o.talkOptions)
-	if err != nil {
-		return err
-	}
-	defer t.close(ctx)
-	return t.runOnce(ctx, prompt)
+	return p.configured(cmd, nil, func(ctx context.Context, c call) error {
+		t, err := p.newTalk(ctx, c.cfg, o.talkOptions)
+		if err != nil {
+			return err
+		}
+		defer t.close(ctx)
+		return t.runOnce(ctx, prompt)
+	})
 }
 
 // runOnce runs one prompt as a task and reports the outcome.
 func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 	began := time.Now()
-	r, n, err := t.follow(t.bridge.Engine.Stream(ctx, engine.Task{Request: t.request, Prompt: prompt, Resume: t.opts.resume}))
+	r, err := t.follow(t.bridge.Engine.Stream(ctx, engine.Task{Request: t.request, Prompt: prompt, Resume: t.opts.resume}))
 	if err == nil && r.Reason == bridge.EndAborted {
 		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the turn was aborted"}
 	}
 	if err == nil {
-		err = n.verdict()
+		err = denials(r.Tools)
 	}
 	if err == nil && r.Reason == bridge.EndPartial {
 		err = &exitError{code: exitPartly, err: &bridge.Error{Code: bridge.CodeUnsupported, Message: "not all was done that was asked for: see the notice"}}
 	}
-	if t.machine == nil {
-		t.summary(r, n, err, time.Since(began))
-	} else if werr := t.machine.result(r, err, exitCode(err)); werr != nil {
+	if werr := t.view.TurnEnded(r, err, exitCode(err), time.Since(began)); werr != nil {
 		return werr
 	}
-	return ended(err, t.machine != nil)
+	return ended(err, t.opts.json)
 }
 
 // maxTask is the longest task that is read from standard input.
@@ -232,31 +226,26 @@ func (p *program) runResume(cmd *cobra.Command, o *runOptions) error {
 }
 
 // resume opens the session, interruptibly.
-func (p *program) resume(cmd *cobra.Command, o *runOptions) (*talk, *engine.Session, error) {
-	cfg, err := p.load(cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	t, err := p.newTalk(ctx, cfg, o.talkOptions)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := t.bridge.Engine.Resume(ctx, t.opts.resume, t.request)
-	if err != nil {
-		t.close(ctx)
-		return nil, nil, err
-	}
-	t.show(s.Opened())
-	p.console.line(p.console.style.dim(`Type a prompt, or "exit".`))
-	return t, s, nil
+func (p *program) resume(cmd *cobra.Command, o *runOptions) (t *talk, s *engine.Session, err error) {
+	err = p.configured(cmd, nil, func(ctx context.Context, c call) error {
+		if t, err = p.newTalk(ctx, c.cfg, o.talkOptions); err != nil {
+			return err
+		}
+		if s, err = t.bridge.Engine.Resume(ctx, t.opts.resume, t.request); err != nil {
+			t.close(ctx)
+			return err
+		}
+		t.view.Event(s.Opened())
+		p.console.Dim(`Type a prompt, or "exit".`)
+		return nil
+	})
+	return t, s, err
 }
 
 func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 	ctx, in := t.p.interruptible(ctx)
 	defer in.stop()
-	text, err := t.keyboard.line(ctx, "> ")
+	text, err := t.keyboard.Line(ctx, "> ")
 	return strings.TrimSpace(text), err
 }
 
@@ -265,9 +254,11 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 func (t *talk) turn(ctx context.Context, s *engine.Session, text string) error {
 	turnCtx, in := t.p.interruptible(ctx)
 	began := time.Now()
-	r, n, err := t.follow(s.Send(turnCtx, bridge.Prompt{Text: text}))
+	r, err := t.follow(s.Send(turnCtx, bridge.Prompt{Text: text}))
 	in.stop()
-	t.summary(r, n, err, time.Since(began))
+	if werr := t.view.TurnEnded(r, err, exitCode(err), time.Since(began)); werr != nil {
+		return werr
+	}
 	switch {
 	case in.by != nil && in.by != os.Interrupt:
 		return &exitError{code: exitInterrupted}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
@@ -33,22 +34,13 @@ installed. Exits with 3 if Copilot cannot answer; the rehearsal model counts as 
 	return cmd
 }
 
-// checkStatus is how a check went.
-type checkStatus string
-
-const (
-	checkOK      checkStatus = "ok"
-	checkWarning checkStatus = "warning"
-	checkFailed  checkStatus = "failed"
-)
-
 // check is one thing that was looked at.
 type check struct {
-	Name   string      `json:"name"`
-	Status checkStatus `json:"status"`
-	Detail string      `json:"detail"`
-	Remedy string      `json:"remedy,omitempty"`
-	code   int         // to exit with if it failed
+	Name   string     `json:"name"`
+	Status view.Check `json:"status"`
+	Detail string     `json:"detail"`
+	Remedy string     `json:"remedy,omitempty"`
+	code   int        // to exit with if it failed
 }
 
 // validation is what validate finds.
@@ -65,24 +57,24 @@ type validation struct {
 }
 
 func (v *validation) add(c check) {
-	c.Detail = withoutTokens(c.Detail)
+	c.Detail = view.WithoutTokens(c.Detail)
 	v.Checks = append(v.Checks, c)
 	if !v.json {
-		v.p.showCheck(c)
+		v.p.console.Check(c.Status, c.Name, c.Detail, c.Remedy)
 	}
 }
 
 func (v *validation) ok(name, format string, args ...any) {
-	v.add(check{Name: name, Status: checkOK, Detail: fmt.Sprintf(format, args...)})
+	v.add(check{Name: name, Status: view.CheckOK, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (v *validation) warn(name, detail, remedy string) {
-	v.add(check{Name: name, Status: checkWarning, Detail: detail, Remedy: remedy})
+	v.add(check{Name: name, Status: view.CheckWarning, Detail: detail, Remedy: remedy})
 }
 
 // fail reports an error; code is the exit code that it leads to.
 func (v *validation) fail(name string, err error, code int) {
-	v.add(check{Name: name, Status: checkFailed, Detail: strings.TrimSpace(err.Error()), Remedy: bridge.AsError(err).Remedy, code: code})
+	v.add(check{Name: name, Status: view.CheckFailed, Detail: strings.TrimSpace(err.Error()), Remedy: bridge.AsError(err).Remedy, code: code})
 }
 
 // verdict is the exit code: a wrong configuration says more than what follows
@@ -91,7 +83,7 @@ func (v *validation) verdict() int {
 	code := exitDone
 	for _, c := range v.Checks {
 		switch {
-		case c.Status != checkFailed:
+		case c.Status != view.CheckFailed:
 		case c.code == exitUsage || code == exitUsage:
 			code = exitUsage
 		default:
@@ -113,7 +105,7 @@ func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
 	v.OK = v.ExitCode == exitDone
 	if o.json {
 		for i := range v.Checks {
-			v.Checks[i].Detail = p.scrub.text(v.Checks[i].Detail)
+			v.Checks[i].Detail = p.scrub.Text(v.Checks[i].Detail)
 		}
 		if err := p.printJSON(v); err != nil {
 			return err
@@ -122,19 +114,6 @@ func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
 		p.notice(*v.Answers)
 	}
 	return &exitError{code: v.ExitCode}
-}
-
-func (p *program) showCheck(c check) {
-	s := p.console.style
-	if !p.console.outTTY {
-		s.on = false // standard output is somewhere else
-	}
-	mark := map[checkStatus]string{checkOK: s.green("✓"), checkWarning: s.yellow("!"), checkFailed: s.red("✗")}[c.Status]
-	text := fmt.Sprintf("%s %-10s %s\n", mark, c.Name, strings.ReplaceAll(harmless(c.Detail), "\n", "\n             "))
-	if c.Remedy != "" {
-		text += "             → " + harmless(c.Remedy) + "\n"
-	}
-	p.console.answer(text)
 }
 
 // run makes the checks in an order in which each can build on those before.

@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// newLog is where the program logs to: lines for machines or, at a terminal,
+// NewLog is where the program logs to: lines for machines or, at a terminal,
 // for people.
-func newLog(c *console, level slog.Level) *slog.Logger {
-	if !c.errTTY {
+func NewLog(c *Console, level slog.Level) *slog.Logger {
+	if !c.ErrTTY {
 		return slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: level}))
 	}
 	buf := &bytes.Buffer{}
@@ -29,7 +29,7 @@ func newLog(c *console, level slog.Level) *slog.Logger {
 // and what else is known of it.
 type terminalLog struct {
 	slog.Handler // writes the attributes into buf
-	console      *console
+	console      *Console
 
 	mu  *sync.Mutex
 	buf *bytes.Buffer
@@ -43,7 +43,7 @@ func (h *terminalLog) Handle(ctx context.Context, r slog.Record) error {
 	if err := h.Handler.Handle(ctx, r); err != nil {
 		return err
 	}
-	s, rest := h.console.style, h.buf.String()
+	s, rest := h.console.style(), h.buf.String()
 	paint := s.green
 	switch {
 	case r.Level >= slog.LevelError:
@@ -65,7 +65,7 @@ func (h *terminalLog) Handle(ctx context.Context, r slog.Record) error {
 		rest = strings.Replace(rest, word, paint(word), 1)
 		return false
 	})
-	h.console.lines(paint(harmless(r.Message)) + " " + s.dim(r.Time.Format("15:04:05")) + " " + rest)
+	h.console.Lines(paint(Harmless(r.Message)) + " " + s.dim(r.Time.Format("15:04:05")) + " " + rest)
 	return nil
 }
 
