@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -162,16 +161,9 @@ input.`,
 
 // readReceipt reads a receipt, or the envelope that carries one.
 func (p *program) readReceipt(name string) (*contract.Receipt, error) {
-	in, err := p.openFile(name)
+	data, err := p.read(name, maxReceipt)
 	if err != nil {
 		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxReceipt+1))
-	if err = errors.Join(err, in.Close()); err != nil {
-		return nil, err
-	}
-	if len(data) > maxReceipt {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxReceipt>>20)
 	}
 	r, err := contract.ParseReceipt(data)
 	if err == nil {
@@ -183,14 +175,6 @@ func (p *program) readReceipt(name string) (*contract.Receipt, error) {
 		}
 	}
 	return nil, err
-}
-
-// openFile opens a file, or standard input for "-".
-func (p *program) openFile(name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(p.env.Stdin), nil
-	}
-	return os.Open(p.path(name))
 }
 
 func (p *program) abpValidateCommand() *cobra.Command {

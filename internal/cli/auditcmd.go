@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -254,6 +253,3 @@ func wholeEntries(r audit.Report) string {
 	}
 	return fmt.Sprintf("%d entries are whole and in order", r.Entries)
 }
-
-// writeln writes to a buffer, which cannot fail.
-func writeln(w io.StringWriter, line string) { _, _ = w.WriteString(line + "\n") }

@@ -110,12 +110,11 @@ func (p *program) checkCapabilities(ctx context.Context, c call, inv *capabiliti
 		text += "✓ the inventory is that of the runtime in " + dir + "\n"
 	}
 	report := map[string]any{"ok": len(different) == 0, "differences": append([]string{}, different...), "figures": inv.Figures()}
-	if err := p.show(o.json, report, text); err != nil || len(different) == 0 {
-		return err
+	if len(different) > 0 {
+		err = &bridge.Error{Code: bridge.CodeConflict, Message: "the inventory of capabilities is out of date: " + plural(len(different), "difference"),
+			Remedy: "give reasons for new entries in internal/capabilities/reasons.txt, then run `make probe generate`"}
 	}
-	return &exitError{code: exitFailed, told: o.json, err: &bridge.Error{Code: bridge.CodeConflict,
-		Message: "the inventory of capabilities is out of date: " + plural(len(different), "difference"),
-		Remedy:  "give reasons for new entries in internal/capabilities/reasons.txt, then run `make probe generate`"}}
+	return p.showFailed(o.json, report, text, err)
 }
 
 func (p *program) capabilitiesDiffCommand() *cobra.Command {

@@ -93,10 +93,10 @@ func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions
 			out.Runs = append(out.Runs, r.ID)
 		}
 	}
-	if err := p.show(o.json, out, p.cleanedText(out)); err != nil || failed == nil {
-		return err
+	if failed != nil {
+		failed = &exitError{code: exitPartly, err: failed}
 	}
-	return &exitError{code: exitPartly, err: failed, told: o.json}
+	return p.showFailed(o.json, out, p.cleanedText(out), failed)
 }
 
 func (p *program) cleanedText(c cleaned) string {

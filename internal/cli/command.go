@@ -106,13 +106,10 @@ func (p *program) flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return out
 	}
-	// Cobra suggests commands only, so the flags are made its commands.
-	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
-	})
-	if near := flags.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
-		out.Remedy = fmt.Sprintf("did you mean --%s?", near[0])
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := text.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		out.Remedy = fmt.Sprintf("did you mean --%s?", near)
 	}
 	return out
 }

@@ -80,8 +80,8 @@ as in "run".`,
 	for _, name := range []string{"timeout", "task-timeout", "max-concurrency"} {
 		f.complete(name, cobra.NoFileCompletions)
 	}
-	f.complete("resume", p.completeRuns)
-	f.complete("discard", p.completeRuns)
+	f.complete("resume", p.completions(runIDs))
+	f.complete("discard", p.completions(runIDs))
 	must(cmd.MarkFlagFilename("plan", "json"))
 	return cmd
 }

@@ -115,21 +115,13 @@ func (p *program) listRuns(cfg *config.Config, asJSON bool) error {
 	return p.print(view.Table(rows, 0))
 }
 
-func (p *program) completeRuns(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const how = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	cfg, err := p.load(nil)
-	if err != nil {
-		return nil, how
-	}
+func runIDs(_ context.Context, cfg *config.Config) ([]cobra.Completion, error) {
 	runs, err := orchestrate.Runs(cfg.Home)
-	if err != nil {
-		return nil, how
-	}
 	out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest run")}
 	for _, r := range runs {
 		out = append(out, cobra.CompletionWithDesc(r.ID, view.Fit(approval.Visible(r.Task), 60)))
 	}
-	return out, how
+	return out, err
 }
 
 // discardAll stands for every run that was interrupted.
@@ -165,13 +157,9 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 	if len(runs) == 0 && !o.json {
 		p.console.Line("no run was interrupted")
 	}
-	werr := p.show(o.json, struct {
+	return p.showFailed(o.json, struct {
 		Discarded []orchestrate.Discarded `json:"discarded"`
-	}{done}, text)
-	if werr != nil || err == nil {
-		return werr
-	}
-	return &exitError{code: exitCode(err), err: err, told: o.json}
+	}{done}, text, err)
 }
 
 func runsToDiscard(home, id string) (runs []orchestrate.Meta, err error) {

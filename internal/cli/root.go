@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,22 +75,31 @@ func helpCommand() *cobra.Command {
 	}
 }
 
+// completions offers the values of what is stored. Nothing is started for it,
+// and an error gives none.
+func (p *program) completions(list func(context.Context, *config.Config) ([]cobra.Completion, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var values []cobra.Completion
+		cfg, err := p.loadQuietly(nil)
+		if err == nil {
+			values, err = list(cmd.Context(), cfg)
+		}
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
 // completeSessions offers the ids of stored sessions, with their titles.
-// Nothing is started for it, and an error gives no completions.
-func (p *program) completeSessions(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	cfg, err := p.loadQuietly(nil)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	entries, err := app.Store(cfg).List(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	out := make([]cobra.Completion, 0, len(entries))
-	for _, e := range entries {
-		out = append(out, cobra.CompletionWithDesc(e.ID, approval.Visible(e.Title)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+func (p *program) completeSessions(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completions(func(ctx context.Context, cfg *config.Config) (out []cobra.Completion, err error) {
+		entries, err := app.Store(cfg).List(ctx)
+		for _, e := range entries {
+			out = append(out, cobra.CompletionWithDesc(e.ID, approval.Visible(e.Title)))
+		}
+		return out, err
+	})(cmd, args, typed)
 }
 
 // load is loadQuietly, and warns of what a .env file could not decide.

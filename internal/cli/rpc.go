@@ -116,7 +116,7 @@ func (p *program) rpcParams(c call) (params any, err error) {
 	}
 	text := []byte(c.args[1])
 	if c.args[1] == "-" {
-		if text, err = p.readStdin(c.cmd, "JSON", maxParams); err != nil {
+		if text, err = p.readStdin("JSON", maxParams); err != nil {
 			return nil, err
 		}
 	}

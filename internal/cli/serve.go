@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
@@ -157,11 +157,10 @@ func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir str
 		mode = "read-only"
 	}
 	p.console.Ready(s.URL())
-	for _, row := range [][2]string{{"answers", b.Answers.Detail}, {"set by", b.Answers.SetBy}, {"workspace", p.short(dir) + ", " + mode},
-		{"tool bus", s.RPC()}, {"examples", s.URL() + "/   (Ctrl-C to stop)"}} {
-		if row[1] != "" {
-			p.console.Dim(fmt.Sprintf("  %-9s  %s", row[0], row[1]))
-		}
+	fields := view.Fields([2]string{"answers", b.Answers.Detail}, [2]string{"set by", b.Answers.SetBy}, [2]string{"workspace", p.short(dir) + ", " + mode},
+		[2]string{"tool bus", s.RPC()}, [2]string{"examples", s.URL() + "/   (Ctrl-C to stop)"})
+	for line := range strings.Lines(fields) {
+		p.console.Dim("  " + strings.TrimSuffix(line, "\n"))
 	}
 	p.notice(b.Answers)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -200,16 +198,10 @@ func restore(ctx context.Context, store *sessionstore.Store, entry sessionstore.
 }
 
 func (p *program) details(e sessionstore.Entry) string {
-	var b strings.Builder
-	for _, row := range [][2]string{
+	return view.Fields([][2]string{
 		{"session", e.ID}, {"title", e.Title}, {"state", string(e.State)}, {"directory", p.short(e.WorkingDirectory)}, {"model", e.Model},
 		{"profile", string(e.Profile)}, {"agent", e.Agent}, {"turns", fmt.Sprint(e.Turns)},
 		{"tokens", view.Count(e.InputTokens) + " in, " + view.Count(e.OutputTokens) + " out"},
 		{"created", e.Created.Local().Format(time.DateTime)}, {"last used", e.Updated.Local().Format(time.DateTime)},
-	} {
-		if row[1] != "" {
-			fmt.Fprintf(&b, "%-11s %s\n", row[0], approval.Visible(row[1]))
-		}
-	}
-	return b.String()
+	}...)
 }

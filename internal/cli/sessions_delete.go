@@ -217,10 +217,7 @@ func (p *program) pruneSessions(ctx context.Context, c call, o *pruneOptions) er
 	if len(busy) > 0 {
 		text += fmt.Sprintf("%s in use: %s\n", plural(len(busy), "session"), strings.Join(idsOf(busy), ", "))
 	}
-	if werr := p.show(o.json, pruned{DryRun: o.dryRun, Deleted: idsOf(gone), InUse: idsOf(busy)}, text); werr != nil || err == nil {
-		return werr
-	}
-	return &exitError{code: exitCode(err), err: err, told: o.json}
+	return p.showFailed(o.json, pruned{DryRun: o.dryRun, Deleted: idsOf(gone), InUse: idsOf(busy)}, text, err)
 }
 
 func idsOf(entries []sessionstore.Entry) []string {

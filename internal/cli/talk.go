@@ -2,12 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
@@ -38,15 +34,6 @@ type talk struct {
 	request  engine.Request
 	keyboard *view.Keyboard // nil if nobody can be asked
 	view     *view.Activity
-}
-
-// activity shows what happens, to machines if asJSON is set.
-func (p *program) activity(asJSON, verbose bool, dir string) *view.Activity {
-	o := view.Options{Verbose: verbose, Dir: dir, Home: p.env.HomeDir}
-	if asJSON {
-		o.JSON = p.out
-	}
-	return view.NewActivity(p.console, o)
 }
 
 // newTalk starts the bridge. The caller closes the talk.
@@ -95,22 +82,6 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	return t, nil
 }
 
-// header says who answers, and where.
-func (p *program) header(b *app.Bridge, dir string) {
-	p.console.Dim("copilot-bridge · " + b.Answers.Detail + " · " + p.short(dir))
-	if b.Answers.SetBy != "" {
-		p.console.Dim("set by " + b.Answers.SetBy)
-	}
-	p.notice(b.Answers)
-}
-
-// notice warns if the answers are not Copilot's.
-func (p *program) notice(a app.Answers) {
-	if a.Notice != "" {
-		p.console.Alert(a.Notice)
-	}
-}
-
 // close ends all that newTalk started.
 func (t *talk) close(ctx context.Context) {
 	t.keyboard.Close()
@@ -130,71 +101,6 @@ func (t *talk) follow(turn iter.Seq2[bridge.Event, error]) (engine.Result, error
 		t.view.Event(ev)
 	}
 	return c.Result(), nil
-}
-
-// options are what app needs to know of this program.
-func (p *program) options(cfg *config.Config, demo bool) app.Options {
-	return app.Options{Config: cfg, Self: p.env.Executable, Version: buildVersion(), Environ: p.env.Environ,
-		UserDir: p.env.HomeDir, Logger: p.log, Demo: demo}
-}
-
-// start starts a bridge, which installs the runtime if there is none. The
-// caller closes it.
-func (p *program) start(ctx context.Context, o app.Options) (*app.Bridge, error) {
-	if err := p.requireExecutable(); err != nil {
-		return nil, err
-	}
-	shows := p.activity(false, false, "")
-	defer shows.Begin("starting")()
-	o.Progress = shows.Step
-	return app.Start(ctx, o)
-}
-
-// close closes c. A failure is only logged: the work is done.
-func (p *program) close(ctx context.Context, c interface{ Close(context.Context) error }) {
-	if err := c.Close(ctx); err != nil {
-		p.log.Warn("shutdown.failed", "error", err)
-	}
-}
-
-// requireExecutable fails if the path of this program, which supervises the runtime,
-// is not known.
-func (p *program) requireExecutable() error {
-	if p.env.Executable != "" {
-		return nil
-	}
-	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known", Remedy: "call it by its full path"}
-}
-
-// path resolves a path that the user gave.
-func (p *program) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(p.env.Dir, name)
-}
-
-// short is a path with ~ for the user's home.
-func (p *program) short(path string) string { return view.Shorten(path, "", p.env.HomeDir) }
-
-// directory resolves and checks a directory to work in.
-func (p *program) directory(dir string) (string, error) {
-	dir, err := filepath.Abs(p.path(dir))
-	var info os.FileInfo
-	if err == nil {
-		info, err = os.Stat(dir)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("the working directory %s does not exist", dir)
-	case err != nil:
-		err = fmt.Errorf("the working directory cannot be used: %w", err)
-	case !info.IsDir():
-		err = fmt.Errorf("%s is not a directory", dir)
-	default:
-		return dir, nil
-	}
-	return "", &bridge.Error{Code: bridge.CodeInvalid, Message: err.Error(), Remedy: "name an existing directory with --cwd"}
 }
 
 // denials is the error of a successful turn in which calls were denied.

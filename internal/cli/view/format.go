@@ -54,6 +54,17 @@ func Count(n int64) string {
 	return text
 }
 
+// Fields is a table of names and values, without those that are empty.
+func Fields(rows ...[2]string) string {
+	var full [][]string
+	for _, row := range rows {
+		if row[1] != "" {
+			full = append(full, row[:])
+		}
+	}
+	return Table(full, 0)
+}
+
 // Age is how long ago something was, in its largest unit.
 func Age(d time.Duration) string {
 	switch {

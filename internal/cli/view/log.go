@@ -1,84 +1,47 @@
 package view
 
 import (
-	"bytes"
-	"context"
-	"fmt"
+	"cmp"
+	"io"
 	"log/slog"
-	"strings"
-	"sync"
+	"regexp"
+	"strconv"
 )
 
 // NewLog is where the program logs to: lines for machines or, at a terminal,
-// for people.
+// for people, with the event first.
 func NewLog(c *Console, level slog.Level) *slog.Logger {
-	if !c.ErrTTY {
-		return slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: level}))
+	var to io.Writer = c
+	if c.ErrTTY {
+		to = terminalLog{c}
 	}
-	buf := &bytes.Buffer{}
-	text := slog.NewTextHandler(buf, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
-			return slog.Attr{}
-		}
-		return a
-	}})
-	return slog.New(&terminalLog{Handler: text, console: c, mu: &sync.Mutex{}, buf: buf})
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level}))
 }
 
-// terminalLog puts the event first, painted by how bad it is, then the time
+// terminalLog writes the event first, painted by how bad it is, then the time
 // and what else is known of it.
-type terminalLog struct {
-	slog.Handler // writes the attributes into buf
-	console      *Console
+type terminalLog struct{ *Console }
 
-	mu  *sync.Mutex
-	buf *bytes.Buffer
-}
+var (
+	logRecord = regexp.MustCompile(`^time=\S+T(\d\d:\d\d:\d\d)\S* level=(\w+)\S* msg=("(?:[^"\\]|\\.)*"|\S*) ?(.*\n)$`)
+	logStatus = regexp.MustCompile(`\bstatus=([1-5])\d\d\b`)
+)
 
-// Handle implements slog.Handler.
-func (h *terminalLog) Handle(ctx context.Context, r slog.Record) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.buf.Reset()
-	if err := h.Handler.Handle(ctx, r); err != nil {
-		return err
+// Write takes one record of a slog.TextHandler.
+func (t terminalLog) Write(record []byte) (int, error) {
+	m := logRecord.FindStringSubmatch(string(record))
+	if m == nil {
+		return t.Console.Write(record)
 	}
-	s, rest := h.console.style(), h.buf.String()
-	paint := s.green
-	switch {
-	case r.Level >= slog.LevelError:
-		paint = s.red
-	case r.Level >= slog.LevelWarn:
-		paint = s.yellow
+	s, event, rest := t.style(), m[3], m[4]
+	if text, err := strconv.Unquote(event); err == nil {
+		event = Harmless(text)
 	}
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key != "status" || a.Value.Kind() != slog.KindInt64 {
-			return true
-		}
-		switch status := a.Value.Int64(); {
-		case status >= 500:
-			paint = s.red
-		case status >= 400:
-			paint = s.yellow
-		}
-		word := fmt.Sprintf("status=%d", a.Value.Int64())
-		rest = strings.Replace(rest, word, paint(word), 1)
-		return false
-	})
-	h.console.Lines(paint(Harmless(r.Message)) + " " + s.dim(r.Time.Format("15:04:05")) + " " + rest)
-	return nil
-}
-
-// WithAttrs implements slog.Handler.
-func (h *terminalLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	with := *h
-	with.Handler = h.Handler.WithAttrs(attrs)
-	return &with
-}
-
-// WithGroup implements slog.Handler.
-func (h *terminalLog) WithGroup(name string) slog.Handler {
-	with := *h
-	with.Handler = h.Handler.WithGroup(name)
-	return &with
+	of := cmp.Or(map[string]state{"ERROR": failed, "WARN": warned}[m[2]], done)
+	if status := logStatus.FindStringSubmatchIndex(rest); status != nil {
+		of = cmp.Or(map[byte]state{'5': failed, '4': warned}[rest[status[2]]], of)
+		rest = rest[:status[0]] + s.state(of, rest[status[0]:status[1]]) + rest[status[1]:]
+	}
+	t.Lines(s.state(of, event) + " " + s.dim(m[1]) + " " + rest)
+	return len(record), nil
 }

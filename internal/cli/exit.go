@@ -42,23 +42,6 @@ func (p *program) report(err error, asJSON bool) {
 	}
 }
 
-// printJSON writes v to standard output as one line.
-func (p *program) printJSON(v any) error { return view.WriteJSON(p.out, v) }
-
-// show writes the result of a command to standard output, as JSON or for people.
-func (p *program) show(asJSON bool, v any, text string) error {
-	if asJSON {
-		return p.printJSON(v)
-	}
-	return p.print(text)
-}
-
-// print writes to standard output.
-func (p *program) print(text string) error {
-	_, err := io.WriteString(p.out, text)
-	return err
-}
-
 // The exit codes: the one table of them.
 const (
 	exitDone        = 0
@@ -141,3 +124,31 @@ func exitCode(err error) int {
 	}
 	return exitFailed
 }
+
+// printJSON writes v to standard output as one line.
+func (p *program) printJSON(v any) error { return view.WriteJSON(p.out, v) }
+
+// show writes the result of a command to standard output, as JSON or for people.
+func (p *program) show(asJSON bool, v any, text string) error {
+	if asJSON {
+		return p.printJSON(v)
+	}
+	return p.print(text)
+}
+
+// showFailed is show for a command of which err, if not nil, is the end.
+func (p *program) showFailed(asJSON bool, v any, text string, err error) error {
+	if werr := p.show(asJSON, v, text); werr != nil || err == nil {
+		return werr
+	}
+	return &exitError{code: exitCode(err), err: err, told: asJSON}
+}
+
+// print writes to standard output.
+func (p *program) print(text string) error {
+	_, err := io.WriteString(p.out, text)
+	return err
+}
+
+// writeln writes to a buffer, which cannot fail.
+func writeln(w io.StringWriter, line string) { _, _ = w.WriteString(line + "\n") }
