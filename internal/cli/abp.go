@@ -47,7 +47,7 @@ func (p *program) runABP(cmd *cobra.Command, demo bool) error {
 	if err == nil {
 		err = p.requireExecutable()
 	}
-	shows := p.activity(false, false, "")
+	shows := p.progress()
 	stop := shows.Begin("starting")
 	o := p.options(cfg, demo)
 	o.Progress = shows.Step
@@ -68,7 +68,6 @@ func (p *program) runABP(cmd *cobra.Command, demo bool) error {
 const maxReceipt = 64 << 20
 
 func (p *program) abpVerifyCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE…",
 		Short: "Verify the hash of receipts",
@@ -80,9 +79,9 @@ Exit code 1 if a hash is missing or differs, 2 if a file holds no valid receipt.
   copilot-bridge abp verify receipts/*.json --json
   jq -c 'select(.t=="final").receipt' session.jsonl | copilot-bridge abp verify -`,
 		Args: takes(cobra.MinimumNArgs(1), "one file or more"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.runABPVerify(args, asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error { return p.runABPVerify(args) },
 	}
-	flagsOf(cmd).json(&asJSON, "write one JSON object a file")
+	flagsOf(cmd).json("write one JSON object a file")
 	return cmd
 }
 
@@ -95,7 +94,7 @@ type verdict struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-func (p *program) runABPVerify(files []string, asJSON bool) error {
+func (p *program) runABPVerify(files []string) error {
 	code, bad := exitDone, 0
 	for _, name := range files {
 		v := verdict{File: view.WithoutTokens(name)}
@@ -113,14 +112,14 @@ func (p *program) runABPVerify(files []string, asJSON bool) error {
 		if !v.OK {
 			bad++
 		}
-		if err := p.show(asJSON, v, v.String()); err != nil {
+		if err := p.show(v, v.String()); err != nil {
 			return err
 		}
 	}
 	if code == exitDone {
 		return nil
 	}
-	return &exitError{code: code, told: asJSON, err: &bridge.Error{Code: bridge.CodeConflict,
+	return &exitError{code: code, told: true, err: &bridge.Error{Code: bridge.CodeConflict,
 		Message: fmt.Sprintf("%d of %s could not be verified", bad, plural(len(files), "receipt"))}}
 }
 

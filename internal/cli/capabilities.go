@@ -15,8 +15,8 @@ import (
 )
 
 type capabilitiesOptions struct {
-	check, json, markdown bool
-	runtime               string
+	check, markdown bool
+	runtime         string
 }
 
 func (p *program) capabilitiesCommand() *cobra.Command {
@@ -39,7 +39,7 @@ document, and exits with 1 if they differ.`,
 	}
 	f := flagsOf(cmd)
 	f.BoolVar(&o.check, "check", false, "compare the inventory with the installed runtime; exit code 1 if they differ")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "write the whole document, as docs/reference/capabilities.md has it")
 	f.dir(&o.runtime, "runtime", "", "with --check: the `DIR` of a runtime's npm package, instead of the runtime in use")
 	cmd.AddCommand(p.capabilitiesDiffCommand())
@@ -58,7 +58,7 @@ func (p *program) runCapabilities(cmd *cobra.Command, o *capabilitiesOptions) er
 	switch {
 	case o.runtime != "" && !o.check:
 		return usage(cmd, "--runtime can be used only with --check")
-	case o.markdown && (o.json || o.check):
+	case o.markdown && (p.json || o.check):
 		return usage(cmd, "--markdown cannot be combined with --json or --check")
 	case o.check:
 		return p.configured(cmd, nil, func(ctx context.Context, c call) error { return p.checkCapabilities(ctx, c, inv, record, o) })
@@ -66,7 +66,7 @@ func (p *program) runCapabilities(cmd *cobra.Command, o *capabilitiesOptions) er
 		text, err := capabilities.Document(inv, record)
 		return errors.Join(err, p.print(text))
 	}
-	return p.show(o.json, capabilities.NewReport(inv, record), capabilitiesText(inv))
+	return p.show(capabilities.NewReport(inv, record), capabilitiesText(inv))
 }
 
 // capabilitiesText is the short form for people.
@@ -86,7 +86,7 @@ func capabilitiesText(inv *capabilities.Inventory) string {
 func (p *program) checkCapabilities(ctx context.Context, c call, inv *capabilities.Inventory, record *capabilities.Record, o *capabilitiesOptions) error {
 	dir := o.runtime
 	if dir == "" {
-		shows := p.activity(false, false, "")
+		shows := p.progress()
 		stop := shows.Begin("looking for the runtime")
 		rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: c.cfg.Home, CLIPath: c.cfg.CLIPath}, shows.Step)
 		stop()
@@ -114,11 +114,10 @@ func (p *program) checkCapabilities(ctx context.Context, c call, inv *capabiliti
 		err = &bridge.Error{Code: bridge.CodeConflict, Message: "the inventory of capabilities is out of date: " + plural(len(different), "difference"),
 			Remedy: "give reasons for new entries in internal/capabilities/reasons.txt, then run `make probe generate`"}
 	}
-	return p.showFailed(o.json, report, text, err)
+	return p.showFailed(report, text, err)
 }
 
 func (p *program) capabilitiesDiffCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two runtimes",
@@ -129,13 +128,13 @@ written by capabilities --json.`,
   copilot-bridge capabilities --json > old.json
   copilot-bridge capabilities diff old.json ./package`,
 		Args: takes(cobra.ExactArgs(2), "two runtimes"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.runCapabilitiesDiff(args[0], args[1], asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error { return p.runCapabilitiesDiff(args[0], args[1]) },
 	}
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 
-func (p *program) runCapabilitiesDiff(before, after string, asJSON bool) error {
+func (p *program) runCapabilitiesDiff(before, after string) error {
 	was, err := capabilities.ReadAny(before)
 	if err != nil {
 		return err
@@ -157,5 +156,5 @@ func (p *program) runCapabilitiesDiff(before, after string, asJSON bool) error {
 		writeln(&b, "They describe the same.")
 	}
 	report := map[string]any{"old": was.Version, "new": is.Version, "changes": append([]capabilities.Change{}, changes...)}
-	return p.show(asJSON, report, b.String())
+	return p.show(report, b.String())
 }

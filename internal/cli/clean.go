@@ -16,7 +16,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 )
 
-type cleanOptions struct{ dryRun, all, json bool }
+type cleanOptions struct{ dryRun, all bool }
 
 func (p *program) cleanCommand() *cobra.Command {
 	o := &cleanOptions{}
@@ -38,7 +38,7 @@ Interrupted runs are listed and kept; remove them with "orchestrate --discard".`
 	f := flagsOf(cmd)
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be removed, and remove nothing")
 	f.BoolVar(&o.all, "all", false, "also remove what you might still want, see above")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	return cmd
 }
 
@@ -96,7 +96,7 @@ func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions
 	if failed != nil {
 		failed = &exitError{code: exitPartly, err: failed}
 	}
-	return p.showFailed(o.json, out, p.cleanedText(out), failed)
+	return p.showFailed(out, p.cleanedText(out), failed)
 }
 
 func (p *program) cleanedText(c cleaned) string {

@@ -76,6 +76,7 @@ type program struct {
 	err     *view.Output
 	console *view.Console
 	log     *slog.Logger
+	json    bool // machines read what the command writes
 	warned  bool // about the .env file
 
 	defaultLevel slog.Level // of logging, where no setting says otherwise
@@ -142,10 +143,10 @@ func (p *program) hasKeyboard() bool {
 	return p.env.IsTerminal(p.env.Stdin) && p.env.IsTerminal(p.env.Stderr)
 }
 
-// keyboardUnless opens the keyboard, unless the command is for machines or
-// there is no terminal; nil then.
-func (p *program) keyboardUnless(machines bool) *view.Keyboard {
-	if machines || !p.hasKeyboard() {
+// keyboard opens the keyboard, unless the command is for machines or there is no
+// terminal; nil then.
+func (p *program) keyboard() *view.Keyboard {
+	if p.json || !p.hasKeyboard() {
 		return nil
 	}
 	return view.OpenKeyboard(p.console, p.env.Stdin)

@@ -202,19 +202,19 @@ func settingValues(key string) []string {
 	return nil
 }
 
-// json, yes and demo are flags of many commands.
-func (f flagSet) json(to *bool, about string) { f.BoolVar(to, "json", false, about) }
+// json, yes and demo are flags of many commands; root reads the first.
+func (f flagSet) json(about string) { f.Bool("json", false, about) }
 
 func (f flagSet) yes(to *bool, about string) { f.BoolVarP(to, "yes", "y", false, about) }
 
 func (f flagSet) demo(to *bool) { f.BoolVar(to, "demo", false, "use the built-in rehearsal model") }
 
 // confirm asks before something is deleted. Nothing happens without an answer.
-func (p *program) confirm(ctx context.Context, c call, asJSON bool, flag, question, otherwise string) error {
-	if asJSON || !p.hasKeyboard() {
+func (p *program) confirm(ctx context.Context, c call, flag, question, otherwise string) error {
+	k := p.keyboard()
+	if k == nil {
 		return usage(c.cmd, "%s needs --yes where nobody can be asked", flag)
 	}
-	k := p.keyboardUnless(false)
 	defer k.Close()
 	yes, err := k.Confirm(ctx, question)
 	if err != nil || yes {

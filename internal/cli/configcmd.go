@@ -15,7 +15,6 @@ import (
 const configFile = "config.yaml"
 
 func (p *program) configCommand() *cobra.Command {
-	var asJSON bool
 	show := p.command(&cobra.Command{
 		Use:   "show",
 		Short: "Show every setting, its value and its origin",
@@ -27,8 +26,8 @@ A .env file is used only if you trust it (copilot-bridge trust). Values of an un
 are marked "not taken".`,
 		Example: `  copilot-bridge config show
   copilot-bridge config show --json | jq '.[] | select(.origin.source!="default")'`,
-	}, func(_ context.Context, c call) error { return p.show(asJSON, c.cfg.Show(), settingsTable(c.cfg)) })
-	flagsOf(show).json(&asJSON, "write JSON")
+	}, func(_ context.Context, c call) error { return p.show(c.cfg.Show(), settingsTable(c.cfg)) })
+	flagsOf(show).json("write JSON")
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration in force",

@@ -30,8 +30,7 @@ func TestColours(t *testing.T) {
 		w.Environ = append(w.Environ, tt.env)
 		p, stop := newProgram(w.Env, func(error) {})
 		p.console.Warn("x")
-		clear := p.activity(false, false, "").Begin("y")
-		clear()
+		p.progress().Begin("y")()
 		stop()
 		if got := w.err.String(); strings.Contains(got, "\x1b[33m") != tt.colour || strings.Contains(got, "y") != tt.region {
 			t.Errorf("%s: %q", tt.name, got)

@@ -84,13 +84,13 @@ func withResult(err error, write func(err error, code int) error) error {
 	return &exitError{code: code, err: errors.Join(err, write(err, code)), told: true}
 }
 
-// ended is how a task ended that was shown, as JSON or to a person. Those who
+// ended is how a task ended of which machines have read the result. Those who
 // pressed Ctrl-C need not read that it was canceled.
-func ended(err error, asJSON bool) error {
+func ended(err error) error {
 	if err == nil {
 		return nil
 	}
-	out := &exitError{code: exitCode(err), err: err, told: asJSON}
+	out := &exitError{code: exitCode(err), err: err, told: true}
 	if bridge.CodeOf(err) == bridge.CodeCanceled {
 		out.err = nil
 	}
@@ -129,19 +129,19 @@ func exitCode(err error) int {
 func (p *program) printJSON(v any) error { return view.WriteJSON(p.out, v) }
 
 // show writes the result of a command to standard output, as JSON or for people.
-func (p *program) show(asJSON bool, v any, text string) error {
-	if asJSON {
+func (p *program) show(v any, text string) error {
+	if p.json {
 		return p.printJSON(v)
 	}
 	return p.print(text)
 }
 
 // showFailed is show for a command of which err, if not nil, is the end.
-func (p *program) showFailed(asJSON bool, v any, text string, err error) error {
-	if werr := p.show(asJSON, v, text); werr != nil || err == nil {
+func (p *program) showFailed(v any, text string, err error) error {
+	if werr := p.show(v, text); werr != nil || err == nil {
 		return werr
 	}
-	return &exitError{code: exitCode(err), err: err, told: asJSON}
+	return &exitError{code: exitCode(err), err: err, told: true}
 }
 
 // print writes to standard output.

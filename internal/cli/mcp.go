@@ -12,9 +12,9 @@ import (
 
 // mcpOptions are the flags of the MCP servers.
 type mcpOptions struct {
-	http, workspace       string
-	readWrite, demo, json bool
-	plugin                bool // it is the server of OpenClaw's plugin
+	http, workspace string
+	readWrite, demo bool
+	plugin          bool // it is the server of OpenClaw's plugin
 }
 
 func (p *program) mcpCommand() *cobra.Command {
@@ -110,12 +110,12 @@ func (p *program) mcpServer(cmd *cobra.Command, open openMCP) (*cobra.Command, *
 	f.text(&o.http, "http", "", "`ADDR` to listen on instead of standard input: HOST:PORT or PORT")
 	f.setting("serve.token", "token", "", "`TOKEN` that clients over HTTP must present")
 	f.dir(&o.workspace, "workspace", "w", "`DIR` to work in, and whose policy counts (default: the current directory)")
-	f.json(&o.json, "with --http: write a line of JSON when ready")
+	f.json("with --http: write a line of JSON when ready")
 	return cmd, o
 }
 
 func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) error {
-	if o.http == "" && (o.json || o.readWrite || c.cmd.Flags().Changed("token")) {
+	if o.http == "" && (p.json || o.readWrite || c.cmd.Flags().Changed("token")) {
 		return usage(c.cmd, "--json, --read-write and --token are for --http")
 	}
 	cfg := c.cfg
@@ -139,7 +139,7 @@ func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) 
 		return server.Stdio(ctx, p.env.Stdin, p.out)
 	}
 	return server.HTTP(ctx, func(url string) {
-		if !o.json {
+		if !p.json {
 			p.console.Ready(url)
 			return
 		}

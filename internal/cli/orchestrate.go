@@ -74,7 +74,7 @@ as in "run".`,
 	f.DurationVar(&o.total, "timeout", 0, "longest `TIME` the whole may take, such as 2h; parts finished by then are merged")
 	f.DurationVar(&o.each, "task-timeout", 0, "longest `TIME` one part may take, such as 20m")
 	f.BoolVar(&o.eager, "eager", false, "start every part the moment it can, even where that may delay others")
-	f.json(&o.json, "write events and the result as JSON lines")
+	f.json("write events and the result as JSON lines")
 	f.yes(&o.yes, "consent to everything that would be asked")
 	f.demo(&o.demo)
 	for _, name := range []string{"timeout", "task-timeout", "max-concurrency"} {
@@ -117,11 +117,11 @@ func (p *program) runOrchestrate(cmd *cobra.Command, o *orchestrateOptions, hasT
 		return err
 	}
 	err := p.orchestrateTask(cmd, o, hasTask)
-	if !o.json || o.list || o.discard != "" || o.planOnly != "" {
+	if !p.json || o.list || o.discard != "" || o.planOnly != "" {
 		return err
 	}
 	return withResult(err, func(err error, code int) error {
-		return p.activity(true, false, "").RunEnded(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err, code)
+		return p.activity(false, "").RunEnded(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err, code)
 	})
 }
 
@@ -147,7 +147,7 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 	return p.configured(cmd, nil, func(ctx context.Context, c call) error {
 		switch {
 		case o.list:
-			return p.listRuns(c.cfg, o.json)
+			return p.listRuns(c.cfg)
 		case o.discard != "":
 			return p.discardRuns(ctx, c, o)
 		}
@@ -155,7 +155,7 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 		if err := p.findDir(c.cfg, o); err != nil {
 			return err
 		}
-		if o.resume == "" && !o.json {
+		if o.resume == "" && !p.json {
 			p.mentionInterrupted(c.cfg, o.dir)
 		}
 		b, err := p.start(ctx, p.options(c.cfg, o.demo))
@@ -185,20 +185,18 @@ func (p *program) findDir(cfg *config.Config, o *orchestrateOptions) (err error)
 
 // orchestrate runs or resumes, and shows it.
 func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrateOptions, plan *orchestrate.TaskPlan) error {
-	k := p.keyboardUnless(o.json)
+	k := p.keyboard()
 	defer k.Close()
 	who := k.Asker(nil)
 	if o.yes {
 		who = approval.Yes{}
 	}
-	shows := p.activity(o.json, false, "")
+	shows := p.activity(false, "")
 	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: shows.RunEvent,
 	})
-	if !o.json {
-		p.header(b, o.dir)
-	}
+	p.header(b, o.dir)
 	var r orchestrate.Result
 	var err error
 	stop := shows.Begin("planning")
@@ -214,12 +212,12 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 	if werr := shows.RunEnded(r, err, exitCode(err)); werr != nil {
 		return werr
 	}
-	if r.Summary != "" && !o.json {
+	if r.Summary != "" && !p.json {
 		if werr := p.print(view.Harmless(r.Summary) + "\n"); werr != nil {
 			return werr
 		}
 	}
-	return ended(err, o.json)
+	return ended(err)
 }
 
 // orchestrateVerdict is the error of a run that ended without success.

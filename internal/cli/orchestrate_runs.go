@@ -57,11 +57,9 @@ func (p *program) openPlan(name string) (io.ReadCloser, error) {
 }
 
 func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOptions) error {
-	if !o.json {
-		p.header(b, o.dir)
-	}
+	p.header(b, o.dir)
 	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
-	shows := p.activity(false, false, "")
+	shows := p.progress()
 	stop := shows.Begin("planning")
 	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, opts.Mask(o.task), func(s orchestrate.Progress) { shows.Planning(s.Text) })
 	stop()
@@ -76,7 +74,7 @@ func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOpt
 
 func (p *program) printPlan(plan orchestrate.TaskPlan, o *orchestrateOptions) error {
 	form := o.planOnly
-	if o.json {
+	if p.json {
 		form = "json"
 	}
 	var text string
@@ -92,12 +90,12 @@ func (p *program) printPlan(plan orchestrate.TaskPlan, o *orchestrateOptions) er
 	return errors.Join(err, p.print(view.Harmless(text)))
 }
 
-func (p *program) listRuns(cfg *config.Config, asJSON bool) error {
+func (p *program) listRuns(cfg *config.Config) error {
 	runs, err := orchestrate.Runs(cfg.Home)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if p.json {
 		return p.printJSON(append([]orchestrate.Listed{}, runs...))
 	}
 	if len(runs) == 0 {
@@ -135,12 +133,12 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 	}
 	if !o.yes && len(runs) > 0 {
 		for _, m := range runs {
-			if !o.json {
+			if !p.json {
 				p.console.Line(m.ID + "  " + approval.Visible(p.short(m.Dir)) + "  " + view.Fit(approval.Visible(m.Task), 60))
 			}
 		}
 		question := fmt.Sprintf("Discard %s with all the work of the parts?", plural(len(runs), "run"))
-		if err := p.confirm(ctx, c, o.json, "--discard", question, "nothing was discarded"); err != nil {
+		if err := p.confirm(ctx, c, "--discard", question, "nothing was discarded"); err != nil {
 			return err
 		}
 	}
@@ -154,10 +152,10 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 		done = append(done, d)
 		text += discardedText(d)
 	}
-	if len(runs) == 0 && !o.json {
+	if len(runs) == 0 && !p.json {
 		p.console.Line("no run was interrupted")
 	}
-	return p.showFailed(o.json, struct {
+	return p.showFailed(struct {
 		Discarded []orchestrate.Discarded `json:"discarded"`
 	}{done}, text, err)
 }

@@ -25,7 +25,10 @@ func (p *program) root() *cobra.Command {
   copilot-bridge validate
   copilot-bridge sessions list`,
 		SilenceErrors: true,
-		SilenceUsage:  true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			p.json, _ = cmd.Flags().GetBool("json") // of those that have the flag
+		},
+		SilenceUsage: true,
 	},
 		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(),
 		p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.cleanCommand(),

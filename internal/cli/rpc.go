@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -19,7 +20,6 @@ import (
 type rpcOptions struct {
 	url    string
 	window int
-	json   bool
 }
 
 func (p *program) rpcCommand() *cobra.Command {
@@ -52,7 +52,7 @@ other users can see.`,
 	f.setting("serve.token", "token", "", "`TOKEN` of the bridge")
 	f.IntVar(&o.window, "window", 0, "`PID` of the bridge in an editor's window")
 	f.complete("window", cobra.NoFileCompletions)
-	f.json(&o.json, "write the result as one line of JSON")
+	f.json("write the result as one line of JSON")
 	return cmd
 }
 
@@ -77,7 +77,7 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 		return err
 	}
 	var who approval.Asker
-	if k := p.keyboardUnless(o.json); k != nil {
+	if k := p.keyboard(); k != nil {
 		defer k.Close()
 		who = k.Asker(nil)
 	}
@@ -89,10 +89,12 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 	result, err := client.Call(ctx, c.args[0], params, func(_, text string) {
 		_, _ = io.WriteString(p.err, view.Harmless(text)) // a failure is noticed by the stream
 	})
-	if err != nil {
-		return ended(err, false)
-	}
-	if o.json {
+	switch {
+	case bridge.CodeOf(err) == bridge.CodeCanceled:
+		return ended(err)
+	case err != nil:
+		return err
+	case p.json:
 		return p.printJSON(result)
 	}
 	var pretty bytes.Buffer

@@ -60,7 +60,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 
 // commonFlags are those of run and sessions resume.
 func (o *talkOptions) commonFlags(f flagSet) {
-	f.json(&o.json, "write events and the result as JSON lines")
+	f.json("write events and the result as JSON lines")
 	f.yes(&o.yes, "consent to everything that would be asked")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show reasoning, sub-agents and the runtime's own events")
 }
@@ -69,11 +69,11 @@ func (o *talkOptions) commonFlags(f flagSet) {
 // not be started.
 func (p *program) runRun(cmd *cobra.Command, o *runOptions) error {
 	err := p.runTask(cmd, o)
-	if !o.json {
+	if !p.json {
 		return err
 	}
 	return withResult(err, func(err error, code int) error {
-		return p.activity(true, false, "").TurnEnded(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code, 0)
+		return p.activity(false, "").TurnEnded(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code, 0)
 	})
 }
 
@@ -108,7 +108,7 @@ func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 	if werr := t.view.TurnEnded(r, err, exitCode(err), time.Since(began)); werr != nil {
 		return werr
 	}
-	return ended(err, t.opts.json)
+	return ended(err)
 }
 
 // maxTask is the longest task that is read from standard input.

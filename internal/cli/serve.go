@@ -17,10 +17,10 @@ import (
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	workspaces            []string
-	host                  string
-	rpcPort               int
-	readWrite, demo, json bool
+	workspaces      []string
+	host            string
+	rpcPort         int
+	readWrite, demo bool
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -53,7 +53,7 @@ signal ends the program at once.`,
   COPILOT_BRIDGE_TOKEN=… copilot-bridge serve --addr 0.0.0.0
   curl http://127.0.0.1:8788/v1/models`,
 		PreRun: func(*cobra.Command, []string) {
-			if !o.json && o.host == "" {
+			if !p.json && o.host == "" {
 				p.defaultLevel = slog.LevelInfo // a line for each request
 			}
 			p.err.Failed = func(error) {} // a server continues though its log cannot be written
@@ -72,7 +72,7 @@ signal ends the program at once.`,
 	f.setting("model", "model", "m", "`MODEL` to use for unknown model names, where the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
 	f.demo(&o.demo)
-	f.json(&o.json, "write a line of JSON when ready")
+	f.json("write a line of JSON when ready")
 	return cmd
 }
 
@@ -100,14 +100,14 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	}
 	defer p.close(ctx, b)
 	serving := o.serving()
-	k := p.keyboardUnless(o.json)
+	k := p.keyboard()
 	defer k.Close()
 	serving.Workspace, serving.Asker = dir, k.Asker(nil)
 	s, err := b.Listen(ctx, serving)
 	if err != nil {
 		return err
 	}
-	return s.Serve(ctx, func() { p.serving(o, b, s, dir, cfg.Serve.Token != "") })
+	return s.Serve(ctx, func() { p.serving(b, s, dir, cfg.Serve.Token != "") })
 }
 
 // serves prepares a server: its running requests may finish when it is told to
@@ -147,8 +147,8 @@ func (p *program) ready(line readyLine) {
 }
 
 // serving says that requests are answered.
-func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir string, token bool) {
-	if o.json {
+func (p *program) serving(b *app.Bridge, s *app.Server, dir string, token bool) {
+	if p.json {
 		p.ready(readyLine{URL: s.URL(), RPC: s.RPC(), Token: token})
 		return
 	}
@@ -175,7 +175,7 @@ func (p *program) serveWindow(ctx context.Context, c call, o *serveOptions) (err
 	switch {
 	case o.host != hostVSCode:
 		return usage(c.cmd, "--host=%s: must be %s", o.host, hostVSCode)
-	case o.json || o.demo:
+	case p.json || o.demo:
 		return usage(c.cmd, "--json and --demo do not go with --host")
 	case cfg.Serve.Token == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a bridge in an editor needs a token, and none is set",

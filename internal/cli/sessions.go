@@ -33,7 +33,6 @@ func (p *program) sessionsCommand() *cobra.Command {
 }
 
 func (p *program) sessionsListCommand() *cobra.Command {
-	var asJSON bool
 	cmd := p.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -47,7 +46,7 @@ func (p *program) sessionsListCommand() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
+		case p.json:
 			return p.printJSON(entries)
 		case len(entries) == 0:
 			p.console.Line("There are no sessions yet. Start one with: copilot-bridge run \"…\"")
@@ -59,7 +58,7 @@ func (p *program) sessionsListCommand() *cobra.Command {
 		}
 		return p.print(p.sessionTable(entries, width))
 	})
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 
@@ -93,7 +92,6 @@ func idLength(entries []sessionstore.Entry) int {
 }
 
 func (p *program) sessionsShowCommand() *cobra.Command {
-	var asJSON bool
 	cmd := p.command(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show a session and its conversation",
@@ -103,8 +101,8 @@ The runtime is started to read the conversation, but no model is called.`,
   copilot-bridge sessions show 41bd9d7b --json`,
 		Args:              takes(cobra.ExactArgs(1), "one session's id"),
 		ValidArgsFunction: p.completeSessions,
-	}, func(ctx context.Context, c call) error { return p.showSession(ctx, c, asJSON) })
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	}, func(ctx context.Context, c call) error { return p.showSession(ctx, c) })
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 
@@ -115,7 +113,7 @@ type shownSession struct {
 	Problem      *bridge.Error      `json:"problem,omitempty"`
 }
 
-func (p *program) showSession(ctx context.Context, c call, asJSON bool) error {
+func (p *program) showSession(ctx context.Context, c call) error {
 	entry, err := app.Store(c.cfg).Get(ctx, c.args[0])
 	if err != nil {
 		return err
@@ -124,7 +122,7 @@ func (p *program) showSession(ctx context.Context, c call, asJSON bool) error {
 	if bridge.CodeOf(err) == bridge.CodeCanceled {
 		return err
 	}
-	if asJSON {
+	if p.json {
 		return p.showJSON(entry, events, err)
 	}
 	text := p.details(entry)

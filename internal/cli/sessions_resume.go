@@ -30,7 +30,7 @@ read until "exit" or the end of input.`,
 				o.task = args[1]
 				return p.runRun(cmd, o)
 			}
-			if o.json || !p.hasKeyboard() {
+			if p.json || !p.hasKeyboard() {
 				return usage(cmd, "without a terminal a prompt is needed")
 			}
 			return p.runResume(cmd, o)
@@ -63,7 +63,7 @@ func (p *program) runResume(cmd *cobra.Command, o *runOptions) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return ended(err, false)
+			return ended(err)
 		case text == "":
 			continue
 		case text == "exit" || text == "quit":

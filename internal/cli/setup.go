@@ -10,7 +10,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
 
-type setupOptions struct{ acp, json bool }
+type setupOptions struct{ acp bool }
 
 func (p *program) setupCommand() *cobra.Command {
 	o := &setupOptions{}
@@ -24,7 +24,7 @@ it when they need it. An existing install is kept.`,
 	}, func(ctx context.Context, c call) error { return p.setup(ctx, c.cfg, o) })
 	f := flagsOf(cmd)
 	f.BoolVar(&o.acp, "acp", false, "also install the Copilot CLI, which speaks the Agent Client Protocol")
-	f.json(&o.json, "write progress and the result as JSON lines")
+	f.json("write progress and the result as JSON lines")
 	return cmd
 }
 
@@ -50,13 +50,13 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions
 	}
 	all := []installed{}
 	for _, prod := range products {
-		done, err := p.install(ctx, cfg, prod, o.json)
+		done, err := p.install(ctx, cfg, prod)
 		if err != nil {
 			return err
 		}
 		all = append(all, done)
 	}
-	if o.json {
+	if p.json {
 		return p.printJSON(map[string]any{"type": "setup", "installed": all})
 	}
 	for _, i := range all {
@@ -74,8 +74,8 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions
 	return nil
 }
 
-func (p *program) install(ctx context.Context, cfg *config.Config, prod product, asJSON bool) (installed, error) {
-	shows := p.activity(asJSON, false, "")
+func (p *program) install(ctx context.Context, cfg *config.Config, prod product) (installed, error) {
+	shows := p.activity(false, "")
 	defer shows.Begin("looking for the " + prod.name)()
 	worked := false // an install that is there already takes no steps
 	rt, err := prod.install(ctx, copilotruntime.Options{Home: cfg.Home}, func(s copilotruntime.Step) {

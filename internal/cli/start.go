@@ -21,7 +21,7 @@ func (p *program) start(ctx context.Context, o app.Options) (*app.Bridge, error)
 	if err := p.requireExecutable(); err != nil {
 		return nil, err
 	}
-	shows := p.activity(false, false, "")
+	shows := p.progress()
 	defer shows.Begin("starting")()
 	o.Progress = shows.Step
 	return app.Start(ctx, o)
@@ -43,8 +43,11 @@ func (p *program) requireExecutable() error {
 	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the path of this program is not known", Remedy: "call it by its full path"}
 }
 
-// header says who answers, and where.
+// header tells people who answers, and where.
 func (p *program) header(b *app.Bridge, dir string) {
+	if p.json {
+		return
+	}
 	p.console.Dim("copilot-bridge · " + b.Answers.Detail + " · " + p.short(dir))
 	if b.Answers.SetBy != "" {
 		p.console.Dim("set by " + b.Answers.SetBy)
@@ -59,11 +62,14 @@ func (p *program) notice(a app.Answers) {
 	}
 }
 
-// activity shows what happens, to machines if asJSON is set.
-func (p *program) activity(asJSON, verbose bool, dir string) *view.Activity {
+// activity shows what happens, to machines if p.json is set.
+func (p *program) activity(verbose bool, dir string) *view.Activity {
 	o := view.Options{Verbose: verbose, Dir: dir, Home: p.env.HomeDir}
-	if asJSON {
+	if p.json {
 		o.JSON = p.out
 	}
 	return view.NewActivity(p.console, o)
 }
+
+// progress shows to people how far something has come, also with --json.
+func (p *program) progress() *view.Activity { return view.NewActivity(p.console, view.Options{}) }

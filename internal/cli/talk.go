@@ -18,7 +18,6 @@ import (
 type talkOptions struct {
 	dir     string // "" for that of the session, or the working directory
 	resume  string // a session's id, or ""
-	json    bool
 	yes     bool
 	demo    bool
 	verbose bool
@@ -66,7 +65,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if o.resume != "" && cfg.Origin("model").Source != config.SourceFlag && resumedModel != "" {
 		spec.Model = resumedModel // a session keeps its model
 	}
-	t.view, t.keyboard = p.activity(o.json, o.verbose, t.dir), p.keyboardUnless(o.json)
+	t.view, t.keyboard = p.activity(o.verbose, t.dir), p.keyboard()
 	spec.Person = t.keyboard.Person()
 	who := t.keyboard.Asker(t.view)
 	if o.yes {
@@ -76,9 +75,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 		return nil, err
 	}
 	t.request = engine.Request{Spec: spec, Door: "cli", Keep: true}
-	if !o.json {
-		p.header(t.bridge, t.dir)
-	}
+	p.header(t.bridge, t.dir)
 	return t, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
-type validateOptions struct{ json, turn, demo bool }
+type validateOptions struct{ turn, demo bool }
 
 func (p *program) validateCommand() *cobra.Command {
 	o := &validateOptions{}
@@ -28,7 +28,7 @@ installed. Exits with 3 if Copilot cannot answer; the rehearsal model counts as 
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.validate(cmd, o) },
 	})
 	f := flagsOf(cmd)
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	f.BoolVar(&o.turn, "turn", false, "also ask the model one short question")
 	f.demo(&o.demo)
 	return cmd
@@ -52,14 +52,13 @@ type validation struct {
 	Sandbox  *sandboxReport `json:"sandbox,omitempty"`
 	Checks   []check        `json:"checks"`
 
-	p    *program
-	json bool
+	p *program
 }
 
 func (v *validation) add(c check) {
 	c.Detail = view.WithoutTokens(c.Detail)
 	v.Checks = append(v.Checks, c)
-	if !v.json {
+	if !v.p.json {
 		v.p.console.Check(c.Status, c.Name, c.Detail, c.Remedy)
 	}
 }
@@ -96,14 +95,14 @@ func (v *validation) verdict() int {
 func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
 	ctx, in := p.interruptible(cmd.Context())
 	defer in.stop()
-	v := &validation{p: p, json: o.json, Checks: []check{}}
+	v := &validation{p: p, Checks: []check{}}
 	v.run(ctx, cmd, o)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	v.ExitCode = v.verdict()
 	v.OK = v.ExitCode == exitDone
-	if o.json {
+	if p.json {
 		for i := range v.Checks {
 			v.Checks[i].Detail = p.scrub.Text(v.Checks[i].Detail)
 		}
