@@ -1,8 +1,13 @@
-// Package cli is the command line: one file for each command. It turns
-// arguments into calls of internal/app and the packages below it, shows the
-// results to people or as JSON, and maps errors to exit codes. Standard output
-// carries the result; everything else goes to standard error. It holds no other
-// logic. Only cmd/copilot-bridge runs it.
+// Package cli is the command line. It turns arguments into calls of internal/app
+// and the packages below it, shows the results through package view, and maps
+// errors to exit codes. Standard output carries the result; everything else goes
+// to standard error. It holds no other logic. Only cmd/copilot-bridge runs it.
+//
+// Main is in this file. Each command has a file with its name. What they share:
+// root.go (the tree, the configuration), command.go (flags, arguments, the
+// shape of a command), start.go (a running bridge), interrupt.go (signals),
+// paths.go (files and directories that the user names), exit.go (results,
+// errors, exit codes).
 package cli
 
 import (

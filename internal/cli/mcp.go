@@ -124,7 +124,7 @@ func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) 
 		dir, err = p.directory(o.workspace)
 	}
 	if err == nil && o.http != "" { // on standard streams the only client wants the end
-		cfg, err = p.serves(ctx, c)
+		cfg, err = p.prepareServer(ctx, c)
 	}
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := p.serves(ctx, c)
+	cfg, err := p.prepareServer(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	return s.Serve(ctx, func() { p.serving(b, s, dir, cfg.Serve.Token != "") })
+	return s.Serve(ctx, func() { p.announce(b, s, dir, cfg.Serve.Token != "") })
 }
 
-// serves prepares a server: its running requests may finish when it is told to
+// prepareServer readies for a server: its running requests may finish when it is told to
 // end, and clients need a token where other users of this machine could connect.
-func (p *program) serves(ctx context.Context, c call) (*config.Config, error) {
+func (p *program) prepareServer(ctx context.Context, c call) (*config.Config, error) {
 	c.in.drain.Store(int64(c.cfg.Serve.DrainTimeout))
 	with, err := app.WithToken(ctx, c.cfg)
 	if err == nil && with != c.cfg {
@@ -146,8 +146,8 @@ func (p *program) ready(line readyLine) {
 	}
 }
 
-// serving says that requests are answered.
-func (p *program) serving(b *app.Bridge, s *app.Server, dir string, token bool) {
+// announce says that requests are answered.
+func (p *program) announce(b *app.Bridge, s *app.Server, dir string, token bool) {
 	if p.json {
 		p.ready(readyLine{URL: s.URL(), RPC: s.RPC(), Token: token})
 		return

@@ -10,10 +10,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
 
-type setupOptions struct{ acp bool }
-
 func (p *program) setupCommand() *cobra.Command {
-	o := &setupOptions{}
+	acp := false
 	cmd := p.command(&cobra.Command{
 		Use:   "setup",
 		Short: "Install the Copilot runtime",
@@ -21,9 +19,9 @@ func (p *program) setupCommand() *cobra.Command {
 it when they need it. An existing install is kept.`,
 		Example: `  copilot-bridge setup
   copilot-bridge setup --acp`,
-	}, func(ctx context.Context, c call) error { return p.setup(ctx, c.cfg, o) })
+	}, func(ctx context.Context, c call) error { return p.setup(ctx, c.cfg, acp) })
 	f := flagsOf(cmd)
-	f.BoolVar(&o.acp, "acp", false, "also install the Copilot CLI, which speaks the Agent Client Protocol")
+	f.BoolVar(&acp, "acp", false, "also install the Copilot CLI, which speaks the Agent Client Protocol")
 	f.json("write progress and the result as JSON lines")
 	return cmd
 }
@@ -43,18 +41,23 @@ type product struct {
 	install   func(context.Context, copilotruntime.Options, copilotruntime.Progress) (copilotruntime.Runtime, error)
 }
 
-func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions) error {
+func (p *program) setup(ctx context.Context, cfg *config.Config, acp bool) error {
 	products := []product{{"Copilot runtime", copilotruntime.RuntimeVersion, copilotruntime.Install}}
-	if o.acp {
+	if acp {
 		products = append(products, product{"Copilot CLI", copilotruntime.CLIVersion, copilotruntime.InstallCLI})
 	}
 	all := []installed{}
 	for _, prod := range products {
-		done, err := p.install(ctx, cfg, prod)
-		if err != nil {
+		shows, worked := p.activity(false, ""), false // an install that is there already takes no steps
+		stop := shows.Begin("looking for the " + prod.name)
+		rt, err := prod.install(ctx, copilotruntime.Options{Home: cfg.Home}, func(s copilotruntime.Step) {
+			worked = true
+			shows.Step(s)
+		})
+		if stop(); err != nil {
 			return err
 		}
-		all = append(all, done)
+		all = append(all, installed{Product: prod.name, Version: rt.Version, Package: prod.pin, Path: rt.Path, Already: !worked})
 	}
 	if p.json {
 		return p.printJSON(map[string]any{"type": "setup", "installed": all})
@@ -72,18 +75,4 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions
 		p.console.Warn("COPILOT_CLI_PATH is set, so that " + cfg.CLIPath + " is used instead")
 	}
 	return nil
-}
-
-func (p *program) install(ctx context.Context, cfg *config.Config, prod product) (installed, error) {
-	shows := p.activity(false, "")
-	defer shows.Begin("looking for the " + prod.name)()
-	worked := false // an install that is there already takes no steps
-	rt, err := prod.install(ctx, copilotruntime.Options{Home: cfg.Home}, func(s copilotruntime.Step) {
-		worked = true
-		shows.Step(s)
-	})
-	if err != nil {
-		return installed{}, err
-	}
-	return installed{Product: prod.name, Version: rt.Version, Package: prod.pin, Path: rt.Path, Already: !worked}, nil
 }

@@ -182,6 +182,8 @@ func (a *Activity) forget(id string) {
 // TurnEnded shows the outcome of a task. For machines it is the last line, after
 // an error event if there was none.
 func (a *Activity) TurnEnded(r engine.Result, err error, code int, took time.Duration) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.o.JSON != nil {
 		return a.writeTurn(r, err, code)
 	}
