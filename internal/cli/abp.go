@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/abp/contract"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
-	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -48,14 +47,15 @@ func (p *program) runABP(cmd *cobra.Command, demo bool) error {
 	if err == nil {
 		err = p.requireExecutable()
 	}
-	bar := newBar(p.console)
+	shows := p.progress()
+	stop := shows.Begin("starting")
 	o := p.options(cfg, demo)
-	o.Progress = copilotruntime.Progress(bar.step)
+	o.Progress = shows.Step
 	s := app.BrokenSidecar(o, err)
 	if err == nil {
 		s = app.StartSidecar(ctx, o)
 	}
-	bar.done()
+	stop()
 	defer p.close(ctx, s)
 	err = s.Serve(ctx, p.env.Stdin, p.out, p.env.Dir)
 	if bridge.CodeOf(err) == bridge.CodeBudget {
@@ -68,7 +68,6 @@ func (p *program) runABP(cmd *cobra.Command, demo bool) error {
 const maxReceipt = 64 << 20
 
 func (p *program) abpVerifyCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE…",
 		Short: "Verify the hash of receipts",
@@ -80,9 +79,9 @@ Exit code 1 if a hash is missing or differs, 2 if a file holds no valid receipt.
   copilot-bridge abp verify receipts/*.json --json
   jq -c 'select(.t=="final").receipt' session.jsonl | copilot-bridge abp verify -`,
 		Args: takes(cobra.MinimumNArgs(1), "one file or more"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.runABPVerify(args, asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error { return p.runABPVerify(args) },
 	}
-	flagsOf(cmd).json(&asJSON, "write one JSON object a file")
+	flagsOf(cmd).json("write one JSON object a file")
 	return cmd
 }
 
@@ -95,14 +94,14 @@ type verdict struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-func (p *program) runABPVerify(files []string, asJSON bool) error {
+func (p *program) runABPVerify(files []string) error {
 	code, bad := exitDone, 0
 	for _, name := range files {
-		v := verdict{File: withoutTokens(name)}
+		v := verdict{File: view.WithoutTokens(name)}
 		r, err := p.readReceipt(name)
 		switch {
 		case err != nil:
-			v.Error = withoutTokens(err.Error())
+			v.Error = view.WithoutTokens(err.Error())
 			code = exitUsage
 		default:
 			v.SHA256, v.Stored = r.Hash(), r.SHA256
@@ -113,14 +112,14 @@ func (p *program) runABPVerify(files []string, asJSON bool) error {
 		if !v.OK {
 			bad++
 		}
-		if err := p.show(asJSON, v, v.String()); err != nil {
+		if err := p.show(v, v.String()); err != nil {
 			return err
 		}
 	}
 	if code == exitDone {
 		return nil
 	}
-	return &exitError{code: code, told: asJSON, err: &bridge.Error{Code: bridge.CodeConflict,
+	return &exitError{code: code, told: true, err: &bridge.Error{Code: bridge.CodeConflict,
 		Message: fmt.Sprintf("%d of %s could not be verified", bad, plural(len(files), "receipt"))}}
 }
 
@@ -161,16 +160,9 @@ input.`,
 
 // readReceipt reads a receipt, or the envelope that carries one.
 func (p *program) readReceipt(name string) (*contract.Receipt, error) {
-	in, err := p.openFile(name)
+	data, err := p.read(name, maxReceipt)
 	if err != nil {
 		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxReceipt+1))
-	if err = errors.Join(err, in.Close()); err != nil {
-		return nil, err
-	}
-	if len(data) > maxReceipt {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxReceipt>>20)
 	}
 	r, err := contract.ParseReceipt(data)
 	if err == nil {
@@ -182,14 +174,6 @@ func (p *program) readReceipt(name string) (*contract.Receipt, error) {
 		}
 	}
 	return nil, err
-}
-
-// openFile opens a file, or standard input for "-".
-func (p *program) openFile(name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(p.env.Stdin), nil
-	}
-	return os.Open(p.path(name))
 }
 
 func (p *program) abpValidateCommand() *cobra.Command {

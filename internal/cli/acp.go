@@ -44,7 +44,7 @@ func (p *program) acp(ctx context.Context, o app.Options, readOnly bool) error {
 	}
 	defer p.close(ctx, b)
 	if p.hasKeyboard() {
-		p.console.line(p.console.style.dim("An ACP agent talks to programs: start it from your editor (docs/guides/acp.md). Ctrl-C ends it."))
+		p.console.Dim("An ACP agent talks to programs: start it from your editor (docs/guides/acp.md). Ctrl-C ends it.")
 	}
 	err = b.ServeACP(ctx, p.env.Stdin, p.out, readOnly)
 	if ctx.Err() != nil && bridge.CodeOf(context.Cause(ctx)) == bridge.CodeCanceled || errors.Is(err, io.ErrClosedPipe) {

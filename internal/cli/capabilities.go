@@ -10,12 +10,13 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/capabilities"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
 
 type capabilitiesOptions struct {
-	check, json, markdown bool
-	runtime               string
+	check, markdown bool
+	runtime         string
 }
 
 func (p *program) capabilitiesCommand() *cobra.Command {
@@ -34,18 +35,18 @@ document, and exits with 1 if they differ.`,
   copilot-bridge capabilities --json | jq '.marks | to_entries[] | select(.value.mark == "not yet") | .key'
   copilot-bridge capabilities diff ./old/copilot-sdk-linux-x64 ./new/copilot-sdk-linux-x64`,
 		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runCapabilities(cmd.Context(), cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runCapabilities(cmd, o) },
 	}
 	f := flagsOf(cmd)
 	f.BoolVar(&o.check, "check", false, "compare the inventory with the installed runtime; exit code 1 if they differ")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "write the whole document, as docs/reference/capabilities.md has it")
 	f.dir(&o.runtime, "runtime", "", "with --check: the `DIR` of a runtime's npm package, instead of the runtime in use")
 	cmd.AddCommand(p.capabilitiesDiffCommand())
 	return cmd
 }
 
-func (p *program) runCapabilities(ctx context.Context, cmd *cobra.Command, o *capabilitiesOptions) error {
+func (p *program) runCapabilities(cmd *cobra.Command, o *capabilitiesOptions) error {
 	inv, err := capabilities.Pinned()
 	if err != nil {
 		return err
@@ -57,15 +58,15 @@ func (p *program) runCapabilities(ctx context.Context, cmd *cobra.Command, o *ca
 	switch {
 	case o.runtime != "" && !o.check:
 		return usage(cmd, "--runtime can be used only with --check")
-	case o.markdown && (o.json || o.check):
+	case o.markdown && (p.json || o.check):
 		return usage(cmd, "--markdown cannot be combined with --json or --check")
 	case o.check:
-		return p.checkCapabilities(ctx, inv, record, o)
+		return p.configured(cmd, nil, func(ctx context.Context, c call) error { return p.checkCapabilities(ctx, c, inv, record, o) })
 	case o.markdown:
 		text, err := capabilities.Document(inv, record)
 		return errors.Join(err, p.print(text))
 	}
-	return p.show(o.json, capabilities.NewReport(inv, record), capabilitiesText(inv))
+	return p.show(capabilities.NewReport(inv, record), capabilitiesText(inv))
 }
 
 // capabilitiesText is the short form for people.
@@ -82,18 +83,13 @@ func capabilitiesText(inv *capabilities.Inventory) string {
 	return b.String()
 }
 
-func (p *program) checkCapabilities(ctx context.Context, inv *capabilities.Inventory, record *capabilities.Record, o *capabilitiesOptions) error {
-	cfg, err := p.load(nil)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(ctx)
-	defer in.stop()
+func (p *program) checkCapabilities(ctx context.Context, c call, inv *capabilities.Inventory, record *capabilities.Record, o *capabilitiesOptions) error {
 	dir := o.runtime
 	if dir == "" {
-		bar := newBar(p.console)
-		rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath}, bar.step)
-		bar.done()
+		shows := p.progress()
+		stop := shows.Begin("looking for the runtime")
+		rt, err := copilotruntime.Ensure(ctx, copilotruntime.Options{Home: c.cfg.Home, CLIPath: c.cfg.CLIPath}, shows.Step)
+		stop()
 		if err != nil {
 			return err
 		}
@@ -108,22 +104,20 @@ func (p *program) checkCapabilities(ctx context.Context, inv *capabilities.Inven
 	}
 	text := capabilitiesText(inv)
 	for _, d := range different {
-		text += "✗ " + harmless(d) + "\n"
+		text += "✗ " + view.Harmless(d) + "\n"
 	}
 	if len(different) == 0 {
 		text += "✓ the inventory is that of the runtime in " + dir + "\n"
 	}
 	report := map[string]any{"ok": len(different) == 0, "differences": append([]string{}, different...), "figures": inv.Figures()}
-	if err := p.show(o.json, report, text); err != nil || len(different) == 0 {
-		return err
+	if len(different) > 0 {
+		err = &bridge.Error{Code: bridge.CodeConflict, Message: "the inventory of capabilities is out of date: " + plural(len(different), "difference"),
+			Remedy: "give reasons for new entries in internal/capabilities/reasons.txt, then run `make probe generate`"}
 	}
-	return &exitError{code: exitFailed, told: o.json, err: &bridge.Error{Code: bridge.CodeConflict,
-		Message: "the inventory of capabilities is out of date: " + plural(len(different), "difference"),
-		Remedy:  "give reasons for new entries in internal/capabilities/reasons.txt, then run `make probe generate`"}}
+	return p.showFailed(report, text, err)
 }
 
 func (p *program) capabilitiesDiffCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two runtimes",
@@ -134,13 +128,13 @@ written by capabilities --json.`,
   copilot-bridge capabilities --json > old.json
   copilot-bridge capabilities diff old.json ./package`,
 		Args: takes(cobra.ExactArgs(2), "two runtimes"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.runCapabilitiesDiff(args[0], args[1], asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error { return p.runCapabilitiesDiff(args[0], args[1]) },
 	}
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 
-func (p *program) runCapabilitiesDiff(before, after string, asJSON bool) error {
+func (p *program) runCapabilitiesDiff(before, after string) error {
 	was, err := capabilities.ReadAny(before)
 	if err != nil {
 		return err
@@ -153,14 +147,14 @@ func (p *program) runCapabilitiesDiff(before, after string, asJSON bool) error {
 	var b strings.Builder
 	for _, c := range changes {
 		sign := map[string]string{"added": "+", "removed": "−", "changed": "~"}[c.How]
-		writeln(&b, fmt.Sprintf("%s %-20s %s", sign, c.What, harmless(c.Name)))
+		writeln(&b, fmt.Sprintf("%s %-20s %s", sign, c.What, view.Harmless(c.Name)))
 		for _, d := range c.Detail {
-			writeln(&b, "    "+harmless(d))
+			writeln(&b, "    "+view.Harmless(d))
 		}
 	}
 	if len(changes) == 0 {
 		writeln(&b, "They describe the same.")
 	}
 	report := map[string]any{"old": was.Version, "new": is.Version, "changes": append([]capabilities.Change{}, changes...)}
-	return p.show(asJSON, report, b.String())
+	return p.show(report, b.String())
 }

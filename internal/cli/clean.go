@@ -9,13 +9,14 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 )
 
-type cleanOptions struct{ dryRun, all, json bool }
+type cleanOptions struct{ dryRun, all bool }
 
 func (p *program) cleanCommand() *cobra.Command {
 	o := &cleanOptions{}
@@ -37,7 +38,7 @@ Interrupted runs are listed and kept; remove them with "orchestrate --discard".`
 	f := flagsOf(cmd)
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be removed, and remove nothing")
 	f.BoolVar(&o.all, "all", false, "also remove what you might still want, see above")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions
 				err = l.Remove()
 			}
 			if item.Removed = err == nil; err != nil {
-				failed, item.Error = err, shown(err)
+				failed, item.Error = err, view.Shown(err)
 			}
 		}
 		if item.Error == nil {
@@ -92,10 +93,10 @@ func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions
 			out.Runs = append(out.Runs, r.ID)
 		}
 	}
-	if err := p.show(o.json, out, p.cleanedText(out)); err != nil || failed == nil {
-		return err
+	if failed != nil {
+		failed = &exitError{code: exitPartly, err: failed}
 	}
-	return &exitError{code: exitPartly, err: failed, told: o.json}
+	return p.showFailed(out, p.cleanedText(out), failed)
 }
 
 func (p *program) cleanedText(c cleaned) string {
@@ -108,10 +109,10 @@ func (p *program) cleanedText(c cleaned) string {
 		} else {
 			removed++
 		}
-		rows = append(rows, []string{l.Kind, bytesText(l.Bytes), p.short(l.Name), fit(about, 100)})
+		rows = append(rows, []string{l.Kind, view.Bytes(l.Bytes), p.short(l.Name), view.Fit(about, 100)})
 	}
 	var b strings.Builder
-	b.WriteString(table(rows))
+	b.WriteString(view.Table(rows, 0))
 	for _, run := range c.Runs {
 		fmt.Fprintf(&b, "run %s was interrupted: copilot-bridge orchestrate --resume %s, or --discard %s\n", run, run, run)
 	}
@@ -119,21 +120,6 @@ func (p *program) cleanedText(c cleaned) string {
 	if c.DryRun {
 		verb = "would be removed"
 	}
-	fmt.Fprintf(&b, "%s (%s) %s\n", plural(removed, "item"), bytesText(c.Bytes), verb)
+	fmt.Fprintf(&b, "%s (%s) %s\n", plural(removed, "item"), view.Bytes(c.Bytes), verb)
 	return b.String()
-}
-
-// bytesText is a size in its largest unit.
-func bytesText(n int64) string {
-	size, unit := float64(n), "B"
-	for _, next := range []string{"kB", "MB", "GB"} {
-		if size < 1000 {
-			break
-		}
-		size, unit = size/1000, next
-	}
-	if unit == "B" {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", size, unit)
 }

@@ -1,8 +1,13 @@
-// Package cli is the command line: one file for each command. It turns
-// arguments into calls of internal/app and the packages below it, shows the
-// results to people or as JSON, and maps errors to exit codes. Standard output
-// carries the result; everything else goes to standard error. It holds no other
-// logic. Only cmd/copilot-bridge runs it.
+// Package cli is the command line. It turns arguments into calls of internal/app
+// and the packages below it, shows the results through package view, and maps
+// errors to exit codes. Standard output carries the result; everything else goes
+// to standard error. It holds no other logic. Only cmd/copilot-bridge runs it.
+//
+// Main is in this file. Each command has a file with its name. What they share:
+// root.go (the tree, the configuration), command.go (flags, arguments, the
+// shape of a command), start.go (a running bridge), interrupt.go (signals),
+// paths.go (files and directories that the user names), exit.go (results,
+// errors, exit codes).
 package cli
 
 import (
@@ -15,6 +20,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -64,19 +70,18 @@ func System() Env {
 	return e
 }
 
-func (e *Env) isTerminal(stream any) bool { return e.IsTerminal != nil && e.IsTerminal(stream) }
-
 // get returns an environment variable.
 func (e *Env) get(name string) string { return programs.Variable(e.Environ, name) }
 
 // program is one run of the command line.
 type program struct {
 	env     Env
-	scrub   *scrubber
-	out     *stream
-	err     *stream
-	console *console
+	scrub   *view.Scrubber
+	out     *view.Output
+	err     *view.Output
+	console *view.Console
 	log     *slog.Logger
+	json    bool // machines read what the command writes
 	warned  bool // about the .env file
 
 	defaultLevel slog.Level // of logging, where no setting says otherwise
@@ -106,10 +111,13 @@ func Main(e Env) int {
 // newProgram connects the streams. cancel is called when one of the outputs
 // can no longer be written to.
 func newProgram(e Env, cancel context.CancelCauseFunc) (p *program, stop func()) {
-	p = &program{env: e, scrub: &scrubber{}, log: slog.New(slog.DiscardHandler), defaultLevel: slog.LevelWarn, exit: e.exit}
-	p.out = &stream{name: "standard output", w: e.Stdout, scrub: p.scrub, fail: cancel}
-	p.err = &stream{name: "standard error", w: e.Stderr, scrub: p.scrub, forms: redact.New(redact.Options{}), fail: cancel}
-	p.console = newConsole(p)
+	if e.IsTerminal == nil {
+		e.IsTerminal, e.Width = func(any) bool { return false }, func(any) int { return 80 }
+	}
+	p = &program{env: e, scrub: &view.Scrubber{}, log: slog.New(slog.DiscardHandler), defaultLevel: slog.LevelWarn, exit: e.exit}
+	p.out = &view.Output{Name: "standard output", To: e.Stdout, Known: p.scrub, Failed: cancel}
+	p.err = &view.Output{Name: "standard error", To: e.Stderr, Known: p.scrub, Forms: redact.New(redact.Options{}), Failed: cancel}
+	p.console = p.newConsole()
 	if p.exit == nil {
 		p.exit = os.Exit
 	}
@@ -124,4 +132,27 @@ func newProgram(e Env, cancel context.CancelCauseFunc) (p *program, stop func())
 			p.unlisten()
 		}
 	}
+}
+
+func (p *program) newConsole() *view.Console {
+	e := &p.env
+	smart := e.get("TERM") != "dumb" && view.EnableEscapes(e.Stdout, e.Stderr)
+	c := &view.Console{Out: p.out, Err: p.err, OutTTY: smart && e.IsTerminal(e.Stdout), ErrTTY: smart && e.IsTerminal(e.Stderr),
+		Width: func() int { return e.Width(e.Stderr) }}
+	c.Colour = c.ErrTTY && e.get("NO_COLOR") == ""
+	return c
+}
+
+// hasKeyboard says whether there is a person to ask.
+func (p *program) hasKeyboard() bool {
+	return p.env.IsTerminal(p.env.Stdin) && p.env.IsTerminal(p.env.Stderr)
+}
+
+// keyboard opens the keyboard, unless the command is for machines or there is no
+// terminal; nil then.
+func (p *program) keyboard() *view.Keyboard {
+	if p.json || !p.hasKeyboard() {
+		return nil
+	}
+	return view.OpenKeyboard(p.console, p.env.Stdin)
 }

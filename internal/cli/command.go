@@ -12,6 +12,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // call is one use of a command.
@@ -19,6 +20,7 @@ type call struct {
 	cmd  *cobra.Command
 	args []string
 	cfg  *config.Config
+	in   *interruption
 }
 
 // action is what a command does. Its context ends with the first signal.
@@ -27,16 +29,19 @@ type action func(ctx context.Context, c call) error
 // command completes a command that needs the configuration. It accepts no
 // arguments unless it says so itself.
 func (p *program) command(cmd *cobra.Command, run action) *cobra.Command {
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg, err := p.load(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, in := p.interruptible(cmd.Context())
-		defer in.stop()
-		return run(ctx, call{cmd, args, cfg})
-	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.configured(cmd, args, run) }
 	return complete(cmd)
+}
+
+// configured reads the configuration and does what a command does.
+func (p *program) configured(cmd *cobra.Command, args []string, run action) error {
+	cfg, err := p.load(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, in := p.interruptible(cmd.Context())
+	defer in.stop()
+	return run(ctx, call{cmd, args, cfg, in})
 }
 
 // complete adds what every command has.
@@ -101,13 +106,10 @@ func (p *program) flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return out
 	}
-	// Cobra suggests commands only, so the flags are made its commands.
-	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
-	})
-	if near := flags.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
-		out.Remedy = fmt.Sprintf("did you mean --%s?", near[0])
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := text.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		out.Remedy = fmt.Sprintf("did you mean --%s?", near)
 	}
 	return out
 }
@@ -200,23 +202,25 @@ func settingValues(key string) []string {
 	return nil
 }
 
-// json, yes and demo are flags of many commands.
-func (f flagSet) json(to *bool, about string) { f.BoolVar(to, "json", false, about) }
+// json, yes and demo are flags of many commands; root reads the first.
+func (f flagSet) json(about string) { f.Bool("json", false, about) }
 
 func (f flagSet) yes(to *bool, about string) { f.BoolVarP(to, "yes", "y", false, about) }
 
 func (f flagSet) demo(to *bool) { f.BoolVar(to, "demo", false, "use the built-in rehearsal model") }
 
 // confirm asks before something is deleted. Nothing happens without an answer.
-func (p *program) confirm(ctx context.Context, c call, asJSON bool, flag, question, otherwise string) error {
-	if asJSON || !p.hasKeyboard() {
+func (p *program) confirm(ctx context.Context, c call, flag, question, otherwise string) error {
+	k := p.keyboard()
+	if k == nil {
 		return usage(c.cmd, "%s needs --yes where nobody can be asked", flag)
 	}
-	k := p.openKeyboard()
-	defer k.close()
-	yes, err := k.confirm(ctx, question)
+	defer k.Close()
+	yes, err := k.Confirm(ctx, question)
 	if err != nil || yes {
 		return err
 	}
 	return &bridge.Error{Code: bridge.CodeDenied, Message: otherwise}
 }
+
+func plural(n int, one string) string { return text.Plural(n, one) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -61,11 +62,11 @@ func TestVerdict(t *testing.T) {
 		{"denied and failed", []bridge.Event{started("2", "bash"), no, broken}, 4, "the guard denied 1 of 2 tool calls: bash x: not here"},
 		{"some denied", []bridge.Event{started("2", "bash"), good, no}, 5, "the guard denied 1 of 2 tool calls: bash x: not here"},
 	} {
-		var n tally
+		var c engine.Collector
 		for _, ev := range tt.events {
-			n.add(ev)
+			c.Add(ev)
 		}
-		err := n.verdict()
+		err := denials(c.Result().Tools)
 		if exitCode(err) != tt.want || err != nil && err.Error() != tt.text {
 			t.Errorf("%s: got %d, %v; want %d, %s", tt.name, exitCode(err), err, tt.want, tt.text)
 		}
@@ -152,7 +153,8 @@ func TestSignals(t *testing.T) {
 	if in.by != os.Interrupt {
 		t.Errorf("by %v", in.by)
 	}
-	_, in = p.drainable(t.Context(), time.Minute)
+	_, in = p.interruptible(t.Context())
+	in.drain.Store(int64(time.Minute))
 	signals <- os.Interrupt
 	in.stop()
 	if !strings.Contains(w.err.String(), "running requests may finish within 1m0s… (Ctrl-C again to kill)") {

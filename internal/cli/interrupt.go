@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,24 +32,15 @@ func (p *program) listen() {
 // interruption is a context that a signal ends.
 type interruption struct {
 	// by is the signal that came, nil if none has. It may be read after stop.
-	by   os.Signal
-	stop func() // must be called, and waits
+	by    os.Signal
+	drain atomic.Int64 // nanoseconds in which a server's running requests may finish
+	stop  func()       // must be called, and waits
 }
 
 // interruptible returns a context that the first signal ends; the second ends
 // the process at once. The supervisors notice and end what we started. Only
 // one such context is in use at a time.
 func (p *program) interruptible(ctx context.Context) (context.Context, *interruption) {
-	return p.drainable(ctx, 0)
-}
-
-// drainable is interruptible for a server, whose running requests may finish
-// within drain.
-func (p *program) drainable(ctx context.Context, drain time.Duration) (context.Context, *interruption) {
-	line := "interrupting… (Ctrl-C again to kill)"
-	if drain > 0 {
-		line = fmt.Sprintf("stopping; running requests may finish within %s… (Ctrl-C again to kill)", drain)
-	}
 	p.listen()
 	ctx, cancel := context.WithCancelCause(ctx)
 	in := &interruption{}
@@ -63,13 +55,15 @@ func (p *program) drainable(ctx context.Context, drain time.Duration) (context.C
 					return
 				}
 				in.by = s
-				cancel(errInterrupted())
+				cancel(&bridge.Error{Code: bridge.CodeCanceled, Message: "interrupted"})
+				line := "interrupting… (Ctrl-C again to kill)"
+				if drain := time.Duration(in.drain.Load()); drain > 0 {
+					line = fmt.Sprintf("stopping; running requests may finish within %s… (Ctrl-C again to kill)", drain)
+				}
 				if s == os.Interrupt {
 					// Beside this loop: a reader that has stopped reading must
 					// not keep the second signal from being heard.
-					running.Go(func() {
-						p.console.line(p.console.style.yellow(line))
-					})
+					running.Go(func() { p.console.Warn(line) })
 				}
 			case <-quit:
 				return
@@ -83,5 +77,3 @@ func (p *program) drainable(ctx context.Context, drain time.Duration) (context.C
 	}
 	return ctx, in
 }
-
-func errInterrupted() error { return &bridge.Error{Code: bridge.CodeCanceled, Message: "interrupted"} }

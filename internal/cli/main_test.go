@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -72,10 +71,4 @@ func (w *world) terminals(streams ...any) {
 		return false
 	}
 	w.Width = func(any) int { return 60 }
-}
-
-// testConsole is a console on out and err, which may be one.
-func testConsole(t *testing.T, out, err io.Writer, outTTY, errTTY bool) *console {
-	t.Helper()
-	return &console{out: out, err: err, outTTY: outTTY, errTTY: errTTY, width: func() int { return 60 }}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +12,9 @@ import (
 
 // mcpOptions are the flags of the MCP servers.
 type mcpOptions struct {
-	http, workspace       string
-	readWrite, demo, json bool
-	plugin                bool // it is the server of OpenClaw's plugin
+	http, workspace string
+	readWrite, demo bool
+	plugin          bool // it is the server of OpenClaw's plugin
 }
 
 func (p *program) mcpCommand() *cobra.Command {
@@ -78,7 +77,7 @@ COPILOT_BRIDGE_OPENCLAW_MEMORY is off.`,
 func (p *program) mcpPluginCommand() *cobra.Command {
 	o := &mcpOptions{plugin: true}
 	tools := false
-	cmd := complete(&cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:    "plugin",
 		Hidden: true,
 		Short:  "Serve OpenClaw's plugin",
@@ -87,13 +86,12 @@ passes calls on to it. Without --workspace the work is done in the workspace of
 OpenClaw's agent. --tools prints the tools as the plugin registers them.`,
 		Example: `  copilot-bridge mcp plugin --workspace ~/src/app
   copilot-bridge mcp plugin --tools`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if tools {
-				list, err := app.PluginTools()
-				return errors.Join(err, p.print(string(list)))
-			}
-			return p.runMCP(cmd, o, app.PluginMCP)
-		},
+	}, func(ctx context.Context, c call) error {
+		if tools {
+			list, err := app.PluginTools()
+			return errors.Join(err, p.print(string(list)))
+		}
+		return p.mcp(ctx, c, o, app.PluginMCP)
 	})
 	f := flagsOf(cmd)
 	f.dir(&o.workspace, "workspace", "w", "`DIR` to work in, and whose policy counts (default: OpenClaw's)")
@@ -108,41 +106,29 @@ type openMCP func(context.Context, app.Options, app.MCPServing) (*app.MCP, error
 // mcpServer completes the command of a server, with the flags of all of them.
 func (p *program) mcpServer(cmd *cobra.Command, open openMCP) (*cobra.Command, *mcpOptions) {
 	o := &mcpOptions{}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, o, open) }
-	f := flagsOf(complete(cmd))
+	f := flagsOf(p.command(cmd, func(ctx context.Context, c call) error { return p.mcp(ctx, c, o, open) }))
 	f.text(&o.http, "http", "", "`ADDR` to listen on instead of standard input: HOST:PORT or PORT")
 	f.setting("serve.token", "token", "", "`TOKEN` that clients over HTTP must present")
 	f.dir(&o.workspace, "workspace", "w", "`DIR` to work in, and whose policy counts (default: the current directory)")
-	f.json(&o.json, "with --http: write a line of JSON when ready")
+	f.json("with --http: write a line of JSON when ready")
 	return cmd, o
 }
 
-func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, open openMCP) error {
-	if o.http == "" && (o.json || o.readWrite || cmd.Flags().Changed("token")) {
-		return usage(cmd, "--json, --read-write and --token are for --http")
+func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) error {
+	if o.http == "" && (p.json || o.readWrite || c.cmd.Flags().Changed("token")) {
+		return usage(c.cmd, "--json, --read-write and --token are for --http")
 	}
-	cfg, err := p.load(cmd)
+	cfg := c.cfg
+	dir, err := "", p.requireExecutable()
+	if err == nil && (o.workspace != "" || !o.plugin) { // app knows the plugin's default
+		dir, err = p.directory(o.workspace)
+	}
+	if err == nil && o.http != "" { // on standard streams the only client wants the end
+		cfg, err = p.prepareServer(ctx, c)
+	}
 	if err != nil {
 		return err
 	}
-	drain := time.Duration(0) // on standard streams the only client wants the end
-	if o.http != "" {
-		drain = cfg.Serve.DrainTimeout
-		if cfg, err = p.withToken(cmd.Context(), cfg); err != nil {
-			return err
-		}
-	}
-	dir := ""
-	if o.workspace != "" || !o.plugin { // app knows the plugin's default
-		if dir, err = p.directory(o.workspace); err != nil {
-			return err
-		}
-	}
-	if err := p.requireExecutable(); err != nil {
-		return err
-	}
-	ctx, interrupted := p.drainable(cmd.Context(), drain)
-	defer interrupted.stop()
 	opts := p.options(cfg, o.demo)
 	opts.Progress = func(s copilotruntime.Step) { p.log.Info("runtime.installing", "step", s) }
 	server, err := open(ctx, opts, app.MCPServing{Workspace: dir, HTTP: o.http, ReadWrite: o.readWrite})
@@ -153,8 +139,8 @@ func (p *program) runMCP(cmd *cobra.Command, o *mcpOptions, open openMCP) error 
 		return server.Stdio(ctx, p.env.Stdin, p.out)
 	}
 	return server.HTTP(ctx, func(url string) {
-		if !o.json {
-			p.console.line("copilot-bridge is ready: " + p.console.style.bold(url))
+		if !p.json {
+			p.console.Ready(url)
 			return
 		}
 		p.ready(readyLine{URL: url, Token: cfg.Serve.Token != ""})

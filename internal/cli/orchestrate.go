@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -73,14 +74,14 @@ as in "run".`,
 	f.DurationVar(&o.total, "timeout", 0, "longest `TIME` the whole may take, such as 2h; parts finished by then are merged")
 	f.DurationVar(&o.each, "task-timeout", 0, "longest `TIME` one part may take, such as 20m")
 	f.BoolVar(&o.eager, "eager", false, "start every part the moment it can, even where that may delay others")
-	f.json(&o.json, "write events and the result as JSON lines")
+	f.json("write events and the result as JSON lines")
 	f.yes(&o.yes, "consent to everything that would be asked")
 	f.demo(&o.demo)
 	for _, name := range []string{"timeout", "task-timeout", "max-concurrency"} {
 		f.complete(name, cobra.NoFileCompletions)
 	}
-	f.complete("resume", p.completeRuns)
-	f.complete("discard", p.completeRuns)
+	f.complete("resume", p.completions(runIDs))
+	f.complete("discard", p.completions(runIDs))
 	must(cmd.MarkFlagFilename("plan", "json"))
 	return cmd
 }
@@ -116,10 +117,12 @@ func (p *program) runOrchestrate(cmd *cobra.Command, o *orchestrateOptions, hasT
 		return err
 	}
 	err := p.orchestrateTask(cmd, o, hasTask)
-	if err == nil || !o.json || o.list || o.discard != "" || o.planOnly != "" || told(err) {
+	if !p.json || o.list || o.discard != "" || o.planOnly != "" {
 		return err
 	}
-	return p.orchestrated(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err)
+	return withResult(err, func(err error, code int) error {
+		return p.activity(false, "").RunEnded(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err, code)
+	})
 }
 
 func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, hasTask bool) error {
@@ -141,34 +144,30 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 			return p.printPlan(read, o)
 		}
 	}
-	cfg, err := p.load(cmd)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	switch {
-	case o.list:
-		return p.listRuns(cfg, o.json)
-	case o.discard != "":
-		return p.discardRuns(ctx, call{cmd: cmd, cfg: cfg}, o)
-	}
-	app.RoomFor(cfg, max(o.concurrency, orchestrate.DefaultConcurrency)+1)
-	if err := p.findDir(cfg, o); err != nil {
-		return err
-	}
-	if o.resume == "" && !o.json {
-		p.mentionInterrupted(cfg, o.dir)
-	}
-	b, err := p.start(ctx, p.options(cfg, o.demo))
-	if err != nil {
-		return err
-	}
-	defer p.close(ctx, b)
-	if o.planOnly != "" {
-		return p.planOnly(ctx, b, o)
-	}
-	return p.orchestrate(ctx, b, o, plan)
+	return p.configured(cmd, nil, func(ctx context.Context, c call) error {
+		switch {
+		case o.list:
+			return p.listRuns(c.cfg)
+		case o.discard != "":
+			return p.discardRuns(ctx, c, o)
+		}
+		app.RoomFor(c.cfg, max(o.concurrency, orchestrate.DefaultConcurrency)+1)
+		if err := p.findDir(c.cfg, o); err != nil {
+			return err
+		}
+		if o.resume == "" && !p.json {
+			p.mentionInterrupted(c.cfg, o.dir)
+		}
+		b, err := p.start(ctx, p.options(c.cfg, o.demo))
+		if err != nil {
+			return err
+		}
+		defer p.close(ctx, b)
+		if o.planOnly != "" {
+			return p.planOnly(ctx, b, o)
+		}
+		return p.orchestrate(ctx, b, o, plan)
+	})
 }
 
 // findDir sets the directory to work in: that of the run, if one is resumed.
@@ -186,28 +185,21 @@ func (p *program) findDir(cfg *config.Config, o *orchestrateOptions) (err error)
 
 // orchestrate runs or resumes, and shows it.
 func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrateOptions, plan *orchestrate.TaskPlan) error {
-	var who approval.Asker = approval.Nobody{}
-	if k := p.keyboardUnless(o.json); k != nil {
-		defer k.close()
-		who = asker{keyboard: k}
-	}
+	k := p.keyboard()
+	defer k.Close()
+	who := k.Asker(nil)
 	if o.yes {
 		who = approval.Yes{}
 	}
-	board := newBoard(p.console)
-	board.off = o.json
+	shows := p.activity(false, "")
 	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
-		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: board.event,
+		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: shows.RunEvent,
 	})
-	if o.json {
-		opts.Watch = func(e orchestrate.Event) { _ = p.printJSON(e) } // a failure is noticed by the stream
-	} else {
-		p.header(b, o.dir)
-	}
+	p.header(b, o.dir)
 	var r orchestrate.Result
 	var err error
-	stop := board.tick()
+	stop := shows.Begin("planning")
 	if o.resume != "" {
 		r, err = orchestrate.Resume(ctx, o.resume, opts)
 	} else {
@@ -217,16 +209,15 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 	if err == nil {
 		err = orchestrateVerdict(r)
 	}
-	if o.json {
-		return p.orchestrated(r, err)
+	if werr := shows.RunEnded(r, err, exitCode(err)); werr != nil {
+		return werr
 	}
-	board.finish(r, err)
-	if r.Summary != "" {
-		if werr := p.print(harmless(r.Summary) + "\n"); werr != nil {
+	if r.Summary != "" && !p.json {
+		if werr := p.print(view.Harmless(r.Summary) + "\n"); werr != nil {
 			return werr
 		}
 	}
-	return ended(err, false)
+	return ended(err)
 }
 
 // orchestrateVerdict is the error of a run that ended without success.
@@ -246,23 +237,4 @@ func orchestrateVerdict(r orchestrate.Result) error {
 	}
 	partly := &bridge.Error{Code: first.Code, Message: "partly done: " + r.Summary, Remedy: "resume it with `copilot-bridge orchestrate --resume " + r.Run + "`"}
 	return &exitError{code: exitPartly, err: partly}
-}
-
-// orchestratedLine is the last line with --json.
-type orchestratedLine struct {
-	Type string `json:"type"`
-	orchestrate.Result
-	ExitCode int           `json:"exit_code"`
-	Error    *bridge.Error `json:"error,omitempty"`
-}
-
-func (p *program) orchestrated(r orchestrate.Result, err error) error {
-	out := orchestratedLine{Type: "result", Result: r, ExitCode: exitCode(err)}
-	if err != nil {
-		out.Error = shown(err)
-	}
-	if werr := p.printJSON(out); werr != nil {
-		return werr
-	}
-	return ended(err, true)
 }

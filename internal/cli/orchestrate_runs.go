@@ -13,6 +13,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -56,26 +57,24 @@ func (p *program) openPlan(name string) (io.ReadCloser, error) {
 }
 
 func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOptions) error {
-	if !o.json {
-		p.header(b, o.dir)
-	}
+	p.header(b, o.dir)
 	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
-	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, opts.Mask(o.task), func(s orchestrate.Progress) {
-		p.console.show([]liveLine{{"… planning: " + approval.Visible(s.Text), p.console.style.dim}})
-	})
-	p.console.show(nil)
+	shows := p.progress()
+	stop := shows.Begin("planning")
+	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, opts.Mask(o.task), func(s orchestrate.Progress) { shows.Planning(s.Text) })
+	stop()
 	if err != nil {
 		return err
 	}
 	if planned.Problem != "" {
-		p.console.line(p.console.style.yellow("! the model's plan could not be used, so the task is one part: " + approval.Visible(planned.Problem)))
+		p.console.Warn("the model's plan could not be used, so the task is one part: " + planned.Problem)
 	}
 	return p.printPlan(planned.Plan, o)
 }
 
 func (p *program) printPlan(plan orchestrate.TaskPlan, o *orchestrateOptions) error {
 	form := o.planOnly
-	if o.json {
+	if p.json {
 		form = "json"
 	}
 	var text string
@@ -88,19 +87,19 @@ func (p *program) printPlan(plan orchestrate.TaskPlan, o *orchestrateOptions) er
 	default:
 		text, err = plan.Text()
 	}
-	return errors.Join(err, p.print(harmless(text)))
+	return errors.Join(err, p.print(view.Harmless(text)))
 }
 
-func (p *program) listRuns(cfg *config.Config, asJSON bool) error {
+func (p *program) listRuns(cfg *config.Config) error {
 	runs, err := orchestrate.Runs(cfg.Home)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if p.json {
 		return p.printJSON(append([]orchestrate.Listed{}, runs...))
 	}
 	if len(runs) == 0 {
-		p.console.line("no runs yet")
+		p.console.Line("no runs yet")
 		return nil
 	}
 	var rows [][]string
@@ -109,26 +108,18 @@ func (p *program) listRuns(cfg *config.Config, asJSON bool) error {
 		if state == orchestrate.StateFinished {
 			state = fmt.Sprintf("%d of %d done", r.Outcome.Done, len(r.Outcome.Tasks))
 		}
-		rows = append(rows, []string{r.ID, state, p.short(r.Dir), fit(approval.Visible(r.Task), 60)})
+		rows = append(rows, []string{r.ID, state, p.short(r.Dir), view.Fit(approval.Visible(r.Task), 60)})
 	}
-	return p.print(table(rows))
+	return p.print(view.Table(rows, 0))
 }
 
-func (p *program) completeRuns(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const how = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	cfg, err := p.load(nil)
-	if err != nil {
-		return nil, how
-	}
+func runIDs(_ context.Context, cfg *config.Config) ([]cobra.Completion, error) {
 	runs, err := orchestrate.Runs(cfg.Home)
-	if err != nil {
-		return nil, how
-	}
 	out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest run")}
 	for _, r := range runs {
-		out = append(out, cobra.CompletionWithDesc(r.ID, fit(approval.Visible(r.Task), 60)))
+		out = append(out, cobra.CompletionWithDesc(r.ID, view.Fit(approval.Visible(r.Task), 60)))
 	}
-	return out, how
+	return out, err
 }
 
 // discardAll stands for every run that was interrupted.
@@ -142,12 +133,12 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 	}
 	if !o.yes && len(runs) > 0 {
 		for _, m := range runs {
-			if !o.json {
-				p.console.line(m.ID + "  " + approval.Visible(p.short(m.Dir)) + "  " + fit(approval.Visible(m.Task), 60))
+			if !p.json {
+				p.console.Line(m.ID + "  " + approval.Visible(p.short(m.Dir)) + "  " + view.Fit(approval.Visible(m.Task), 60))
 			}
 		}
 		question := fmt.Sprintf("Discard %s with all the work of the parts?", plural(len(runs), "run"))
-		if err := p.confirm(ctx, c, o.json, "--discard", question, "nothing was discarded"); err != nil {
+		if err := p.confirm(ctx, c, "--discard", question, "nothing was discarded"); err != nil {
 			return err
 		}
 	}
@@ -161,16 +152,12 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 		done = append(done, d)
 		text += discardedText(d)
 	}
-	if len(runs) == 0 && !o.json {
-		p.console.line("no run was interrupted")
+	if len(runs) == 0 && !p.json {
+		p.console.Line("no run was interrupted")
 	}
-	werr := p.show(o.json, struct {
+	return p.showFailed(struct {
 		Discarded []orchestrate.Discarded `json:"discarded"`
-	}{done}, text)
-	if werr != nil || err == nil {
-		return werr
-	}
-	return &exitError{code: exitCode(err), err: err, told: o.json}
+	}{done}, text, err)
 }
 
 func runsToDiscard(home, id string) (runs []orchestrate.Meta, err error) {
@@ -218,10 +205,10 @@ func (p *program) mentionInterrupted(cfg *config.Config, dir string) {
 			continue
 		}
 		if n++; n <= maxInterrupted {
-			p.console.line(p.console.style.yellow(fmt.Sprintf("! run %s was interrupted: resume it with --resume %[1]s, or remove it with --discard %[1]s", r.ID)))
+			p.console.Warn(fmt.Sprintf("run %s was interrupted: resume it with --resume %[1]s, or remove it with --discard %[1]s", r.ID))
 		}
 	}
 	if n > maxInterrupted {
-		p.console.line(p.console.style.yellow(fmt.Sprintf("! and %d more: see --list, or remove them all with --discard all", n-maxInterrupted)))
+		p.console.Warn(fmt.Sprintf("and %d more: see --list, or remove them all with --discard all", n-maxInterrupted))
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/registration"
 )
 
 // registerOptions are the flags of register and unregister.
 type registerOptions struct {
-	workspace, method, secrets   string
-	persona, force, dryRun, json bool
+	workspace, method, secrets string
+	persona, force, dryRun     bool
 }
 
 func (p *program) registerCommand() *cobra.Command {
@@ -50,12 +51,12 @@ func (p *program) unregisterTargetCommand(target registration.Target, short stri
 		Long:    short + ", with the persona if there is one. The configuration becomes what it was.",
 		Example: fmt.Sprintf("  copilot-bridge unregister %s\n  copilot-bridge unregister %[1]s --dry-run", target),
 	}, func(ctx context.Context, c call) error {
-		result, err := app.Registrar(p.options(c.cfg, false), p.waiting(o)).Unregister(ctx, registration.Request{
+		result, err := app.Registrar(p.options(c.cfg, false), p.waiting).Unregister(ctx, registration.Request{
 			Target: target, Method: registration.Method(o.method), DryRun: o.dryRun})
 		if err != nil {
 			return err
 		}
-		return p.registered(o, result, nil)
+		return p.registered(result, nil)
 	})
 	o.commonFlags(flagsOf(cmd))
 	return cmd
@@ -114,7 +115,7 @@ func (o *registerOptions) commonFlags(f flagSet) {
 	f.choice(&o.method, "method", string(registration.Auto), "`HOW` to change OpenClaw's configuration",
 		string(registration.Auto), string(registration.Command), string(registration.Edit))
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 }
 
 func (p *program) register(ctx context.Context, cfg *config.Config, o *registerOptions, target registration.Target) error {
@@ -131,7 +132,7 @@ func (p *program) register(ctx context.Context, cfg *config.Config, o *registerO
 		starts = p.env.HomeDir
 	}
 	handed := registration.HandOn(opts.Config, opts.Environ, p.env.Dir, starts, registration.SecretsTo(o.secrets))
-	result, err := app.Registrar(opts, p.waiting(o)).Register(ctx, registration.Request{
+	result, err := app.Registrar(opts, p.waiting).Register(ctx, registration.Request{
 		Target: target, Method: registration.Method(o.method), Workspace: dir, Env: handed.Env, Secrets: handed.Secrets,
 		Persona: o.persona, Force: o.force, DryRun: o.dryRun,
 	})
@@ -143,21 +144,19 @@ func (p *program) register(ctx context.Context, cfg *config.Config, o *registerO
 			"Write what the bridge needs of it to %s (see `copilot-bridge config show` for the names), or to OpenClaw's own %s/.env and register with --secrets=reference",
 			strings.Join(handed.LeftOut, ", "), p.short(cfg.Path(configFile)), p.short(app.OpenClawState(opts))))
 	}
-	return p.registered(o, result, handed.LeftOut)
+	return p.registered(result, handed.LeftOut)
 }
 
 // waiting reports steps that take long.
-func (p *program) waiting(o *registerOptions) func(string) {
-	return func(line string) {
-		if !o.json {
-			p.console.line(p.console.style.dim("… " + harmless(line) + " (this may take a minute)"))
-		}
+func (p *program) waiting(line string) {
+	if !p.json {
+		p.console.Dim("… " + line + " (this may take a minute)")
 	}
 }
 
 // registered reports the changes, or those that a real run would make.
-func (p *program) registered(o *registerOptions, r registration.Result, leftOut []string) error {
-	if o.json {
+func (p *program) registered(r registration.Result, leftOut []string) error {
+	if p.json {
 		return p.printJSON(struct {
 			Type string `json:"type"`
 			registration.Result
@@ -181,18 +180,18 @@ func (p *program) registered(o *registerOptions, r registration.Result, leftOut 
 		writeln(&b, "  "+p.short(c.File)+": "+c.What)
 		for _, l := range c.Lines {
 			if r.DryRun {
-				writeln(&b, "    "+harmless(l))
+				writeln(&b, "    "+view.Harmless(l))
 			}
 		}
 	}
 	for _, c := range r.Commands {
-		writeln(&b, "  "+harmless(c))
+		writeln(&b, "  "+view.Harmless(c))
 	}
 	if r.Backup != "" {
 		writeln(&b, "  the configuration as it was: "+p.short(r.Backup))
 	}
 	for _, n := range r.Notes {
-		writeln(&b, "! "+harmless(n))
+		writeln(&b, "! "+view.Harmless(n))
 	}
 	if r.Outcome == registration.Registered && !r.DryRun {
 		writeln(&b, "→ a gateway that runs takes it up by itself; `copilot-bridge validate` shows how things stand")

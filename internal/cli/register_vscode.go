@@ -30,7 +30,6 @@ var editors = []string{"code", "code-insiders", "codium", "code-server"}
 // vscodeOptions are the flags of register and unregister vscode.
 type vscodeOptions struct {
 	vsix, editor string
-	json         bool
 }
 
 func (p *program) registerVSCodeCommand() *cobra.Command {
@@ -69,7 +68,7 @@ until they are reloaded.`,
 func (o *vscodeOptions) commonFlags(f flagSet) {
 	f.StringVar(&o.editor, "editor", "", "`PROGRAM` of the editor, by name or path")
 	f.complete("editor", fixedCompletions(editors))
-	f.json(&o.json, "write the result as a line of JSON")
+	f.json("write the result as a line of JSON")
 }
 
 // registered is what became of it.
@@ -104,7 +103,7 @@ func (p *program) registerVSCode(ctx context.Context, cfg *config.Config, o *vsc
 	if err != nil {
 		return err
 	}
-	return p.show(o.json, registered{extensionID, editor, vsix, true, before},
+	return p.show(registered{extensionID, editor, vsix, true, before},
 		"✓ the extension is installed with "+editor+"\n  Reload the windows that are open, then run “Bridge: Enable” from the command palette.\n")
 }
 
@@ -124,7 +123,7 @@ func (p *program) unregisterVSCode(ctx context.Context, o *vscodeOptions) error 
 	if !before {
 		text = "the extension is not installed in " + editor + "\n"
 	}
-	return p.show(o.json, registered{Extension: extensionID, Editor: editor, Before: before}, text)
+	return p.show(registered{Extension: extensionID, Editor: editor, Before: before}, text)
 }
 
 // vsixName is what the extension for this platform is called.

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
@@ -23,7 +25,10 @@ func (p *program) root() *cobra.Command {
   copilot-bridge validate
   copilot-bridge sessions list`,
 		SilenceErrors: true,
-		SilenceUsage:  true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			p.json, _ = cmd.Flags().GetBool("json") // of those that have the flag
+		},
+		SilenceUsage: true,
 	},
 		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(),
 		p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.sessionsCommand(), p.cleanCommand(),
@@ -73,22 +78,31 @@ func helpCommand() *cobra.Command {
 	}
 }
 
+// completions offers the values of what is stored. Nothing is started for it,
+// and an error gives none.
+func (p *program) completions(list func(context.Context, *config.Config) ([]cobra.Completion, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var values []cobra.Completion
+		cfg, err := p.loadQuietly(nil)
+		if err == nil {
+			values, err = list(cmd.Context(), cfg)
+		}
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
 // completeSessions offers the ids of stored sessions, with their titles.
-// Nothing is started for it, and an error gives no completions.
-func (p *program) completeSessions(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	cfg, err := p.loadQuietly(nil)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	entries, err := app.Store(cfg).List(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	out := make([]cobra.Completion, 0, len(entries))
-	for _, e := range entries {
-		out = append(out, cobra.CompletionWithDesc(e.ID, approval.Visible(e.Title)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+func (p *program) completeSessions(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completions(func(ctx context.Context, cfg *config.Config) (out []cobra.Completion, err error) {
+		entries, err := app.Store(cfg).List(ctx)
+		for _, e := range entries {
+			out = append(out, cobra.CompletionWithDesc(e.ID, approval.Visible(e.Title)))
+		}
+		return out, err
+	})(cmd, args, typed)
 }
 
 // load is loadQuietly, and warns of what a .env file could not decide.
@@ -99,7 +113,7 @@ func (p *program) load(cmd *cobra.Command) (*config.Config, error) {
 	}
 	p.warned = true
 	for line := range strings.Lines(cfg.DotEnvWarning()) {
-		p.console.line(p.console.style.loud("! " + approval.Visible(strings.TrimSuffix(line, "\n"))))
+		p.console.Alert(strings.TrimSuffix(line, "\n"))
 	}
 	return cfg, nil
 }
@@ -120,13 +134,13 @@ func (p *program) loadQuietly(cmd *cobra.Command) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.scrub.learn(cfg.Secrets())
+	p.scrub.Learn(cfg.Secrets())
 	level, enabled := cfg.LogLevel.Slog()
 	if cfg.Origin("log_level").Source == config.SourceDefault {
 		level = max(level, p.defaultLevel)
 	}
 	if enabled {
-		p.log = newLog(p.console, level)
+		p.log = view.NewLog(p.console, level)
 	}
 	return cfg, nil
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -18,7 +20,6 @@ import (
 type rpcOptions struct {
 	url    string
 	window int
-	json   bool
 }
 
 func (p *program) rpcCommand() *cobra.Command {
@@ -51,7 +52,7 @@ other users can see.`,
 	f.setting("serve.token", "token", "", "`TOKEN` of the bridge")
 	f.IntVar(&o.window, "window", 0, "`PID` of the bridge in an editor's window")
 	f.complete("window", cobra.NoFileCompletions)
-	f.json(&o.json, "write the result as one line of JSON")
+	f.json("write the result as one line of JSON")
 	return cmd
 }
 
@@ -76,9 +77,9 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 		return err
 	}
 	var who approval.Asker
-	if k := p.keyboardUnless(o.json); k != nil {
-		defer k.close()
-		who = asker{keyboard: k}
+	if k := p.keyboard(); k != nil {
+		defer k.Close()
+		who = k.Asker(nil)
 	}
 	client, err := app.ToolBus(ctx, c.cfg, app.Address{URL: o.url, Window: o.window, Dir: p.env.Dir}, who)
 	if err != nil {
@@ -86,12 +87,14 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 	}
 	defer client.Close()
 	result, err := client.Call(ctx, c.args[0], params, func(_, text string) {
-		_, _ = io.WriteString(p.err, harmless(text)) // a failure is noticed by the stream
+		_, _ = io.WriteString(p.err, view.Harmless(text)) // a failure is noticed by the stream
 	})
-	if err != nil {
-		return ended(err, false)
-	}
-	if o.json {
+	switch {
+	case bridge.CodeOf(err) == bridge.CodeCanceled:
+		return ended(err)
+	case err != nil:
+		return err
+	case p.json:
 		return p.printJSON(result)
 	}
 	var pretty bytes.Buffer
@@ -99,8 +102,8 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 		return fmt.Errorf("the tool bus answered with what is not JSON: %w", err)
 	}
 	text := pretty.String() + "\n"
-	if p.console.outTTY {
-		text = harmless(text)
+	if p.console.OutTTY {
+		text = view.Harmless(text)
 	}
 	return p.print(text)
 }
@@ -115,7 +118,7 @@ func (p *program) rpcParams(c call) (params any, err error) {
 	}
 	text := []byte(c.args[1])
 	if c.args[1] == "-" {
-		if text, err = p.readStdin(c.cmd, "JSON", maxParams); err != nil {
+		if text, err = p.readStdin("JSON", maxParams); err != nil {
 			return nil, err
 		}
 	}

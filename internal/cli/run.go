@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +60,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 
 // commonFlags are those of run and sessions resume.
 func (o *talkOptions) commonFlags(f flagSet) {
-	f.json(&o.json, "write events and the result as JSON lines")
+	f.json("write events and the result as JSON lines")
 	f.yes(&o.yes, "consent to everything that would be asked")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show reasoning, sub-agents and the runtime's own events")
 }
@@ -72,12 +69,12 @@ func (o *talkOptions) commonFlags(f flagSet) {
 // not be started.
 func (p *program) runRun(cmd *cobra.Command, o *runOptions) error {
 	err := p.runTask(cmd, o)
-	if err == nil || !o.json || told(err) {
+	if !p.json {
 		return err
 	}
-	m := &machine{out: p.out}
-	code := exitCode(err)
-	return &exitError{code: code, err: errors.Join(err, m.result(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code)), told: true}
+	return withResult(err, func(err error, code int) error {
+		return p.activity(false, "").TurnEnded(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code, 0)
+	})
 }
 
 func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
@@ -85,39 +82,33 @@ func (p *program) runTask(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := p.load(cmd)
-	if err != nil {
-		return err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	t, err := p.newTalk(ctx, cfg, o.talkOptions)
-	if err != nil {
-		return err
-	}
-	defer t.close(ctx)
-	return t.runOnce(ctx, prompt)
+	return p.configured(cmd, nil, func(ctx context.Context, c call) error {
+		t, err := p.newTalk(ctx, c.cfg, o.talkOptions)
+		if err != nil {
+			return err
+		}
+		defer t.close(ctx)
+		return t.runOnce(ctx, prompt)
+	})
 }
 
 // runOnce runs one prompt as a task and reports the outcome.
 func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 	began := time.Now()
-	r, n, err := t.follow(t.bridge.Engine.Stream(ctx, engine.Task{Request: t.request, Prompt: prompt, Resume: t.opts.resume}))
+	r, err := t.follow(t.bridge.Engine.Stream(ctx, engine.Task{Request: t.request, Prompt: prompt, Resume: t.opts.resume}))
 	if err == nil && r.Reason == bridge.EndAborted {
 		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the turn was aborted"}
 	}
 	if err == nil {
-		err = n.verdict()
+		err = denials(r.Tools)
 	}
 	if err == nil && r.Reason == bridge.EndPartial {
 		err = &exitError{code: exitPartly, err: &bridge.Error{Code: bridge.CodeUnsupported, Message: "not all was done that was asked for: see the notice"}}
 	}
-	if t.machine == nil {
-		t.summary(r, n, err, time.Since(began))
-	} else if werr := t.machine.result(r, err, exitCode(err)); werr != nil {
+	if werr := t.view.TurnEnded(r, err, exitCode(err), time.Since(began)); werr != nil {
 		return werr
 	}
-	return ended(err, t.machine != nil)
+	return ended(err)
 }
 
 // maxTask is the longest task that is read from standard input.
@@ -127,7 +118,7 @@ const maxTask = 4 << 20
 func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, error) {
 	task := o.task
 	if task == "-" {
-		text, err := p.readStdin(cmd, "task", maxTask)
+		text, err := p.readStdin("task", maxTask)
 		if err != nil {
 			return bridge.Prompt{}, err
 		}
@@ -147,134 +138,4 @@ func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, erro
 		prompt.Attachments = append(prompt.Attachments, bridge.Attachment{Name: filepath.Base(path), Path: path, Directory: info.IsDir()})
 	}
 	return prompt, nil
-}
-
-// readStdin reads what an argument "-" stands for.
-func (p *program) readStdin(cmd *cobra.Command, what string, most int64) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(p.env.Stdin, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the %s from standard input: %w", what, err)
-	}
-	if int64(len(text)) > most {
-		return nil, usage(cmd, "the %s on standard input is longer than %d MiB", what, most>>20)
-	}
-	return text, nil
-}
-
-// pathCause is an error about a path without the path, which is named already.
-func pathCause(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
-
-func (p *program) sessionsResumeCommand() *cobra.Command {
-	o := &runOptions{}
-	cmd := &cobra.Command{
-		Use:   "resume ID [PROMPT]",
-		Short: "Resume a session",
-		Long: `Resume a session. With PROMPT this is "run --resume"; without, on a terminal, prompts are
-read until "exit" or the end of input.`,
-		Example: `  copilot-bridge sessions resume 41bd9d7b
-  copilot-bridge sessions resume 41bd9d7b "and now in French"`,
-		Args: takes(cobra.RangeArgs(1, 2), "a session's id and at most one prompt in quotes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.resume = args[0]
-			if len(args) == 2 {
-				o.task = args[1]
-				return p.runRun(cmd, o)
-			}
-			if o.json || !p.hasKeyboard() {
-				return usage(cmd, "without a terminal a prompt is needed")
-			}
-			return p.runResume(cmd, o)
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return p.completeSessions(cmd, args, typed)
-		},
-	}
-	f := flagsOf(cmd)
-	f.dir(&o.dir, "cwd", "C", "work in this `DIR` instead of the session's")
-	f.setting("model", "model", "m", "`MODEL` to use from now on")
-	o.commonFlags(f)
-	return cmd
-}
-
-// runResume reads prompts in a loop. Ctrl-C ends the turn that runs, or the
-// loop between turns.
-func (p *program) runResume(cmd *cobra.Command, o *runOptions) error {
-	t, s, err := p.resume(cmd, o)
-	if err != nil {
-		return err
-	}
-	defer t.close(cmd.Context())
-	for {
-		text, err := t.nextPrompt(cmd.Context())
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return ended(err, false)
-		case text == "":
-			continue
-		case text == "exit" || text == "quit":
-			return nil
-		}
-		if err := t.turn(cmd.Context(), s, text); err != nil {
-			return err
-		}
-	}
-}
-
-// resume opens the session, interruptibly.
-func (p *program) resume(cmd *cobra.Command, o *runOptions) (*talk, *engine.Session, error) {
-	cfg, err := p.load(cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	ctx, in := p.interruptible(cmd.Context())
-	defer in.stop()
-	t, err := p.newTalk(ctx, cfg, o.talkOptions)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := t.bridge.Engine.Resume(ctx, t.opts.resume, t.request)
-	if err != nil {
-		t.close(ctx)
-		return nil, nil, err
-	}
-	t.show(s.Opened())
-	p.console.line(p.console.style.dim(`Type a prompt, or "exit".`))
-	return t, s, nil
-}
-
-func (t *talk) nextPrompt(ctx context.Context) (string, error) {
-	ctx, in := t.p.interruptible(ctx)
-	defer in.stop()
-	text, err := t.keyboard.line(ctx, "> ")
-	return strings.TrimSpace(text), err
-}
-
-// turn runs one prompt of the loop. Its failure is shown and does not end the
-// loop; a request to end the process does.
-func (t *talk) turn(ctx context.Context, s *engine.Session, text string) error {
-	turnCtx, in := t.p.interruptible(ctx)
-	began := time.Now()
-	r, n, err := t.follow(s.Send(turnCtx, bridge.Prompt{Text: text}))
-	in.stop()
-	t.summary(r, n, err, time.Since(began))
-	switch {
-	case in.by != nil && in.by != os.Interrupt:
-		return &exitError{code: exitInterrupted}
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil && bridge.CodeOf(err) != bridge.CodeCanceled:
-		t.p.report(err, false)
-	}
-	return nil
 }

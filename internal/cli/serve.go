@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -12,21 +11,21 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	workspaces            []string
-	host                  string
-	rpcPort               int
-	readWrite, demo, json bool
+	workspaces      []string
+	host            string
+	rpcPort         int
+	readWrite, demo bool
 }
 
 func (p *program) serveCommand() *cobra.Command {
 	o := &serveOptions{}
-	cmd := complete(&cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "serve",
 		Short: "Serve OpenAI's and Anthropic's HTTP APIs, and the tool bus",
 		Long: `Serve OpenAI's and Anthropic's HTTP APIs, so that SDKs, editors, Claude Code and Codex can
@@ -53,8 +52,13 @@ signal ends the program at once.`,
   copilot-bridge serve --port 0 --json
   COPILOT_BRIDGE_TOKEN=… copilot-bridge serve --addr 0.0.0.0
   curl http://127.0.0.1:8788/v1/models`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runServe(cmd, o) },
-	})
+		PreRun: func(*cobra.Command, []string) {
+			if !p.json && o.host == "" {
+				p.defaultLevel = slog.LevelInfo // a line for each request
+			}
+			p.err.Failed = func(error) {} // a server continues though its log cannot be written
+		},
+	}, func(ctx context.Context, c call) error { return p.serve(ctx, c, o) })
 	f := flagsOf(cmd)
 	f.setting("serve.addr", "addr", "", "`ADDRESS` to listen on (default 127.0.0.1)")
 	f.setting("serve.port", "port", "", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
@@ -68,61 +72,52 @@ signal ends the program at once.`,
 	f.setting("model", "model", "m", "`MODEL` to use for unknown model names, where the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
 	f.demo(&o.demo)
-	f.json(&o.json, "write a line of JSON when ready")
+	f.json("write a line of JSON when ready")
 	return cmd
 }
 
-func (p *program) runServe(cmd *cobra.Command, o *serveOptions) error {
-	if !o.json && o.host == "" {
-		p.defaultLevel = slog.LevelInfo // a line for each request
-	}
-	p.err.fail = func(error) {} // a server continues though its log cannot be written
-	cfg, err := p.load(cmd)
-	if err != nil {
-		return err
-	}
+func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if o.rpcPort < -1 || o.rpcPort > 65535 {
-		return usage(cmd, "--rpc-port=%d: must be a port number from 0 to 65535", o.rpcPort)
+		return usage(c.cmd, "--rpc-port=%d: must be a port number from 0 to 65535", o.rpcPort)
 	}
 	if o.host != "" {
-		return p.serveWindow(cmd, o, cfg)
+		return p.serveWindow(ctx, c, o)
 	}
 	if len(o.workspaces) > 1 {
-		return usage(cmd, "--workspace can be given once only, except with --host")
+		return usage(c.cmd, "--workspace can be given once only, except with --host")
 	}
 	dir, err := p.directory(strings.Join(o.workspaces, ""))
 	if err != nil {
 		return err
 	}
-	if cfg, err = p.withToken(cmd.Context(), cfg); err != nil {
+	cfg, err := p.prepareServer(ctx, c)
+	if err != nil {
 		return err
 	}
-	ctx, interrupted := p.drainable(cmd.Context(), cfg.Serve.DrainTimeout)
-	defer interrupted.stop()
 	b, err := p.start(ctx, p.options(cfg, o.demo))
 	if err != nil {
 		return err
 	}
 	defer p.close(ctx, b)
 	serving := o.serving()
-	serving.Workspace, serving.Asker = dir, approval.Nobody{}
-	if k := p.keyboardUnless(o.json); k != nil {
-		defer k.close()
-		serving.Asker = asker{keyboard: k}
-	}
+	k := p.keyboard()
+	defer k.Close()
+	serving.Workspace, serving.Asker = dir, k.Asker(nil)
 	s, err := b.Listen(ctx, serving)
 	if err != nil {
 		return err
 	}
-	return s.Serve(ctx, func() { p.serving(o, b, s, dir, cfg.Serve.Token != "") })
+	return s.Serve(ctx, func() { p.announce(b, s, dir, cfg.Serve.Token != "") })
 }
 
-// withToken adds a token where other users of this machine could connect.
-func (p *program) withToken(ctx context.Context, cfg *config.Config) (*config.Config, error) {
-	with, err := app.WithToken(ctx, cfg)
-	if err == nil && with != cfg {
-		p.scrub.learn(with.Secrets())
-		p.console.line(p.console.style.dim("clients need the token in " + approval.Visible(app.TokenFile(cfg))))
+// prepareServer readies for a server: its running requests may finish when it is told to
+// end, and clients need a token where other users of this machine could connect.
+func (p *program) prepareServer(ctx context.Context, c call) (*config.Config, error) {
+	c.in.drain.Store(int64(c.cfg.Serve.DrainTimeout))
+	with, err := app.WithToken(ctx, c.cfg)
+	if err == nil && with != c.cfg {
+		p.scrub.Learn(with.Secrets())
+		p.console.Dim("clients need the token in " + app.TokenFile(c.cfg))
 	}
 	return with, err
 }
@@ -151,23 +146,21 @@ func (p *program) ready(line readyLine) {
 	}
 }
 
-// serving says that requests are answered.
-func (p *program) serving(o *serveOptions, b *app.Bridge, s *app.Server, dir string, token bool) {
-	if o.json {
+// announce says that requests are answered.
+func (p *program) announce(b *app.Bridge, s *app.Server, dir string, token bool) {
+	if p.json {
 		p.ready(readyLine{URL: s.URL(), RPC: s.RPC(), Token: token})
 		return
 	}
-	c := p.console
 	mode := "read-write"
 	if s.ReadOnly() {
 		mode = "read-only"
 	}
-	c.line("copilot-bridge is ready: " + c.style.bold(s.URL()))
-	for _, row := range [][2]string{{"answers", b.Answers.Detail}, {"set by", b.Answers.SetBy}, {"workspace", p.short(dir) + ", " + mode},
-		{"tool bus", s.RPC()}, {"examples", s.URL() + "/   (Ctrl-C to stop)"}} {
-		if row[1] != "" {
-			c.line(c.style.dim(fmt.Sprintf("  %-9s  %s", row[0], approval.Visible(row[1]))))
-		}
+	p.console.Ready(s.URL())
+	fields := view.Fields([2]string{"answers", b.Answers.Detail}, [2]string{"set by", b.Answers.SetBy}, [2]string{"workspace", p.short(dir) + ", " + mode},
+		[2]string{"tool bus", s.RPC()}, [2]string{"examples", s.URL() + "/   (Ctrl-C to stop)"})
+	for line := range strings.Lines(fields) {
+		p.console.Dim("  " + strings.TrimSuffix(line, "\n"))
 	}
 	p.notice(b.Answers)
 }
@@ -177,12 +170,13 @@ const hostVSCode = "vscode"
 
 // serveWindow serves inside an editor's window: standard input and output are
 // the extension's, and their end is the ordinary end.
-func (p *program) serveWindow(cmd *cobra.Command, o *serveOptions, cfg *config.Config) (err error) {
+func (p *program) serveWindow(ctx context.Context, c call, o *serveOptions) (err error) {
+	cfg := c.cfg
 	switch {
 	case o.host != hostVSCode:
-		return usage(cmd, "--host=%s: must be %s", o.host, hostVSCode)
-	case o.json || o.demo:
-		return usage(cmd, "--json and --demo do not go with --host")
+		return usage(c.cmd, "--host=%s: must be %s", o.host, hostVSCode)
+	case p.json || o.demo:
+		return usage(c.cmd, "--json and --demo do not go with --host")
 	case cfg.Serve.Token == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a bridge in an editor needs a token, and none is set",
 			Remedy: "the extension sets COPILOT_BRIDGE_TOKEN; start the bridge by “Bridge: Enable” in VS Code's command palette"}
@@ -190,8 +184,6 @@ func (p *program) serveWindow(cmd *cobra.Command, o *serveOptions, cfg *config.C
 	if cfg.Origin("serve.port").Source == config.SourceDefault {
 		cfg.Serve.Port = 0 // there may be several windows
 	}
-	ctx, interrupted := p.interruptible(cmd.Context())
-	defer interrupted.stop()
 	// The protocol carries the user's documents, which nothing may rewrite.
 	w, err := app.OpenWindow(ctx, p.env.Stdin, p.env.Stdout, buildVersion(), p.log)
 	if err != nil {

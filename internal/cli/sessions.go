@@ -1,23 +1,20 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 )
 
@@ -36,7 +33,6 @@ func (p *program) sessionsCommand() *cobra.Command {
 }
 
 func (p *program) sessionsListCommand() *cobra.Command {
-	var asJSON bool
 	cmd := p.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -45,24 +41,24 @@ func (p *program) sessionsListCommand() *cobra.Command {
   copilot-bridge sessions list --json | jq -r '.[].id'`,
 	}, func(ctx context.Context, c call) error {
 		store := app.Store(c.cfg)
-		store.Tell = func(told string) { p.console.line("! " + told) }
+		store.Tell = func(told string) { p.console.Warn(told) }
 		entries, err := store.List(ctx)
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
+		case p.json:
 			return p.printJSON(entries)
 		case len(entries) == 0:
-			p.console.line("There are no sessions yet. Start one with: copilot-bridge run \"…\"")
+			p.console.Line("There are no sessions yet. Start one with: copilot-bridge run \"…\"")
 			return nil
 		}
 		width := 0 // no limit in a pipe
-		if p.console.outTTY && p.env.Width != nil {
+		if p.console.OutTTY {
 			width = p.env.Width(p.env.Stdout)
 		}
 		return p.print(p.sessionTable(entries, width))
 	})
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 
@@ -75,30 +71,10 @@ func (p *program) sessionTable(entries []sessionstore.Entry, width int) string {
 		if e.Pinned {
 			state += ", pinned"
 		}
-		rows = append(rows, []string{e.ID[:min(short, len(e.ID))], state, age(time.Since(e.Updated)), orDash(e.Model), fmt.Sprint(e.Turns),
-			fmt.Sprintf("%d/%d", e.InputTokens, e.OutputTokens), orDash(p.short(e.WorkingDirectory)), e.Title})
+		rows = append(rows, []string{e.ID[:min(short, len(e.ID))], state, view.Age(time.Since(e.Updated)), e.Model, fmt.Sprint(e.Turns),
+			fmt.Sprintf("%d/%d", e.InputTokens, e.OutputTokens), p.short(e.WorkingDirectory), e.Title})
 	}
-	lines := strings.Split(table(rows), "\n")
-	for i, line := range lines {
-		if width > 0 {
-			lines[i] = fit(line, width)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// table aligns cells in columns. What could control a terminal is made visible.
-func table(rows [][]string) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, cells := range rows {
-		for i := range cells {
-			cells[i] = approval.Visible(cells[i])
-		}
-		_, _ = w.Write([]byte(strings.Join(cells, "\t") + "\n")) // a buffer cannot fail
-	}
-	_ = w.Flush() // a buffer cannot fail
-	return b.String()
+	return view.Table(rows, width)
 }
 
 // idLength is the length at which ids differ, at least eight characters.
@@ -115,23 +91,7 @@ func idLength(entries []sessionstore.Entry) int {
 	}
 }
 
-func orDash(s string) string { return cmp.Or(s, "-") }
-
-// age is how long ago something was, in its largest unit.
-func age(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
 func (p *program) sessionsShowCommand() *cobra.Command {
-	var asJSON bool
 	cmd := p.command(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show a session and its conversation",
@@ -141,8 +101,8 @@ The runtime is started to read the conversation, but no model is called.`,
   copilot-bridge sessions show 41bd9d7b --json`,
 		Args:              takes(cobra.ExactArgs(1), "one session's id"),
 		ValidArgsFunction: p.completeSessions,
-	}, func(ctx context.Context, c call) error { return p.showSession(ctx, c, asJSON) })
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	}, func(ctx context.Context, c call) error { return p.showSession(ctx, c) })
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 
@@ -153,7 +113,7 @@ type shownSession struct {
 	Problem      *bridge.Error      `json:"problem,omitempty"`
 }
 
-func (p *program) showSession(ctx context.Context, c call, asJSON bool) error {
+func (p *program) showSession(ctx context.Context, c call) error {
 	entry, err := app.Store(c.cfg).Get(ctx, c.args[0])
 	if err != nil {
 		return err
@@ -162,16 +122,16 @@ func (p *program) showSession(ctx context.Context, c call, asJSON bool) error {
 	if bridge.CodeOf(err) == bridge.CodeCanceled {
 		return err
 	}
-	if asJSON {
+	if p.json {
 		return p.showJSON(entry, events, err)
 	}
 	text := p.details(entry)
 	if err == nil {
-		return p.print(text + "\n" + conversation(events, entry.WorkingDirectory))
+		return p.print(text + "\n" + view.Conversation(events, entry.WorkingDirectory))
 	}
-	p.console.line("! the conversation is not available: " + err.Error())
+	p.console.Warn("the conversation is not available: " + err.Error())
 	if remedy := bridge.AsError(err).Remedy; remedy != "" {
-		p.console.line("  → " + remedy)
+		p.console.Line("  → " + remedy)
 	}
 	return p.print(text)
 }
@@ -179,7 +139,7 @@ func (p *program) showSession(ctx context.Context, c call, asJSON bool) error {
 func (p *program) showJSON(entry sessionstore.Entry, events []bridge.Event, problem error) error {
 	out := shownSession{Session: entry}
 	if problem != nil {
-		out.Problem = shown(problem)
+		out.Problem = view.Shown(problem)
 		return p.printJSON(out)
 	}
 	out.Conversation = []json.RawMessage{}
@@ -236,51 +196,10 @@ func restore(ctx context.Context, store *sessionstore.Store, entry sessionstore.
 }
 
 func (p *program) details(e sessionstore.Entry) string {
-	var b strings.Builder
-	for _, row := range [][2]string{
+	return view.Fields([][2]string{
 		{"session", e.ID}, {"title", e.Title}, {"state", string(e.State)}, {"directory", p.short(e.WorkingDirectory)}, {"model", e.Model},
 		{"profile", string(e.Profile)}, {"agent", e.Agent}, {"turns", fmt.Sprint(e.Turns)},
-		{"tokens", count(e.InputTokens) + " in, " + count(e.OutputTokens) + " out"},
+		{"tokens", view.Count(e.InputTokens) + " in, " + view.Count(e.OutputTokens) + " out"},
 		{"created", e.Created.Local().Format(time.DateTime)}, {"last used", e.Updated.Local().Format(time.DateTime)},
-	} {
-		if row[1] != "" {
-			fmt.Fprintf(&b, "%-11s %s\n", row[0], approval.Visible(row[1]))
-		}
-	}
-	return b.String()
-}
-
-// conversation is a session's history for people.
-func conversation(events []bridge.Event, dir string) string {
-	var b strings.Builder
-	say := func(who, text string) {
-		if text = strings.TrimSpace(harmless(text)); text != "" {
-			fmt.Fprintf(&b, "%s\n  %s\n\n", who, strings.ReplaceAll(text, "\n", "\n  "))
-		}
-	}
-	calls := map[string]bridge.ToolCall{}
-	for _, ev := range events {
-		switch e := ev.(type) {
-		case bridge.UserSaid:
-			say("You", e.Text)
-		case bridge.MessageDone:
-			if e.AgentID == "" {
-				who := "Assistant"
-				if e.Model != "" { // the rehearsal's words are not to be taken for Copilot's
-					who += " (" + approval.Visible(e.Model) + ")"
-				}
-				say(who, e.Text)
-			}
-		case bridge.ToolStarted:
-			calls[e.Call.ID] = e.Call
-		case bridge.ToolFinished:
-			end := judge(e, "")
-			fmt.Fprintf(&b, "%s %s (%s)\n\n", end.mark, toolText(calls[e.CallID], dir), end.text)
-		default:
-		}
-	}
-	if b.Len() == 0 {
-		return "Nothing was said.\n"
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	}...)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 )
 
-type deleteOptions struct{ all, yes, json bool }
+type deleteOptions struct{ all, yes bool }
 
 func (p *program) sessionsDeleteCommand() *cobra.Command {
 	o := &deleteOptions{}
@@ -41,7 +41,7 @@ func (p *program) sessionsDeleteCommand() *cobra.Command {
 	f := flagsOf(cmd)
 	f.BoolVar(&o.all, "all", false, "delete every session")
 	f.yes(&o.yes, "do not ask for confirmation")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	return cmd
 }
 
@@ -63,7 +63,7 @@ func (p *program) deleteSessions(ctx context.Context, c call, o *deleteOptions) 
 	}
 	if o.all && !o.yes && len(entries) > 0 {
 		question := fmt.Sprintf("Delete %s and all that was said in them?", plural(len(entries), "session"))
-		if err := p.confirm(ctx, c, o.json, "--all", question, "nothing was deleted"); err != nil {
+		if err := p.confirm(ctx, c, "--all", question, "nothing was deleted"); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func (p *program) deleteSessions(ctx context.Context, c call, o *deleteOptions) 
 	if err != nil {
 		return err
 	}
-	if err := p.show(o.json, done, plural(len(done.Deleted), "session")+" deleted\n"); err != nil || len(done.Listed) == 0 {
+	if err := p.show(done, plural(len(done.Deleted), "session")+" deleted\n"); err != nil || len(done.Listed) == 0 {
 		return err
 	}
 	return &exitError{code: exitPartly, told: true, err: &bridge.Error{Code: bridge.CodeOf(why), Cause: why,
@@ -126,9 +126,9 @@ func (p *program) delete(ctx context.Context, cfg *config.Config, entries []sess
 }
 
 type pruneOptions struct {
-	olderThan    string
-	keep         int
-	dryRun, json bool
+	olderThan string
+	keep      int
+	dryRun    bool
 }
 
 func (p *program) sessionsPruneCommand() *cobra.Command {
@@ -150,7 +150,7 @@ prune by these settings in the background.`,
 	f.IntVar(&o.keep, "keep", 0, "those beyond the `N` used last")
 	f.complete("keep", cobra.NoFileCompletions)
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be deleted, and delete nothing")
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	return cmd
 }
 
@@ -217,10 +217,7 @@ func (p *program) pruneSessions(ctx context.Context, c call, o *pruneOptions) er
 	if len(busy) > 0 {
 		text += fmt.Sprintf("%s in use: %s\n", plural(len(busy), "session"), strings.Join(idsOf(busy), ", "))
 	}
-	if werr := p.show(o.json, pruned{DryRun: o.dryRun, Deleted: idsOf(gone), InUse: idsOf(busy)}, text); werr != nil || err == nil {
-		return werr
-	}
-	return &exitError{code: exitCode(err), err: err, told: o.json}
+	return p.showFailed(pruned{DryRun: o.dryRun, Deleted: idsOf(gone), InUse: idsOf(busy)}, text, err)
 }
 
 func idsOf(entries []sessionstore.Entry) []string {

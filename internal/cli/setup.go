@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,10 +10,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
 
-type setupOptions struct{ acp, json bool }
-
 func (p *program) setupCommand() *cobra.Command {
-	o := &setupOptions{}
+	acp := false
 	cmd := p.command(&cobra.Command{
 		Use:   "setup",
 		Short: "Install the Copilot runtime",
@@ -24,10 +19,10 @@ func (p *program) setupCommand() *cobra.Command {
 it when they need it. An existing install is kept.`,
 		Example: `  copilot-bridge setup
   copilot-bridge setup --acp`,
-	}, func(ctx context.Context, c call) error { return p.setup(ctx, c.cfg, o) })
+	}, func(ctx context.Context, c call) error { return p.setup(ctx, c.cfg, acp) })
 	f := flagsOf(cmd)
-	f.BoolVar(&o.acp, "acp", false, "also install the Copilot CLI, which speaks the Agent Client Protocol")
-	f.json(&o.json, "write progress and the result as JSON lines")
+	f.BoolVar(&acp, "acp", false, "also install the Copilot CLI, which speaks the Agent Client Protocol")
+	f.json("write progress and the result as JSON lines")
 	return cmd
 }
 
@@ -46,20 +41,25 @@ type product struct {
 	install   func(context.Context, copilotruntime.Options, copilotruntime.Progress) (copilotruntime.Runtime, error)
 }
 
-func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions) error {
+func (p *program) setup(ctx context.Context, cfg *config.Config, acp bool) error {
 	products := []product{{"Copilot runtime", copilotruntime.RuntimeVersion, copilotruntime.Install}}
-	if o.acp {
+	if acp {
 		products = append(products, product{"Copilot CLI", copilotruntime.CLIVersion, copilotruntime.InstallCLI})
 	}
 	all := []installed{}
 	for _, prod := range products {
-		done, err := p.install(ctx, cfg, prod, o.json)
-		if err != nil {
+		shows, worked := p.activity(false, ""), false // an install that is there already takes no steps
+		stop := shows.Begin("looking for the " + prod.name)
+		rt, err := prod.install(ctx, copilotruntime.Options{Home: cfg.Home}, func(s copilotruntime.Step) {
+			worked = true
+			shows.Step(s)
+		})
+		if stop(); err != nil {
 			return err
 		}
-		all = append(all, done)
+		all = append(all, installed{Product: prod.name, Version: rt.Version, Package: prod.pin, Path: rt.Path, Already: !worked})
 	}
-	if o.json {
+	if p.json {
 		return p.printJSON(map[string]any{"type": "setup", "installed": all})
 	}
 	for _, i := range all {
@@ -72,100 +72,7 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, o *setupOptions
 		}
 	}
 	if cfg.CLIPath != "" {
-		p.console.line("! COPILOT_CLI_PATH is set, so that " + cfg.CLIPath + " is used instead")
+		p.console.Warn("COPILOT_CLI_PATH is set, so that " + cfg.CLIPath + " is used instead")
 	}
 	return nil
 }
-
-func (p *program) install(ctx context.Context, cfg *config.Config, prod product, asJSON bool) (installed, error) {
-	b := newBar(p.console)
-	defer b.done()
-	show := b.step
-	if asJSON {
-		show = p.jsonSteps()
-	}
-	worked := false // an install that is there already takes no steps
-	rt, err := prod.install(ctx, copilotruntime.Options{Home: cfg.Home}, func(s copilotruntime.Step) {
-		worked = true
-		show(s)
-	})
-	if err != nil {
-		return installed{}, err
-	}
-	return installed{Product: prod.name, Version: rt.Version, Package: prod.pin, Path: rt.Path, Already: !worked}, nil
-}
-
-// jsonSteps reports progress as JSON lines.
-func (p *program) jsonSteps() copilotruntime.Progress {
-	return tenths(func(s copilotruntime.Step, _ int64) {
-		// A failure to write is noticed by the stream.
-		_ = p.printJSON(map[string]any{"type": "progress", "text": s.Text, "done": s.Done, "total": s.Total})
-	})
-}
-
-// tenths passes on one report for each step and each tenth of it.
-func tenths(report func(s copilotruntime.Step, tenth int64)) copilotruntime.Progress {
-	text, last := "", int64(0)
-	return func(s copilotruntime.Step) {
-		tenth := int64(0)
-		if s.Total > 0 {
-			tenth = s.Done * 10 / s.Total
-		}
-		if s.Text != text {
-			text, last = s.Text, 0
-			report(s, 0)
-		}
-		if tenth > last {
-			last = tenth
-			report(s, tenth)
-		}
-	}
-}
-
-// bar shows the progress of an install: in place on a terminal, elsewhere as
-// a line for each step and each tenth.
-type bar struct {
-	c     *console
-	now   func() time.Time
-	began time.Time
-
-	mu    sync.Mutex
-	lines copilotruntime.Progress
-}
-
-func newBar(c *console) *bar {
-	return &bar{c: c, now: time.Now, began: time.Now(), lines: tenths(func(s copilotruntime.Step, tenth int64) {
-		if tenth == 0 {
-			c.line(s.Text)
-		} else {
-			c.line(fmt.Sprintf("  %d %% (%d of %d MB)", tenth*10, megabytes(s.Done), megabytes(s.Total)))
-		}
-	})}
-}
-
-// step is a copilotruntime.Progress.
-func (b *bar) step(s copilotruntime.Step) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.c.errTTY {
-		b.c.show([]liveLine{{b.line(s), nil}})
-		return
-	}
-	b.lines(s)
-}
-
-func (b *bar) line(s copilotruntime.Step) string {
-	text := s.Text
-	if s.Total > 0 {
-		const width = 20
-		full := int(min(s.Done, s.Total) * width / s.Total)
-		text += fmt.Sprintf("  %s%s %3d %%  %d of %d MB", strings.Repeat("█", full), strings.Repeat("░", width-full),
-			s.Done*100/s.Total, megabytes(s.Done), megabytes(s.Total))
-	}
-	return text + elapsed(b.now().Sub(b.began))
-}
-
-// done takes the bar off the screen.
-func (b *bar) done() { b.c.show(nil) }
-
-func megabytes(n int64) int64 { return (n + 500_000) / 1_000_000 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -61,12 +62,11 @@ func (p *program) listTrust(trust policy.Trust) error {
 	if len(entries) == 0 {
 		return p.print("No file is trusted yet.\n")
 	}
+	var rows [][]string
 	for _, e := range entries {
-		if err := p.print(fmt.Sprintf("%s  %s  sha256 %.12s…\n", e.Added.Local().Format("2006-01-02 15:04"), approval.Visible(e.Path), e.SHA256)); err != nil {
-			return err
-		}
+		rows = append(rows, []string{e.Added.Local().Format("2006-01-02 15:04"), e.Path, fmt.Sprintf("sha256 %.12s…", e.SHA256)})
 	}
-	return nil
+	return p.print(view.Table(rows, 0))
 }
 
 func (p *program) addTrust(ctx context.Context, trust policy.Trust, dir string) error {

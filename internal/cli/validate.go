@@ -9,10 +9,11 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
-type validateOptions struct{ json, turn, demo bool }
+type validateOptions struct{ turn, demo bool }
 
 func (p *program) validateCommand() *cobra.Command {
 	o := &validateOptions{}
@@ -27,28 +28,19 @@ installed. Exits with 3 if Copilot cannot answer; the rehearsal model counts as 
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.validate(cmd, o) },
 	})
 	f := flagsOf(cmd)
-	f.json(&o.json, "write JSON")
+	f.json("write JSON")
 	f.BoolVar(&o.turn, "turn", false, "also ask the model one short question")
 	f.demo(&o.demo)
 	return cmd
 }
 
-// checkStatus is how a check went.
-type checkStatus string
-
-const (
-	checkOK      checkStatus = "ok"
-	checkWarning checkStatus = "warning"
-	checkFailed  checkStatus = "failed"
-)
-
 // check is one thing that was looked at.
 type check struct {
-	Name   string      `json:"name"`
-	Status checkStatus `json:"status"`
-	Detail string      `json:"detail"`
-	Remedy string      `json:"remedy,omitempty"`
-	code   int         // to exit with if it failed
+	Name   string     `json:"name"`
+	Status view.Check `json:"status"`
+	Detail string     `json:"detail"`
+	Remedy string     `json:"remedy,omitempty"`
+	code   int        // to exit with if it failed
 }
 
 // validation is what validate finds.
@@ -60,29 +52,28 @@ type validation struct {
 	Sandbox  *sandboxReport `json:"sandbox,omitempty"`
 	Checks   []check        `json:"checks"`
 
-	p    *program
-	json bool
+	p *program
 }
 
 func (v *validation) add(c check) {
-	c.Detail = withoutTokens(c.Detail)
+	c.Detail = view.WithoutTokens(c.Detail)
 	v.Checks = append(v.Checks, c)
-	if !v.json {
-		v.p.showCheck(c)
+	if !v.p.json {
+		v.p.console.Check(c.Status, c.Name, c.Detail, c.Remedy)
 	}
 }
 
 func (v *validation) ok(name, format string, args ...any) {
-	v.add(check{Name: name, Status: checkOK, Detail: fmt.Sprintf(format, args...)})
+	v.add(check{Name: name, Status: view.CheckOK, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (v *validation) warn(name, detail, remedy string) {
-	v.add(check{Name: name, Status: checkWarning, Detail: detail, Remedy: remedy})
+	v.add(check{Name: name, Status: view.CheckWarning, Detail: detail, Remedy: remedy})
 }
 
 // fail reports an error; code is the exit code that it leads to.
 func (v *validation) fail(name string, err error, code int) {
-	v.add(check{Name: name, Status: checkFailed, Detail: strings.TrimSpace(err.Error()), Remedy: bridge.AsError(err).Remedy, code: code})
+	v.add(check{Name: name, Status: view.CheckFailed, Detail: strings.TrimSpace(err.Error()), Remedy: bridge.AsError(err).Remedy, code: code})
 }
 
 // verdict is the exit code: a wrong configuration says more than what follows
@@ -91,7 +82,7 @@ func (v *validation) verdict() int {
 	code := exitDone
 	for _, c := range v.Checks {
 		switch {
-		case c.Status != checkFailed:
+		case c.Status != view.CheckFailed:
 		case c.code == exitUsage || code == exitUsage:
 			code = exitUsage
 		default:
@@ -104,16 +95,16 @@ func (v *validation) verdict() int {
 func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
 	ctx, in := p.interruptible(cmd.Context())
 	defer in.stop()
-	v := &validation{p: p, json: o.json, Checks: []check{}}
+	v := &validation{p: p, Checks: []check{}}
 	v.run(ctx, cmd, o)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	v.ExitCode = v.verdict()
 	v.OK = v.ExitCode == exitDone
-	if o.json {
+	if p.json {
 		for i := range v.Checks {
-			v.Checks[i].Detail = p.scrub.text(v.Checks[i].Detail)
+			v.Checks[i].Detail = p.scrub.Text(v.Checks[i].Detail)
 		}
 		if err := p.printJSON(v); err != nil {
 			return err
@@ -122,19 +113,6 @@ func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
 		p.notice(*v.Answers)
 	}
 	return &exitError{code: v.ExitCode}
-}
-
-func (p *program) showCheck(c check) {
-	s := p.console.style
-	if !p.console.outTTY {
-		s.on = false // standard output is somewhere else
-	}
-	mark := map[checkStatus]string{checkOK: s.green("✓"), checkWarning: s.yellow("!"), checkFailed: s.red("✗")}[c.Status]
-	text := fmt.Sprintf("%s %-10s %s\n", mark, c.Name, strings.ReplaceAll(harmless(c.Detail), "\n", "\n             "))
-	if c.Remedy != "" {
-		text += "             → " + harmless(c.Remedy) + "\n"
-	}
-	p.console.answer(text)
 }
 
 // run makes the checks in an order in which each can build on those before.

@@ -60,17 +60,16 @@ func readVersion() versionInfo {
 func buildVersion() string { return readVersion().Version }
 
 func (p *program) versionCommand() *cobra.Command {
-	var asJSON bool
 	cmd := complete(&cobra.Command{
 		Use:     "version",
 		Short:   "Print version information",
 		Example: "  copilot-bridge version\n  copilot-bridge version --json",
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersion()
-			return p.show(asJSON, v, v.String())
+			return p.show(v, v.String())
 		},
 	})
-	flagsOf(cmd).json(&asJSON, "write JSON")
+	flagsOf(cmd).json("write JSON")
 	return cmd
 }
 

@@ -61,10 +61,13 @@ func LastLines(s string, lines, bytes int) string {
 	return strings.ToValidUTF8(s[max(0, len(s)-bytes):], "")
 }
 
-// Plural is "1 file" or "2 files".
+// Plural is "1 file", "2 files" or "2 processes".
 func Plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
+	}
+	if strings.HasSuffix(one, "s") {
+		one += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, one)
 }

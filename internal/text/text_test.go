@@ -19,6 +19,7 @@ func TestShortened(t *testing.T) {
 		{LastLines("", 5, 4), ""},
 		{Plural(0, "file"), "0 files"},
 		{Plural(1, "file"), "1 file"},
+		{Plural(2, "process"), "2 processes"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got %q, want %q", tt.got, tt.want)

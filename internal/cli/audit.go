@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func (p *program) auditCommand() *cobra.Command {
 
 func (p *program) auditTailCommand() *cobra.Command {
 	var lines int
-	var follow, asJSON bool
+	var follow bool
 	cmd := p.command(&cobra.Command{
 		Use:   "tail",
 		Short: "Show the last entries",
@@ -42,17 +41,16 @@ and results, with the decision and its reason. Secrets are redacted.`,
 		if lines < 0 {
 			return usage(c.cmd, "-n must not be negative")
 		}
-		return p.auditTail(ctx, c.cfg.AuditLogDir, lines, follow, asJSON)
+		return p.auditTail(ctx, c.cfg.AuditLogDir, lines, follow)
 	})
 	f := flagsOf(cmd)
 	f.IntVarP(&lines, "lines", "n", 20, "how many entries")
 	f.BoolVarP(&follow, "follow", "f", false, "keep showing new entries, until Ctrl-C")
-	f.json(&asJSON, "write the entries as JSON lines")
+	f.json("write the entries as JSON lines")
 	return cmd
 }
 
 func (p *program) auditVerifyCommand() *cobra.Command {
-	var asJSON bool
 	var expect string
 	cmd := p.command(&cobra.Command{
 		Use:   "verify [FILE...]",
@@ -77,19 +75,19 @@ Exit code 1 if something is wrong.`,
 		},
 	}, func(ctx context.Context, c call) error {
 		if len(c.args) > 0 {
-			return p.auditVerifyFiles(ctx, c, expect, asJSON)
+			return p.auditVerifyFiles(ctx, c, expect)
 		}
-		return p.auditVerify(ctx, c.cfg, expect, asJSON)
+		return p.auditVerify(ctx, c.cfg, expect)
 	})
 	f := flagsOf(cmd)
 	f.StringVar(&expect, "expect", "", "a `HASH` that must be in the chain")
-	f.json(&asJSON, "write the report as JSON")
+	f.json("write the report as JSON")
 	return cmd
 }
 
 func (p *program) auditPruneCommand() *cobra.Command {
 	var olderThan string
-	var dryRun, asJSON bool
+	var dryRun bool
 	cmd := p.command(&cobra.Command{
 		Use:   "prune --older-than AGE",
 		Short: "Delete old segments of the audit log",
@@ -103,16 +101,16 @@ audit_keep_days does this automatically.`,
 		if err != nil {
 			return usage(c.cmd, "--older-than takes an age such as 365d or 48h")
 		}
-		return p.auditPrune(ctx, c.cfg, time.Now().Add(-age), dryRun, asJSON)
+		return p.auditPrune(ctx, c.cfg, time.Now().Add(-age), dryRun)
 	})
 	f := flagsOf(cmd)
 	f.StringVar(&olderThan, "older-than", "", "the `AGE` of the last entry of a segment, such as 365d or 48h")
 	f.BoolVar(&dryRun, "dry-run", false, "show what would be deleted")
-	f.json(&asJSON, "write what was deleted as JSON")
+	f.json("write what was deleted as JSON")
 	return cmd
 }
 
-func (p *program) auditPrune(ctx context.Context, cfg *config.Config, before time.Time, dryRun, asJSON bool) (err error) {
+func (p *program) auditPrune(ctx context.Context, cfg *config.Config, before time.Time, dryRun bool) (err error) {
 	var old audit.Old
 	done := "would be deleted"
 	if dryRun {
@@ -129,11 +127,11 @@ func (p *program) auditPrune(ctx context.Context, cfg *config.Config, before tim
 		text = fmt.Sprintf("  %s\n%s %s: entries %d to %d, the last of %s, %d bytes\n", strings.Join(old.Files, "\n  "),
 			plural(len(old.Files), "segment"), done, old.First, old.Last, old.To.UTC().Format(time.DateOnly), old.Bytes)
 	}
-	return p.show(asJSON, old, text)
+	return p.show(old, text)
 }
 
 // auditVerifyFiles verifies segments that were moved away, each by itself.
-func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string, asJSON bool) error {
+func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string) error {
 	wrong := 0
 	for _, path := range c.args {
 		r, err := audit.VerifyFile(ctx, path, c.cfg.AuditLogDir, expect)
@@ -144,7 +142,7 @@ func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string, a
 		if !r.OK() {
 			wrong++
 		}
-		if err := p.show(asJSON, r, fileReport(path, r)); err != nil {
+		if err := p.show(r, fileReport(path, r)); err != nil {
 			return err
 		}
 	}
@@ -170,8 +168,8 @@ func fileReport(path string, r audit.Report) string {
 	return b.String()
 }
 
-func (p *program) auditTail(ctx context.Context, dir string, n int, follow, asJSON bool) error {
-	show := func(e audit.Entry) error { return p.show(asJSON, e, approval.Visible(audit.Format(e))+"\n") }
+func (p *program) auditTail(ctx context.Context, dir string, n int, follow bool) error {
+	show := func(e audit.Entry) error { return p.show(e, approval.Visible(audit.Format(e))+"\n") }
 	entries, err := audit.Tail(ctx, dir, n)
 	if err != nil {
 		return err
@@ -184,7 +182,7 @@ func (p *program) auditTail(ctx context.Context, dir string, n int, follow, asJS
 		}
 	}
 	if !follow {
-		if len(entries) == 0 && !asJSON {
+		if len(entries) == 0 && !p.json {
 			return p.print("The audit log in " + dir + " is empty.\n")
 		}
 		return nil
@@ -203,7 +201,7 @@ func (p *program) auditTail(ctx context.Context, dir string, n int, follow, asJS
 	return nil
 }
 
-func (p *program) auditVerify(ctx context.Context, cfg *config.Config, expect string, asJSON bool) error {
+func (p *program) auditVerify(ctx context.Context, cfg *config.Config, expect string) error {
 	witness, err := app.AuditWitness(cfg, p.env.HomeDir)
 	if err != nil {
 		return err
@@ -212,7 +210,7 @@ func (p *program) auditVerify(ctx context.Context, cfg *config.Config, expect st
 	if err != nil && (bridge.CodeOf(err) != bridge.CodeNotFound || expect != "") { // there may never have been a log
 		return err
 	}
-	if err := p.show(asJSON, r, logReport(cfg.AuditLogDir, r)); err != nil || r.OK() {
+	if err := p.show(r, logReport(cfg.AuditLogDir, r)); err != nil || r.OK() {
 		return err
 	}
 	return &bridge.Error{Code: bridge.CodeConflict,
@@ -254,6 +252,3 @@ func wholeEntries(r audit.Report) string {
 	}
 	return fmt.Sprintf("%d entries are whole and in order", r.Entries)
 }
-
-// writeln writes to a buffer, which cannot fail.
-func writeln(w io.StringWriter, line string) { _, _ = w.WriteString(line + "\n") }

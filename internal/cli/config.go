@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
@@ -14,7 +15,6 @@ import (
 const configFile = "config.yaml"
 
 func (p *program) configCommand() *cobra.Command {
-	var asJSON bool
 	show := p.command(&cobra.Command{
 		Use:   "show",
 		Short: "Show every setting, its value and its origin",
@@ -26,8 +26,8 @@ A .env file is used only if you trust it (copilot-bridge trust). Values of an un
 are marked "not taken".`,
 		Example: `  copilot-bridge config show
   copilot-bridge config show --json | jq '.[] | select(.origin.source!="default")'`,
-	}, func(_ context.Context, c call) error { return p.show(asJSON, c.cfg.Show(), settingsTable(c.cfg)) })
-	flagsOf(show).json(&asJSON, "write JSON")
+	}, func(_ context.Context, c call) error { return p.show(c.cfg.Show(), settingsTable(c.cfg)) })
+	flagsOf(show).json("write JSON")
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration in force",
@@ -48,9 +48,9 @@ func settingsTable(cfg *config.Config) string {
 		if s.NotTaken != "" {
 			origin += " (" + s.NotTaken + " not taken)"
 		}
-		rows = append(rows, []string{s.Key, orDash(fit(approval.Visible(s.Value), 60)), origin, s.Env})
+		rows = append(rows, []string{s.Key, view.Fit(approval.Visible(s.Value), 60), origin, s.Env})
 	}
-	return table(rows)
+	return view.Table(rows, 0)
 }
 
 // runConfigPath works with a broken file too, so that it can be corrected.

@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"bytes"
@@ -16,15 +16,15 @@ const (
 	shortest = 8
 )
 
-// scrubber takes known secrets out of text. The zero value knows none; it may
+// Scrubber takes known secrets out of text. The zero value knows none; it may
 // be used concurrently.
-type scrubber struct {
+type Scrubber struct {
 	known atomic.Pointer[strings.Replacer]
 }
 
-// learn sets the secrets to look for, in the forms in which they may be
+// Learn sets the secrets to look for, in the forms in which they may be
 // printed: as they are, quoted, in JSON, in a URL.
-func (s *scrubber) learn(secrets []string) {
+func (s *Scrubber) Learn(secrets []string) {
 	var forms []string
 	for _, secret := range secrets {
 		if len(secret) >= shortest {
@@ -55,7 +55,8 @@ func quoted(secret string, html bool) string {
 	return text[1 : len(text)-1]
 }
 
-func (s *scrubber) text(t string) string {
+// Text is t without the secrets.
+func (s *Scrubber) Text(t string) string {
 	if known := s.known.Load(); known != nil {
 		return known.Replace(t)
 	}

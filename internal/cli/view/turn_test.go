@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"strings"
@@ -63,8 +63,8 @@ func TestPeopleInAPipe(t *testing.T) {
 			"· session s-1\n● create hello.txt\n· /w/hello.txt\n✓ create hello.txt (12 ms)\n"},
 		{"troubled", troubled, false, "Half an answer is\nenough\n",
 			"! the model's answer was cut off and is asked for again\n! the model's provider failed (500 boom), retrying\n! low \\x1b[31mquota\n"},
-		{"commands", commands, false, "", "● bash npm test …\n● bash rm -rf /\n✗ bash rm -rf / (denied: it is outside)\n" +
-			"! bash npm test … (exit code 3, 3.4 s)\n    2\n    3\n    4\n    5\n    66\n" +
+		{"commands", commands, false, "", "● bash npm test…\n● bash rm -rf /\n✗ bash rm -rf / (denied: it is outside)\n" +
+			"! bash npm test… (exit code 3, 3.4 s)\n    2\n    3\n    4\n    5\n    66\n" +
 			"● github/search x\n✗ github/search x (failed: Path does not exist)\n"},
 		{"broken off", []bridge.Event{
 			bridge.TextDelta{Message: "m", Text: "I am"},
@@ -80,9 +80,9 @@ func TestPeopleInAPipe(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, err buffer
-			v := newPeople(testConsole(t, &out, &err, false, false), "/w", tt.verbose)
+			v := NewActivity(testConsole(&out, &err, false, false), Options{Dir: "/w", Verbose: tt.verbose})
 			for _, ev := range tt.events {
-				v.event(ev)
+				v.Event(ev)
 			}
 			if out.String() != tt.out || err.String() != tt.err {
 				t.Errorf("stdout %q, want %q\nstderr\n%s\nwant\n%s", out.String(), tt.out, err.String(), tt.err)
@@ -101,7 +101,7 @@ func TestPeopleOnATerminal(t *testing.T) {
 		{"troubled", troubled, "Half an ans\n! the answer above was cut off; it is repeated\n" +
 			"! the model's provider failed (500 boom), retrying\nHalf an answer is\nenough\n! low \\x1b[31mquota\n"},
 		{"commands", commands, "✗ bash rm -rf / (denied: it is outside)\n" +
-			"! bash npm test … (exit code 3, 3.4 s)\n    2\n    3\n    4\n    5\n    66\n" +
+			"! bash npm test… (exit code 3, 3.4 s)\n    2\n    3\n    4\n    5\n    66\n" +
 			"✗ github/search x (failed: Path does not exist)\n"},
 		{"escapes", []bridge.Event{bridge.TextDelta{Message: "m", Text: "a\x1b[2Jb\tc\r\n\u202ed"}, bridge.TurnEnded{}}, "a\\x1b[2Jb c\n\\u202ed\n"},
 		{"not streamed", []bridge.Event{bridge.MessageDone{Message: "m", Text: "whole"}, bridge.TurnEnded{}}, "whole\n"},
@@ -112,11 +112,11 @@ func TestPeopleOnATerminal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			screen := newVT(t)
-			c := testConsole(t, tabs{screen}, screen, true, true)
-			c.style.on = true
-			v := newPeople(c, "/w", false)
+			c := testConsole(tabs{screen}, screen, true, true)
+			c.Colour = true
+			v := NewActivity(c, Options{Dir: "/w"})
 			for _, ev := range tt.events {
-				v.event(ev)
+				v.Event(ev)
 			}
 			if got := screen.String(); got != tt.want {
 				t.Errorf("the screen shows\n%s\nwant\n%s", got, tt.want)
@@ -136,13 +136,12 @@ func (s tabs) Write(p []byte) (int, error) {
 func TestPeopleSayWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		screen := newVT(t)
-		v := newPeople(testConsole(t, screen, screen, true, true), "/w", false)
-		v.begin("waiting for Copilot")
-		stop := v.c.tick(&v.mu, v.redraw)
+		v := NewActivity(testConsole(screen, screen, true, true), Options{Dir: "/w"})
+		stop := v.Begin("waiting for Copilot")
 		step := func(want string, after time.Duration, events ...bridge.Event) {
 			t.Helper()
 			for _, ev := range events {
-				v.event(ev)
+				v.Event(ev)
 			}
 			time.Sleep(after) // of the bubble's clock
 			synctest.Wait()
@@ -173,15 +172,15 @@ func TestPeopleSayWhatRuns(t *testing.T) {
 func TestPeopleWithTheAnswerElsewhere(t *testing.T) {
 	screen := newVT(t)
 	var out buffer
-	v := newPeople(testConsole(t, &out, screen, false, true), "/w", false)
+	v := NewActivity(testConsole(&out, screen, false, true), Options{Dir: "/w"})
 	for _, ev := range created[:len(created)-2] {
-		v.event(ev)
+		v.Event(ev)
 	}
 	if out.String() != "" {
 		t.Errorf("an unfinished message was written: %q", out.String())
 	}
 	for _, ev := range created[len(created)-2:] {
-		v.event(ev)
+		v.Event(ev)
 	}
 	if want := "I created hello.txt.\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
@@ -193,16 +192,16 @@ func TestPeopleWithTheAnswerElsewhere(t *testing.T) {
 
 func TestConsoleLeavesQuestionsAlone(t *testing.T) {
 	screen := newVT(t)
-	c := testConsole(t, screen, screen, true, true)
-	c.show([]liveLine{{"… waiting", nil}})
+	c := testConsole(screen, screen, true, true)
+	c.show([]liveLine{{"… waiting", style{}.dim}})
 	c.pause()
 	c.pause()
 	if _, err := screen.Write([]byte("? really: ")); err != nil {
 		t.Fatal(err)
 	}
-	c.line("✓ done")
-	c.answer("words")
-	c.show([]liveLine{{"… later", nil}})
+	c.Line("✓ done")
+	c.Answer("words")
+	c.show([]liveLine{{"… later", style{}.dim}})
 	c.resume()
 	if got := screen.String(); got != "? really: " && got != "? really:" {
 		t.Errorf("the question was disturbed: %q", got)
@@ -214,7 +213,7 @@ func TestConsoleLeavesQuestionsAlone(t *testing.T) {
 	if want := "? really: y\n✓ done\nwords"; screen.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", screen.String(), want)
 	}
-	c.answer("\n")
+	c.Answer("\n")
 	if want := "? really: y\n✓ done\nwords\n… later"; screen.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", screen.String(), want)
 	}

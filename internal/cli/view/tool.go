@@ -1,16 +1,19 @@
-package cli
+package view
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 const (
-	maxSubject = 120 // columns of what a tool works on
+	maxSubject = 120 // characters of what a tool works on
 	tailLines  = 5   // of a command's output that stay on the screen
 	tailBytes  = 8 << 10
 )
@@ -28,25 +31,17 @@ func toolText(call bridge.ToolCall, dir string) string {
 	}
 	args, _ := call.Args.(map[string]any) // other arguments have no names to go by
 	for _, key := range subjects {
-		text, ok := args[key].(string)
-		if !ok || strings.TrimSpace(text) == "" {
+		subject, ok := args[key].(string)
+		if !ok || strings.TrimSpace(subject) == "" {
 			continue
 		}
-		if strings.HasPrefix(text, dir) && dir != "" {
-			text = shorten(text, dir, "")
+		if strings.HasPrefix(subject, dir) && dir != "" {
+			subject = Shorten(subject, dir, "")
 		}
-		first, _, more := strings.Cut(strings.TrimSpace(text), "\n")
-		first = approval.Visible(strings.TrimRight(first, "\r"))
-		if more {
-			first += " …"
-		}
-		return approval.Visible(name) + " " + fit(first, maxSubject)
+		return approval.Visible(name + " " + text.FirstLine(subject, maxSubject))
 	}
 	return approval.Visible(name)
 }
-
-// denied says whether the guard or a person refused a tool call.
-func denied(e bridge.ToolFinished) bool { return !e.OK && e.Code == "denied" }
 
 // The runtime's words around the reason of a denial. They name the user also
 // where it was the policy that decided.
@@ -57,64 +52,89 @@ var denialPrefixes = []string{
 }
 
 // reason is why a tool call did not succeed, on one line.
-func reason(e bridge.ToolFinished) string {
-	text := strings.TrimSpace(e.Error)
-	if text == "" {
-		text = strings.TrimSpace(e.Result)
-	}
-	if denied(e) {
-		for _, p := range denialPrefixes {
-			if rest, ok := strings.CutPrefix(text, p); ok {
-				text = strings.TrimSpace(rest)
-				break
-			}
+func reason(words string) string {
+	words = strings.TrimSpace(words)
+	for _, p := range denialPrefixes {
+		if rest, ok := strings.CutPrefix(words, p); ok {
+			words = strings.TrimSpace(rest)
+			break
 		}
 	}
-	first, _, _ := strings.Cut(text, "\n")
+	first, _, _ := strings.Cut(words, "\n")
 	return approval.Visible(first)
 }
 
 // exitTrailer is how the runtime's shell tool ends its output.
 var exitTrailer = regexp.MustCompile(`\n?<(?:shellId: \S+ completed|command completed|exited) with exit code (-?\d+)>\s*$`)
 
-// outcome is the end of a tool call for people: its mark, how it went, and
-// the last lines of its output.
-type outcome struct {
-	mark  string
+// ending is how a tool call ended: in words, and the last lines of its output.
+type ending struct {
+	state state
 	text  string
 	tail  []string
-	paint func(style, string) string
 }
 
-func judge(e bridge.ToolFinished, printed string) outcome {
-	out := outcome{mark: "✓", text: duration(e.Duration), paint: style.green}
-	switch {
-	case denied(e):
-		return outcome{mark: "✗", text: "denied: " + reason(e), paint: style.red}
-	case !e.OK:
-		out = outcome{mark: "✗", text: "failed: " + reason(e), paint: style.red}
+func toolEnd(e bridge.ToolFinished, printed string) ending {
+	end := ending{state: done, text: Duration(e.Duration)}
+	switch why := reason(cmp.Or(e.Error, e.Result)); {
+	case e.OK:
+	case e.Code == string(bridge.CodeDenied):
+		return ending{failed, "denied: " + why, nil}
+	default:
+		end = ending{failed, "failed: " + why, nil}
 	}
 	if m := exitTrailer.FindStringSubmatchIndex(e.Result); m != nil {
 		if code := e.Result[m[2]:m[3]]; code != "0" && e.OK {
-			out.mark, out.paint = "!", style.yellow
-			out.text = fmt.Sprintf("exit code %s, %s", code, out.text)
+			end.state, end.text = warned, fmt.Sprintf("exit code %s, %s", code, end.text)
 		}
 		printed = e.Result[:m[0]]
 	}
-	if printed != "" {
-		out.tail = lastLines(printed, tailLines)
+	end.tail = lastLines(printed, tailLines)
+	return end
+}
+
+// Denials counts the calls that were denied and those that were done, those of
+// sub-agents too, and says why the first was denied.
+func Denials(tools []engine.ToolUse) (denied, did int, why string) {
+	for _, u := range tools {
+		switch {
+		case u.OK:
+			did++
+		case u.Denied:
+			if denied++; denied == 1 {
+				why = toolText(bridge.ToolCall{Name: u.Name, Args: u.Args}, "") + ": " + reason(u.Error)
+			}
+		}
 	}
-	return out
+	return denied, did, why
+}
+
+// toolCounts is "create, bash ×3", in the order of first use.
+func toolCounts(tools []engine.ToolUse) string {
+	var names []string
+	times := map[string]int{}
+	for _, u := range tools {
+		if times[u.Name]++; times[u.Name] == 1 {
+			names = append(names, u.Name)
+		}
+	}
+	for i, name := range names {
+		names[i] = approval.Visible(name)
+		if n := times[name]; n > 1 {
+			names[i] += fmt.Sprintf(" ×%d", n)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // lastLines returns the last n lines of a command's output as a terminal
 // would show them: of a line that was written over, what came last.
-func lastLines(text string, n int) []string {
-	text = strings.TrimRight(text, "\r\n")
-	if text == "" {
+func lastLines(printed string, n int) []string {
+	printed = strings.TrimRight(printed, "\r\n")
+	if printed == "" {
 		return nil
 	}
-	all := strings.Split(text, "\n")
+	all := strings.Split(printed, "\n")
 	all = all[max(0, len(all)-n):]
 	out := make([]string, len(all))
 	for i, l := range all {
@@ -122,7 +142,7 @@ func lastLines(text string, n int) []string {
 		if at := strings.LastIndexByte(l, '\r'); at >= 0 {
 			l = l[at+1:]
 		}
-		out[i] = approval.Visible(strings.ReplaceAll(withoutEscapes(l), "\t", "    "))
+		out[i] = approval.Visible(strings.ReplaceAll(escape.ReplaceAllString(l, ""), "\t", "    "))
 	}
 	return out
 }
@@ -130,10 +150,3 @@ func lastLines(text string, n int) []string {
 // escape matches the sequences that colour and move; programs print them
 // without being asked, and here they would only be clutter.
 var escape = regexp.MustCompile(`\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])`)
-
-func withoutEscapes(s string) string {
-	if !strings.Contains(s, "\x1b") {
-		return s
-	}
-	return escape.ReplaceAllString(s, "")
-}

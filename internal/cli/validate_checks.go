@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
@@ -161,7 +163,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 		}
 		return // it is started with each turn; its login and models only it knows
 	}
-	v.ok("start", "%s runs under its supervisor after %s", agentName(status), duration(time.Since(began)))
+	v.ok("start", "%s runs under its supervisor after %s", agentName(status), view.Duration(time.Since(began)))
 	if b.Answers.Kind == app.AnswersRehearsal {
 		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
 			"log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
@@ -183,7 +185,7 @@ func (v *validation) login(s bridge.AgentStatus) {
 		v.fail("login", &bridge.Error{Message: detail, Remedy: "log in with `copilot login` or set a valid COPILOT_GITHUB_TOKEN"}, exitUnavailable)
 		return
 	}
-	detail := "by " + orDash(s.AuthType)
+	detail := "by " + cmp.Or(s.AuthType, "-")
 	if s.Login != "" {
 		detail = "as " + s.Login + ", " + detail
 	}
@@ -247,7 +249,7 @@ func (v *validation) turn(ctx context.Context, b *app.Bridge) {
 		return
 	}
 	v.ok("turn", "answered: first words after %s, all after %s, %s tokens in, %s out",
-		duration(first), duration(time.Since(began)), count(r.Usage.InputTokens), count(r.Usage.OutputTokens))
+		view.Duration(first), view.Duration(time.Since(began)), view.Count(r.Usage.InputTokens), view.Count(r.Usage.OutputTokens))
 }
 
 // modules warns of settings that have no effect here.

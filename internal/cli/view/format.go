@@ -1,12 +1,16 @@
-package cli
+package view
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // style paints text, or leaves it as it is.
@@ -26,8 +30,8 @@ func (s style) green(t string) string  { return s.paint("32", t) }
 func (s style) yellow(t string) string { return s.paint("33", t) }
 func (s style) loud(t string) string   { return s.paint("1;33", t) }
 
-// duration is a time span for people: "12 ms", "3.4 s", "2 min 05 s".
-func duration(d time.Duration) string {
+// Duration is a time span for people: "12 ms", "3.4 s", "2 min 05 s".
+func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -41,8 +45,8 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// count is a number for people, with thin groups: "17 742".
-func count(n int64) string {
+// Count is a number for people, with thin groups: "17 742".
+func Count(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + " " + text[i:]
@@ -50,19 +54,69 @@ func count(n int64) string {
 	return text
 }
 
-// plural is "1 file", "2 files".
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
+// Fields is a table of names and values, without those that are empty.
+func Fields(rows ...[2]string) string {
+	var full [][]string
+	for _, row := range rows {
+		if row[1] != "" {
+			full = append(full, row[:])
+		}
 	}
-	if strings.HasSuffix(one, "s") {
-		one += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, one)
+	return Table(full, 0)
 }
 
-// fit shortens text to a number of columns.
-func fit(text string, columns int) string {
+// Age is how long ago something was, in its largest unit.
+func Age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// Bytes is a size in its largest unit.
+func Bytes(n int64) string {
+	size, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB"} {
+		if size < 1000 {
+			break
+		}
+		size, unit = size/1000, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", size, unit)
+}
+
+// Table aligns cells in columns; an empty cell is a dash. What could control a
+// terminal is made visible. Lines are cut to width unless that is 0.
+func Table(rows [][]string, width int) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		for i := range cells {
+			cells[i] = approval.Visible(cmp.Or(cells[i], "-"))
+		}
+		_, _ = w.Write([]byte(strings.Join(cells, "\t") + "\n")) // a buffer cannot fail
+	}
+	_ = w.Flush() // a buffer cannot fail
+	if width <= 0 {
+		return b.String()
+	}
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = Fit(lines[i], width)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Fit shortens text to a number of columns.
+func Fit(text string, columns int) string {
 	if columns <= 0 {
 		return ""
 	}
@@ -100,9 +154,9 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// shorten names a path as people do: relative to dir if it is inside, else
+// Shorten names a path as people do: relative to dir if it is inside, else
 // with ~ for home.
-func shorten(path, dir, home string) string {
+func Shorten(path, dir, home string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && dir != "" && filepath.IsLocal(rel) {
 		return rel
 	}
@@ -112,9 +166,9 @@ func shorten(path, dir, home string) string {
 	return path
 }
 
-// harmless keeps a text's lines and tabs and makes everything visible that
+// Harmless keeps a text's lines and tabs and makes everything visible that
 // could control a terminal or reorder text.
-func harmless(text string) string {
+func Harmless(text string) string {
 	bad := func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' ||
 			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069

@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"encoding/json"
@@ -28,13 +28,13 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestMachineWritesEvents(t *testing.T) {
+func TestEventsAsJSON(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
 		w := &lineWriter{t: t}
-		m := &machine{out: w, verbose: verbose}
+		m := NewActivity(&Console{}, Options{JSON: w, Verbose: verbose})
 		var want []bridge.Event
 		for _, ev := range append(created[1:len(created):len(created)], troubled...) {
-			m.event(ev)
+			m.Event(ev)
 			if _, other := ev.(bridge.Other); !other || verbose {
 				want = append(want, ev)
 			}
@@ -50,15 +50,15 @@ func TestMachineWritesEvents(t *testing.T) {
 	}
 }
 
-func TestMachineSurvivesWhatIsNotJSON(t *testing.T) {
+func TestEventThatIsNotJSON(t *testing.T) {
 	w := &lineWriter{t: t}
-	(&machine{out: w, verbose: true}).event(bridge.Other{Name: "x", Data: func() {}})
+	NewActivity(&Console{}, Options{JSON: w, Verbose: true}).Event(bridge.Other{Name: "x", Data: func() {}})
 	if len(w.lines) != 1 || !json.Valid([]byte(w.lines[0])) {
 		t.Errorf("got %q", w.lines)
 	}
 }
 
-func TestMachineResult(t *testing.T) {
+func TestResultAsJSON(t *testing.T) {
 	r := engine.Result{Session: "s", Text: "hi", Reason: bridge.EndDone, Tools: []engine.ToolUse{}, Files: []string{"a"}, Duration: time.Second}
 	boom := &bridge.Error{Code: bridge.CodeCrashed, Message: "gone", Remedy: "again", Cause: errors.New("boom")}
 	for _, tt := range []struct {
@@ -71,14 +71,14 @@ func TestMachineResult(t *testing.T) {
 		{"done", nil, nil, []string{"result"}, 0},
 		{"failed in the turn", boom, []bridge.Event{bridge.Failed{Error: boom}}, []string{"error", "result"}, 3},
 		{"failed before", boom, nil, []string{"error", "result"}, 3},
-		{"partly", &exitError{code: 5, err: boom}, nil, []string{"error", "result"}, 5},
+		{"partly", fmt.Errorf("%w", boom), nil, []string{"error", "result"}, 5},
 	} {
 		w := &lineWriter{t: t}
-		m := &machine{out: w}
+		m := NewActivity(&Console{}, Options{JSON: w})
 		for _, ev := range tt.prior {
-			m.event(ev)
+			m.Event(ev)
 		}
-		if err := m.result(r, tt.err, exitCode(tt.err)); err != nil {
+		if err := m.TurnEnded(r, tt.err, tt.code, 0); err != nil {
 			t.Fatal(err)
 		}
 		var types []string

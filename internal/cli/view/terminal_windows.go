@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 
 const terminalFile = "CONIN$"
 
-// enableEscapes asks the console to understand escape sequences, which older
+// EnableEscapes asks the console to understand escape sequences, which older
 // ones cannot. Untried.
-func enableEscapes(streams ...any) bool {
+func EnableEscapes(streams ...any) bool {
 	for _, s := range streams {
 		f, ok := s.(*os.File)
 		if !ok {

@@ -1,0 +1,215 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
+)
+
+// Console keeps apart what shares a terminal: the answer on standard output,
+// lines on standard error, and below them a live region that is redrawn in
+// place. In a pipe it only writes lines. Its methods may be called
+// concurrently; failed writes are noticed by the streams below.
+type Console struct {
+	Out, Err       io.Writer
+	OutTTY, ErrTTY bool // terminals that understand escape sequences
+	Colour         bool // on standard error
+	Width          func() int
+
+	mu     sync.Mutex
+	live   []liveLine // what the region should show
+	drawn  int        // how many lines of it are on the screen, the cursor in the last
+	inLine bool       // the cursor stands inside a line of the answer
+	pauses int        // questions under way
+	held   []func()   // what waits for them
+}
+
+// liveLine is painted after it was cut to the terminal's width.
+type liveLine struct {
+	text  string
+	paint func(string) string
+}
+
+func (c *Console) style() style { return style{c.Colour} }
+
+// do runs f when the terminal is free, with the live region out of the way.
+func (c *Console) do(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses > 0 {
+		c.held = append(c.held, f)
+		return
+	}
+	c.erase()
+	f()
+	c.draw()
+}
+
+// Answer writes to standard output.
+func (c *Console) Answer(text string) {
+	if text == "" {
+		return
+	}
+	c.do(func() {
+		_, _ = io.WriteString(c.Out, text)
+		c.inLine = c.OutTTY && c.ErrTTY && !strings.HasSuffix(text, "\n")
+	})
+}
+
+// Line writes one line to standard error.
+func (c *Console) Line(text string) { c.Lines(text + "\n") }
+
+// Dim writes a line that matters less.
+func (c *Console) Dim(text string) { c.Line(c.style().dim(approval.Visible(text))) }
+
+// Warn writes a line about something that is not as it should be.
+func (c *Console) Warn(text string) { c.Line(c.style().yellow("! " + approval.Visible(text))) }
+
+// Alert writes a line that must not be overlooked.
+func (c *Console) Alert(text string) { c.Line(c.style().loud("! " + approval.Visible(text))) }
+
+// Ready says where a server answers.
+func (c *Console) Ready(url string) { c.Line("copilot-bridge is ready: " + c.style().bold(url)) }
+
+// Report shows an error and what to do about it.
+func (c *Console) Report(e *bridge.Error) {
+	text := "copilot-bridge: " + strings.ReplaceAll(Harmless(e.Message), "\n", "\n  ") + "\n"
+	if e.Remedy != "" {
+		text += "  → " + Harmless(e.Remedy) + "\n"
+	}
+	c.Lines(text)
+}
+
+// Check is how a check went.
+type Check string
+
+// The ways.
+const (
+	CheckOK      Check = "ok"
+	CheckWarning Check = "warning"
+	CheckFailed  Check = "failed"
+)
+
+// Check writes the result of a check to standard output.
+func (c *Console) Check(how Check, name, detail, remedy string) {
+	s := style{c.Colour && c.OutTTY} // standard output may be somewhere else
+	of := map[Check]state{CheckOK: done, CheckWarning: warned, CheckFailed: failed}[how]
+	text := fmt.Sprintf("%s %-10s %s\n", s.state(of, marks[of]), name, strings.ReplaceAll(Harmless(detail), "\n", "\n             "))
+	if remedy != "" {
+		text += "             → " + Harmless(remedy) + "\n"
+	}
+	c.Answer(text)
+}
+
+// Lines writes text that ends with a line break to standard error.
+func (c *Console) Lines(text string) {
+	c.do(func() {
+		c.endLine()
+		_, _ = io.WriteString(c.Err, text)
+	})
+}
+
+// Write makes the console the place where logs go, a record at a time.
+func (c *Console) Write(b []byte) (int, error) {
+	c.Lines(string(b))
+	return len(b), nil
+}
+
+// show sets what the live region shows. Without a terminal there is none.
+func (c *Console) show(lines []liveLine) {
+	if !c.ErrTTY {
+		return
+	}
+	c.mu.Lock()
+	same := slices.EqualFunc(c.live, lines, func(a, b liveLine) bool { return a.text == b.text })
+	c.mu.Unlock()
+	if !same { // drawing it again would only flicker
+		c.do(func() { c.live = lines })
+	}
+}
+
+// tick redraws the live region every second, so that its times stay true, until
+// the returned function is called, which waits and clears it.
+func (c *Console) tick(redraw func()) (stop func()) {
+	if !c.ErrTTY {
+		return func() {}
+	}
+	quit := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				redraw()
+			case <-quit:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(quit)
+		running.Wait()
+		c.show(nil)
+	})
+}
+
+func (c *Console) endLine() {
+	if c.inLine {
+		_, _ = io.WriteString(c.Err, "\n")
+		c.inLine = false
+	}
+}
+
+func (c *Console) erase() {
+	if c.drawn > 0 {
+		_, _ = io.WriteString(c.Err, "\r"+strings.Repeat("\x1b[A", c.drawn-1)+"\x1b[J")
+		c.drawn = 0
+	}
+}
+
+func (c *Console) draw() {
+	if !c.ErrTTY || c.inLine || len(c.live) == 0 {
+		return
+	}
+	width := c.Width() - 1 // a full line would wrap on some terminals
+	all := make([]string, len(c.live))
+	for i, l := range c.live {
+		all[i] = Fit(l.text, width)
+		if l.paint != nil {
+			all[i] = l.paint(all[i])
+		}
+	}
+	_, _ = io.WriteString(c.Err, strings.Join(all, "\n"))
+	c.drawn = len(all)
+}
+
+// pause gives the terminal to a question; what comes meanwhile is kept until
+// resume.
+func (c *Console) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	c.endLine()
+	c.pauses++
+}
+
+func (c *Console) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses--; c.pauses > 0 {
+		return
+	}
+	for _, f := range c.held {
+		f()
+	}
+	c.held = nil
+	c.draw()
+}
