@@ -111,6 +111,9 @@ type Decision struct {
 	// holds for this call alone. Only Gate.Before may set it, and only for a
 	// call that is Confined.
 	Grant *Confinement `json:"-"`
+	// Confinement, if set, is what holds for the session from this call on: the
+	// policy may have changed. Only Gate.Before may set it.
+	Confinement *Confinement `json:"-"`
 	// Consented: a person has seen what would happen, and agreed.
 	Consented bool `json:"-"`
 	// Failure is why nothing could be decided: the decision could not be put on

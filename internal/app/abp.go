@@ -138,7 +138,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 	if err != nil {
 		return err
 	}
-	g := Guarding{Workspace: o.Root, Door: "abp", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP(), Layers: layers,
+	g := Guarding{Workspace: o.Root, Door: "abp", Client: "Agent Backplane host", Asker: approval.Nobody{}, Defaults: policy.DefaultsABP(), Layers: layers,
 		Source: "ABP work order", Protected: []string{".agent-backplane"}, Servers: slices.Sorted(maps.Keys(o.MCPServers)), Reason: policy.ABPReason,
 		Whole: func(call bridge.ToolCall, result any) { o.Whole(call.Name, result) }}
 	if err := b.permitServers(ctx, g, o.MCPServers); err != nil {

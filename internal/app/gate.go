@@ -166,6 +166,8 @@ type Guarding struct {
 	Rules  string
 	Door   string
 	Caller string // in questions; "" for Copilot
+	// Client is the program that uses the API, in the record; see guard.Options.
+	Client string
 	Asker  approval.Asker
 	// Defaults decide where no rule speaks.
 	Defaults policy.Defaults
@@ -179,6 +181,9 @@ type Guarding struct {
 	Protected []string
 	// Servers are the session's MCP servers.
 	Servers []string
+	// Lenient: a policy file that cannot be understood denies everything until
+	// it is mended, as it does later on, instead of being an error.
+	Lenient bool
 	// Whole and Reason are those of guard.Options.
 	Whole  func(call bridge.ToolCall, result any)
 	Reason func(tool string, o policy.Outcome) string
@@ -196,13 +201,6 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	if g.Rules != "" {
 		rules = g.Rules
 	}
-	layers, sources, untrusted, err := policy.InForce(c.Home, rules)
-	if err != nil {
-		return nil, err
-	}
-	if untrusted != "" {
-		b.opts.Logger.Warn("policy.untrusted: only its restrictions count until you run `copilot-bridge trust`", "file", untrusted)
-	}
 	redactor, log, err := b.guard.shared(c, b.opts.UserDir)
 	if err != nil {
 		return nil, err
@@ -215,8 +213,12 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		// from there, so the rest of the home is as safe as ever.
 		d.Protected = d.Protected[1:]
 	}
-	if len(g.Layers) > 0 {
-		layers, sources = append(layers, g.Layers...), append(sources, g.Source)
+	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: g.Layers, Source: g.Source}
+	switch now := live.Now(); {
+	case now.Err != nil && !g.Lenient:
+		return nil, now.Err
+	case now.Untrusted != "":
+		b.opts.Logger.Warn("policy.untrusted: only its restrictions count until you run `copilot-bridge trust`", "file", now.Untrusted)
 	}
 	var theirs []string
 	for _, t := range g.Tools {
@@ -227,7 +229,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		return nil, err
 	}
 	return guard.New(guard.Options{
-		Workspace: ws, Wall: wall, Dir: g.Dir, Policy: policy.Combine(d, layers...), Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Sources: sources,
+		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Client: g.Client,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Home: c.Home, Personal: copilotHome(b.opts), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil

@@ -68,7 +68,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	status := func(ctx context.Context) toolbus.Status {
 		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
 	}
-	s.backend = b.newBackend(o, func(dir string) (bridge.Gate, error) {
+	s.backend = b.newBackend(o, func(dir string) (*guard.Guard, error) {
 		one := o
 		one.Workspace = dir
 		return b.busGate(one, hub)
@@ -242,7 +242,8 @@ func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (*guard.Guard, error) {
 	if w := b.opts.Window; w != nil && !w.Trusted() {
 		d.ReadOnlyAsks = false // the user has not yet said whether to trust the code
 	}
-	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d})
+	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d,
+		Lenient: b.opts.Window != nil}) // the window stays open when the file is mended
 }
 
 // busAsker asks clients that have subscribed and, if there are none, the

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace"
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/lsp"
@@ -25,23 +25,30 @@ type toolbusBackend struct {
 	engine search.Engine
 	status func(context.Context) toolbus.Status
 
-	mu        sync.Mutex
-	readWrite bool            // as was asked for, where there is no directory
-	readOnly  map[string]bool // by directory
-	policies  map[string][]string
+	readWrite bool // as was asked for, where there is no directory
+
+	mu     sync.Mutex
+	guards map[string]*guard.Guard // by directory
 }
 
 // ReadOnly says whether nothing may be written without consent, anywhere.
 func (d *toolbusBackend) ReadOnly() bool {
+	if slices.ContainsFunc(d.inUse(), func(g *guard.Guard) bool { return !g.ReadOnly() }) {
+		return false
+	}
+	return len(d.List()) > 0 || !d.readWrite
+}
+
+// inUse are the guards of the directories that are open.
+func (d *toolbusBackend) inUse() (out []*guard.Guard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	folders := d.List()
-	for _, f := range folders {
-		if ro, known := d.readOnly[f.Dir]; known && !ro {
-			return false
+	for _, f := range d.List() {
+		if g := d.guards[f.Dir]; g != nil {
+			out = append(out, g)
 		}
 	}
-	return len(folders) > 0 || !d.readWrite
+	return out
 }
 
 func (d *toolbusBackend) Status(ctx context.Context) (toolbus.Status, error) {
@@ -60,14 +67,14 @@ func (d *toolbusBackend) Status(ctx context.Context) (toolbus.Status, error) {
 
 // newBackend makes a backend without directories. gate makes the guard of each
 // directory that is opened.
-func (b *Bridge) newBackend(o Serving, gate func(dir string) (bridge.Gate, error), status func(context.Context) toolbus.Status) *toolbusBackend {
+func (b *Bridge) newBackend(o Serving, gate func(dir string) (*guard.Guard, error), status func(context.Context) toolbus.Status) *toolbusBackend {
 	beside := "" // the runtime brings one along
 	if b.Runtime.Path != "" {
 		beside = filepath.Dir(b.Runtime.Path)
 	}
 	rg := search.FindRipgrep(beside, b.find)
 	c := b.opts.Config
-	d := &toolbusBackend{engine: search.Scanner, status: status, readWrite: o.ReadWrite, readOnly: map[string]bool{}, policies: map[string][]string{}}
+	d := &toolbusBackend{engine: search.Scanner, status: status, readWrite: o.ReadWrite, guards: map[string]*guard.Guard{}}
 	if rg != "" {
 		d.engine = search.Ripgrep
 	}
@@ -76,23 +83,16 @@ func (b *Bridge) newBackend(o Serving, gate func(dir string) (bridge.Gate, error
 		d.window, ed = true, w.conn
 	}
 	d.Folders = workspace.NewFolders(ed, func(ctx context.Context, dir string) (*workspace.Workspace, error) {
-		made, err := gate(dir)
+		g, err := gate(dir)
 		if err != nil {
 			return nil, err
 		}
-		g, ok := made.(workspace.Guard)
-		if !ok {
-			return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the guard cannot stand before a workspace"}
-		}
-		confined, err := b.confined(ctx, dir, made)
+		confined, err := b.confined(ctx, dir, g)
 		if err != nil {
 			return nil, err
 		}
 		d.mu.Lock()
-		d.readOnly[dir] = readOnly(made, o)
-		if s, ok := made.(interface{ Sources() []string }); ok {
-			d.policies[dir] = s.Sources()
-		}
+		d.guards[dir] = g
 		d.mu.Unlock()
 		return workspace.Open(dir, workspace.Options{Guard: g, Sandbox: confined, Journal: journal(c), Tell: b.tellOf(dir), Ripgrep: rg, Servers: servers(c), Tasks: c.Tasks,
 			Env: git.SafeEnviron(task.PlainEnviron(b.opts.Environ)), Editor: ed,
@@ -103,11 +103,9 @@ func (b *Bridge) newBackend(o Serving, gate func(dir string) (bridge.Gate, error
 
 // policy are the policy files in force.
 func (d *toolbusBackend) policy() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	out := []string{}
-	for _, f := range d.List() {
-		for _, p := range d.policies[f.Dir] {
+	for _, g := range d.inUse() {
+		for _, p := range g.Sources() {
 			if !slices.Contains(out, p) {
 				out = append(out, p)
 			}
@@ -128,13 +126,4 @@ func servers(c *config.Config) map[string]lsp.Server {
 		out[name] = s
 	}
 	return out
-}
-
-// readOnly says what a guard does about writing; a policy file may have
-// decided otherwise than the flag.
-func readOnly(gate bridge.Gate, o Serving) bool {
-	if g, ok := gate.(interface{ ReadOnly() bool }); ok {
-		return g.ReadOnly()
-	}
-	return !o.ReadWrite
 }

@@ -192,7 +192,7 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 		who = approval.Yes{}
 	}
 	shows := p.activity(false, "")
-	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
+	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: shows.RunEvent,
 	})

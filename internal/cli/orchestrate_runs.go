@@ -58,7 +58,7 @@ func (p *program) openPlan(name string) (io.ReadCloser, error) {
 
 func (p *program) planOnly(ctx context.Context, b *app.Bridge, o *orchestrateOptions) error {
 	p.header(b, o.dir)
-	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
+	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Client: "copilot-bridge", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}, orchestrate.Options{})
 	shows := p.progress()
 	stop := shows.Begin("planning")
 	planned, err := orchestrate.MakePlan(ctx, opts.Open, o.dir, opts.Mask(o.task), func(s orchestrate.Progress) { shows.Planning(s.Text) })

@@ -71,7 +71,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if o.yes {
 		who = approval.Yes{}
 	}
-	if spec.Gate, err = t.bridge.Gate(app.Guarding{Workspace: t.dir, Door: "cli", Asker: who, Defaults: policy.DefaultsRun()}); err != nil {
+	if spec.Gate, err = t.bridge.Gate(app.Guarding{Workspace: t.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()}); err != nil {
 		return nil, err
 	}
 	t.request = engine.Request{Spec: spec, Door: "cli", Keep: true}

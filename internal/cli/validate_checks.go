@@ -225,7 +225,7 @@ func (v *validation) models(ctx context.Context, b *app.Bridge, cfg *config.Conf
 
 // turn lets the model answer, and forgets it again.
 func (v *validation) turn(ctx context.Context, b *app.Bridge) {
-	gate, err := b.Gate(app.Guarding{Workspace: v.p.env.Dir, Door: "cli", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()})
+	gate, err := b.Gate(app.Guarding{Workspace: v.p.env.Dir, Door: "cli", Client: "copilot-bridge", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()})
 	if err != nil {
 		v.fail("turn", err, exitFailed)
 		return

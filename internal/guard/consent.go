@@ -82,13 +82,17 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	return deny("the user said no")
 }
 
+// grantSource is what rules are called that hold until the session ends.
+const grantSource = "granted for this session"
+
 // remember keeps a consent until the session ends.
 func (g *Guard) remember(sum string, additions []policy.Addition) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.agreed[sum] = true
 	if len(additions) > 0 {
-		g.inForce.Store(g.policy().Lift("granted for this session", additions...))
+		g.lifted = append(g.lifted, additions...)
+		g.inForce.Store(g.policy().Lift(grantSource, additions...))
 	}
 }
 

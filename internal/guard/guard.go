@@ -33,13 +33,15 @@ type Recorder interface {
 	Append(ctx context.Context, e audit.Entry) error
 }
 
-// Options make a Guard. Workspace and Policy are required.
+// Options make a Guard. Workspace is required, and Policy or Live.
 type Options struct {
 	Workspace *paths.Workspace
 	// Dir is where the session works, if not at the root of the workspace:
 	// relative paths of its tool calls start there. It moves no border.
-	Dir      string
-	Policy   *policy.Policy
+	Dir    string
+	Policy *policy.Policy
+	// Live is a policy that follows its files. It counts instead of Policy.
+	Live     *policy.Live
 	Redactor *redact.Redactor
 	Audit    Recorder // nil keeps no record
 	Asker    approval.Asker
@@ -50,9 +52,10 @@ type Options struct {
 	AllowTools []string
 	// Caller is who wants to do something, in questions; "" for Copilot.
 	Caller string
-	// Door names the caller in the record, and Sources the policy in force.
-	Door    string
-	Sources []string
+	// Door names the API in the record, and Client the program that uses it, where
+	// the context of a call names none (see bridge.WithCaller).
+	Door   string
+	Client string
 	// Servers are the names of the session's MCP servers, and ClientTools
 	// those of the caller's own tools.
 	Servers     []string
@@ -88,12 +91,19 @@ type Guard struct {
 	results *redact.Redactor // for what tools return
 	repos   repo.Finder
 	// inForce is the policy, with the grants of the session.
-	inForce atomic.Pointer[policy.Policy]
+	inForce  atomic.Pointer[policy.Policy]
+	version  atomic.Pointer[policy.InForce] // what Live said last; nil without it
+	lookedAt atomic.Int64                   // when it was asked, in nanoseconds
+
+	looking  sync.Mutex      // held while Live is asked; before mu
+	recorded *policy.InForce // the last that is on record; guarded by looking
+
 	analyse func(script string) (shell.Analysis, error)
 
 	mu      sync.Mutex
-	plan    *plan           // of the sandbox, once it is made
-	own     map[string]bool // files that the session has made
+	plan    *plan             // of the sandbox, once it is made
+	lifted  []policy.Addition // granted for the session
+	own     map[string]bool   // files that the session has made
 	session string
 	agreed  map[string]bool // what a person has allowed for the session, by its hash
 	calls   []*openCall     // allowed and not ended, the oldest first
@@ -125,17 +135,23 @@ func New(opts Options) *Guard {
 	g := &Guard{opts: opts, here: here, results: opts.Redactor.Results(), agreed: map[string]bool{}, own: map[string]bool{},
 		analyse: shell.Analyse, parsed: map[string]shell.Analysis{}}
 	g.inForce.Store(opts.Policy)
+	if opts.Live != nil {
+		g.recorded = opts.Live.Now()
+		g.version.Store(g.recorded)
+		g.inForce.Store(g.recorded.Policy)
+	}
 	return g
 }
-
-func (g *Guard) policy() *policy.Policy { return g.inForce.Load() }
 
 // Begin puts the beginning of a session on record, with the policy that it is
 // under; the session's name is part of every entry from then on.
 func (g *Guard) Begin(ctx context.Context, session string) error {
+	input := map[string]any{"workspace": g.opts.Workspace.Root(), "policy": g.Sources()}
+	if v := g.version.Load(); v != nil {
+		input["sha256"] = v.SHA256
+	}
 	g.mu.Lock()
 	g.session = session
-	input := map[string]any{"workspace": g.opts.Workspace.Root(), "policy": g.opts.Sources}
 	if g.instructions != nil {
 		input["instructions"] = g.instructions
 	}
@@ -168,11 +184,15 @@ func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 // Before judges a tool call before anything happens.
 func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
 	began := time.Now()
+	unrecorded := g.refresh(ctx)
+	version := g.version.Load()
 	action := g.action(call)
 	var d bridge.Decision
 	asked, agreed := false, false
 	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
 		d = deny(err.Error())
+	} else if unrecorded != nil {
+		d = unwritten(unrecorded)
 	} else {
 		d, asked = g.decide(ctx, action, requestOf(call, action), agreed)
 	}
@@ -183,8 +203,11 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	}
 	if d.Verdict == bridge.Allow {
 		d.Args, d.Consented = g.settled(call), asked
+		if p := g.lastPlan(); p != nil && call.Confined && g.opts.Wall != nil {
+			d.Confinement = &p.conf
+		}
 		g.rememberMade(action)
-		g.begin(call, d, action, asked)
+		g.begin(call, d, action, asked, version)
 	}
 	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
 }
@@ -211,11 +234,15 @@ func (g *Guard) unreadable(a policy.Action) string {
 // when it was called is not judged again.
 func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.Decision {
 	began := time.Now()
+	unrecorded := g.refresh(ctx)
 	call, d := g.judged(r)
 	var action policy.Action
-	if call != nil {
+	switch {
+	case call != nil:
 		action = call.action
-	} else {
+	case unrecorded != nil:
+		d = unwritten(unrecorded)
+	default:
 		var agreed bool
 		action = g.requested(r)
 		call, agreed = g.callOf(action, r)
@@ -238,11 +265,11 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 	began := time.Now()
 	notice := g.ended(call, mayStillRun(call, result))
 	if reason := g.strayed(call); reason != "" {
-		return nil, g.recordResult(ctx, call, nil, 0, errors.New(reason), began)
+		return nil, g.recordResult(ctx, call, nil, nil, 0, errors.New(reason), began)
 	}
 	clean, hits, err := g.redactorFor(ctx, call, result).ValueContext(ctx, result)
 	if err != nil {
-		return nil, g.recordResult(ctx, call, nil, 0, withheld(err), began)
+		return nil, g.recordResult(ctx, call, nil, nil, 0, withheld(err), began)
 	}
 	if g.opts.Whole != nil {
 		g.opts.Whole(call, clean)
@@ -254,7 +281,9 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 		text, _ := m["textResultForLlm"].(string)
 		m["textResultForLlm"] = text + "\n" + notice
 	}
-	if err := g.recordResult(ctx, call, clean, hits, nil, began); err != nil {
+	var told returned
+	told.add(textOf(clean))
+	if err := g.recordResult(ctx, call, clean, told.sum(), hits, nil, began); err != nil {
 		return nil, err
 	}
 	return clean, nil
@@ -262,11 +291,11 @@ func (g *Guard) After(ctx context.Context, call bridge.ToolCall, result any) (an
 
 // recordResult records the shown part of a call's result, or, in failed, why it
 // is withheld. It returns failed, joined with an error of the record.
-func (g *Guard) recordResult(ctx context.Context, call bridge.ToolCall, output any, hidden int, failed error, began time.Time) error {
-	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: output, Decision: "allow"}
+func (g *Guard) recordResult(ctx context.Context, call bridge.ToolCall, output any, result *audit.Result, hidden int, failed error, began time.Time) error {
+	e := audit.Entry{Hook: audit.HookPostTool, Tool: call.Name, Call: call.ID, Output: output, Result: result, Decision: "allow"}
 	switch {
 	case failed != nil:
-		e.Output, e.Decision, e.Reason = nil, "deny", failed.Error()
+		e.Output, e.Result, e.Decision, e.Reason = nil, nil, "deny", failed.Error()
 	case hidden > 0:
 		e.Reason = fmt.Sprintf("%d secrets hidden", hidden)
 	}
@@ -316,11 +345,16 @@ func (g *Guard) Recover(ctx context.Context, message string, _ bool) bridge.Reco
 func (g *Guard) written(ctx context.Context, e audit.Entry, d bridge.Decision, began time.Time) bridge.Decision {
 	e.Decision, e.Reason = d.Verdict.String(), d.Reason
 	if err := g.record(ctx, e, began); err != nil {
-		refused := deny(err.Error() + ". " + bridge.AsError(err).Remedy)
-		refused.Failure = err
-		return refused
+		return unwritten(err)
 	}
 	return d
+}
+
+// unwritten is the denial of what cannot be put on record.
+func unwritten(err error) bridge.Decision {
+	refused := deny(err.Error() + ". " + bridge.AsError(err).Remedy)
+	refused.Failure = err
+	return refused
 }
 
 // record completes an entry and appends it. Inputs are redacted here, so that
@@ -332,6 +366,8 @@ func (g *Guard) record(ctx context.Context, e audit.Entry, began time.Time) erro
 	g.mu.Lock()
 	e.Session = g.session
 	g.mu.Unlock()
+	c := bridge.CallerOf(ctx)
+	e.Caller, e.Connection, e.Request = cmp.Or(c.Name, g.opts.Client), c.Connection, c.Request
 	e.Door, e.Duration = g.opts.Door, float64(time.Since(began).Microseconds())/1000
 	if err := g.opts.Audit.Append(context.WithoutCancel(ctx), e); err != nil {
 		return fmt.Errorf("the audit log cannot be written, so nothing is allowed: %w", err)

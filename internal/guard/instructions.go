@@ -34,6 +34,7 @@ const (
 // policy lets the tool "view" read is in it. Secrets are hidden, and long
 // files shortened. Begin records which files were read and which withheld.
 func (g *Guard) Instructions(dir string) string {
+	g.looked()
 	r := &instructionReader{guard: g, left: maxInstructions, seen: map[string]bool{}}
 	if p := g.opts.Personal; p != "" {
 		r.personal(filepath.Join(p, "copilot-instructions.md"))

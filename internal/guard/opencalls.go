@@ -21,7 +21,8 @@ type openCall struct {
 	action policy.Action
 	agreed bool // a person has consented to it
 	grant  *bridge.Confinement
-	id     string // the runtime's own, from its first request on
+	policy *policy.InForce // under which it was allowed
+	id     string          // the runtime's own, from its first request on
 	// withhold takes away what the command has made unseen; see Wall.Watch.
 	withhold func() (string, error)
 }
@@ -31,8 +32,8 @@ type openCall struct {
 const maxOpen = 256
 
 // begin keeps a call that was allowed.
-func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, agreed bool) {
-	c := &openCall{call: call, args: []string{encoded(call.Args)}, action: a, agreed: agreed, grant: d.Grant}
+func (g *Guard) begin(call bridge.ToolCall, d bridge.Decision, a policy.Action, agreed bool, version *policy.InForce) {
+	c := &openCall{call: call, args: []string{encoded(call.Args)}, action: a, agreed: agreed, grant: d.Grant, policy: version}
 	if w := g.opts.Wall; w != nil && w.Watch != nil && a.Wall != policy.NoWall && runtimeShells[call.Name] && !agreed {
 		c.withhold = w.Watch()
 	}
@@ -140,8 +141,8 @@ func (g *Guard) callOf(a policy.Action, r bridge.PermissionRequest) (found *open
 }
 
 // judged finds the call that a request for a command is about, if its command
-// is the same to the byte, it was confined alike, and the runtime has seen
-// nothing in it that was not judged.
+// is the same to the byte, it was confined alike, the policy is the same, and
+// the runtime has seen nothing in it that was not judged.
 func (g *Guard) judged(r bridge.PermissionRequest) (*openCall, bridge.Decision) {
 	if r.Kind != bridge.PermissionShell {
 		return nil, bridge.Decision{}
@@ -150,7 +151,7 @@ func (g *Guard) judged(r bridge.PermissionRequest) (*openCall, bridge.Decision) 
 	calls := slices.Clone(g.calls)
 	g.mu.Unlock()
 	for _, c := range slices.Backward(calls) {
-		if !c.names(policy.Action{}, r) || c.call.Confined != r.Confined || !g.covered(c, r) || !g.bind(c, r.CallID) {
+		if c.policy != g.version.Load() || !c.names(policy.Action{}, r) || c.call.Confined != r.Confined || !g.covered(c, r) || !g.bind(c, r.CallID) {
 			continue
 		}
 		reason := "judged when it was called"

@@ -33,7 +33,8 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 				return allow("always allowed by configuration"), false
 			}
 		}
-		return g.ask(ctx, r, out, a.Wall), true
+		d = g.ask(ctx, r, out, a.Wall)
+		return g.stillAllowed(ctx, a, d), true
 	case policy.Deny:
 	}
 	if g.opts.Reason != nil {
@@ -42,6 +43,21 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 		}
 	}
 	return deny(out.Reason), false
+}
+
+// stillAllowed is the answer to a question under the policy of now: a file may
+// have changed while a person was asked.
+func (g *Guard) stillAllowed(ctx context.Context, a policy.Action, d bridge.Decision) bridge.Decision {
+	if d.Verdict != bridge.Allow {
+		return d
+	}
+	if err := g.refresh(ctx); err != nil {
+		return unwritten(err)
+	}
+	if out := g.policy().Evaluate(a); out.Verdict == policy.Deny {
+		return deny(out.Reason + ", which holds since the question was put")
+	}
+	return d
 }
 
 // strayed says why a result must not be seen: what the tool has read was

@@ -50,13 +50,22 @@ func (g *Guard) Confinement(ctx context.Context) (*bridge.Confinement, error) {
 	if g.opts.Wall == nil {
 		return nil, nil
 	}
+	if err := g.refresh(ctx); err != nil {
+		return nil, err
+	}
+	version := g.version.Load()
+	if p := g.lastPlan(); p != nil && version != nil && version.Err != nil {
+		return &p.conf, nil // nothing is allowed, and what runs goes on
+	}
 	p, err := g.newPlan(ctx)
 	if err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
-	g.plan = p
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	if g.version.Load() == version { // else the next call makes another
+		g.plan = p
+	}
 	return &p.conf, nil
 }
 

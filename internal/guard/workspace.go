@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
@@ -16,6 +17,8 @@ type Judge interface {
 	Before(ctx context.Context, call bridge.ToolCall) bridge.Decision
 	Failed(ctx context.Context, call bridge.ToolCall, message string)
 	Reveal(ctx context.Context, call bridge.ToolCall, texts ...*string) (int, error)
+	// Returned records a result in which nothing is to be hidden.
+	Returned(ctx context.Context, call bridge.ToolCall, result any) error
 }
 
 // Do runs an operation of the bridge's own under a guard: it is judged before,
@@ -32,11 +35,12 @@ func Do[T any](ctx context.Context, g Judge, call bridge.ToolCall, denied func(b
 		g.Failed(ctx, call, err.Error())
 		return none, err
 	}
-	var shown []*string
-	if texts != nil {
-		shown = texts(&result)
+	if texts == nil {
+		err = g.Returned(ctx, call, result)
+	} else {
+		_, err = g.Reveal(ctx, call, texts(&result)...)
 	}
-	if _, err = g.Reveal(ctx, call, shown...); err != nil {
+	if err != nil {
 		return none, err
 	}
 	return result, nil
@@ -54,6 +58,9 @@ func (g *Guard) MayRead(path string) bool {
 	if err != nil || !res.Inside {
 		return false
 	}
+	if time.Now().UnixNano()-g.lookedAt.Load() > int64(looksLast) {
+		g.looked()
+	}
 	return g.policy().MayRead("mcp.fs.read", res.Rel)
 }
 
@@ -66,6 +73,9 @@ func (g *Guard) WorkingDir(dir string) (string, error) {
 	}
 	if dir == "" {
 		return g.opts.Workspace.Root(), nil
+	}
+	if err := g.Usable(); err != nil {
+		return "", err
 	}
 	res, err := g.opts.Workspace.Resolve(dir)
 	switch {
@@ -91,17 +101,26 @@ func (g *Guard) WorkingDir(dir string) (string, error) {
 
 // ReadOnly says whether nothing may be written, at least not without consent.
 func (g *Guard) ReadOnly() bool {
-	readOnly, _ := g.policy().ReadOnly()
+	readOnly, _ := g.looked().ReadOnly()
 	return readOnly
 }
 
 // Sources are the policy files in force.
-func (g *Guard) Sources() []string { return g.opts.Sources }
+func (g *Guard) Sources() []string {
+	g.looked()
+	if v := g.version.Load(); v != nil {
+		return v.Sources
+	}
+	return nil
+}
 
 // Unreadable says why the policy keeps a file from being read, whichever tool
 // would read it, or is empty. It asks no person and records nothing.
 func (g *Guard) Unreadable(path string) string {
 	res, err := g.opts.Workspace.Resolve(path)
+	if unusable := g.Usable(); unusable != nil {
+		return unusable.Error()
+	}
 	switch {
 	case err != nil:
 		return err.Error()

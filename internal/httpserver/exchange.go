@@ -92,7 +92,8 @@ func (s *Server) guarded(x *exchange, r *http.Request, id string) (broken bool) 
 			refuse(x, r, internal, "The bridge failed on this request; its log says more under the request id "+id+".")
 		}
 	}()
-	s.handle(x, r)
+	caller := bridge.Caller{Name: text.Clip(r.UserAgent(), 200), Request: id}
+	s.handle(x, r.WithContext(bridge.WithCaller(r.Context(), caller)))
 	return false
 }
 

@@ -56,6 +56,9 @@ func (w *Workspace) Tasks(ctx context.Context) ([]task.Task, error) {
 
 // discover finds the tasks in files that may be read.
 func (w *Workspace) discover(ctx context.Context) ([]task.Task, error) {
+	if err := w.opts.Guard.Usable(); err != nil {
+		return nil, err
+	}
 	return task.Discover(ctx, w.root, task.Options{Declared: w.opts.Tasks, Env: w.opts.Env, MayRead: w.opts.Guard.MayRead})
 }
 

@@ -39,6 +39,10 @@ const (
 // Guard decides what may be done and hides what may not be seen: *guard.Guard.
 type Guard interface {
 	guard.Judge
+	// Usable says why the policy cannot be used, if it cannot.
+	Usable() error
+	// Rules tells one policy from another.
+	Rules() string
 	// MayRead says whether a file may be seen in lists and among hits. It does
 	// not ask and records nothing.
 	MayRead(path string) bool
@@ -119,7 +123,7 @@ func Open(dir string, opts Options) (*Workspace, error) {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the workspace cannot be opened", Cause: err, Remedy: "name an existing directory"}
 	}
 	w := &Workspace{dir: dir, root: root, opts: opts, searches: make(chan struct{}, maxSearches)}
-	lang := lsp.Options{Servers: opts.Servers, Env: opts.Env, Trees: opts.Trees, Permit: w.permit}
+	lang := lsp.Options{Servers: opts.Servers, Env: opts.Env, Trees: opts.Trees, Permit: w.permit, Rules: opts.Guard.Rules}
 	if w.Confined() {
 		// What they change they say, and the bridge writes it.
 		lang.Confine = opts.Sandbox.WrapReader

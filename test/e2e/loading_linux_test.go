@@ -28,7 +28,8 @@ const loadingSecret = "ghp_" + "x7Qm2Lk9Rt4Vb8Zc1Np6Wd3Hs5Jf0Ga2Ye7U"
 // others are links, denied files, no regular files, or too large.
 type hostileWorkspace struct {
 	*mcpBench
-	marks string
+	marks  string
+	prompt string // instead of script's own; "" for that
 }
 
 func newHostileWorkspace(t *testing.T) *hostileWorkspace {
@@ -65,6 +66,9 @@ func newHostileWorkspace(t *testing.T) *hostileWorkspace {
 // script gives every loader of such files a chance to run, in the agent and in
 // a sub-agent.
 func (h *hostileWorkspace) script() string {
+	if h.prompt != "" {
+		return h.prompt
+	}
 	file := filepath.Join(h.dir, "sub", "file.txt")
 	look := []string{tool("view", map[string]string{"path": file}), tool("lsp", map[string]string{"operation": "documentSymbol", "file": file})}
 	below := strings.Join(append(look, "rehearsal: next", "rehearsal: text BELOW"), "\n")
@@ -112,16 +116,23 @@ func (h *hostileWorkspace) check(t *testing.T, instructed bool) {
 // run runs the program to its end and returns its output.
 func (h *hostileWorkspace) run(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
+	out, err := h.runAnyway(stdin, args...)
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// runAnyway is run for a program that may fail.
+func (h *hostileWorkspace) runAnyway(stdin string, args ...string) (string, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = h.dir, h.env, strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	timer := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, &out)
-	}
-	return out.String()
+	err := cmd.Run()
+	return out.String(), err
 }
 
 // An untrusted workspace starts no programs, and its instruction files pass the
@@ -298,7 +309,7 @@ func (h *hostileWorkspace) acp(t *testing.T) {
 		t.Fatalf("%s: no answer\n%s", method, stderr)
 		return nil
 	}
-	call(1, "initialize", map[string]any{"protocolVersion": 1, "clientCapabilities": map[string]any{}})
+	call(1, "initialize", map[string]any{"protocolVersion": 1, "clientCapabilities": map[string]any{}, "clientInfo": map[string]any{"name": "an editor", "version": "7"}})
 	session := call(2, "session/new", map[string]any{"cwd": h.dir, "mcpServers": []any{}})
 	call(3, "session/prompt", map[string]any{"sessionId": session["sessionId"], "prompt": []any{map[string]any{"type": "text", "text": h.script()}}})
 	if err := in.Close(); err != nil {

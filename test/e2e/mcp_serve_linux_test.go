@@ -35,6 +35,7 @@ func TestMCPOpenClaw(t *testing.T) {
 	if r := mcpCall(t, c, "openclaw_memory_read", map[string]any{"file": "../openclaw.json"}, nil); !strings.HasPrefix(mcpText(r), "[invalid]") {
 		t.Errorf("%s", mcpText(r))
 	}
+	checkCallers(t, b.dir, b.env, "mcp", "test 1", `^stdio$`, `^call-\d+$`)
 	deep := b.command("openclaw")
 	deep.Env = append(deep.Env, "COPILOT_BRIDGE_DEPTH=3", "COPILOT_LOG_LEVEL=all")
 	in, err := deep.StdinPipe()
@@ -166,6 +167,14 @@ func TestMCPHTTP(t *testing.T) {
 	}
 	if err := errors.Join(c.Close(), person.Close()); err != nil {
 		t.Error(err)
+	}
+	entries := checkCallers(t, b.dir, b.env, "mcp", "test 1", `^mcp-[0-9a-f]{12}$`, `^call-\d+$`)
+	connections := map[string]bool{}
+	for _, e := range entries {
+		connections[e.Connection] = true
+	}
+	if len(connections) != 2 {
+		t.Errorf("two clients are %v on record", connections)
 	}
 }
 

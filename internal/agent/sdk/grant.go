@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ type grants struct {
 	calls   []*call          // asked about and not ended
 	started map[string]*call // what the runtime said of calls, by id
 	wide    *call            // the one that has a grant
+	changes int              // how often the confinement has changed
+	tasks   []int            // changes, when each call was let through that starts a sub-agent
+	born    map[string]int   // changes, when a sub-agent was started at the earliest
 	moved   chan struct{}    // closed at the next change; nil if no call waits
 }
 
@@ -56,12 +60,48 @@ const (
 	wideBeside   = "another call has been granted more than the sandbox allows and has to be by itself: make this call again after it"
 	inForeground = "what runs in the background cannot be granted more than the sandbox allows: make this call again in the foreground (mode sync)"
 	subAgents    = "a sub-agent cannot be granted more than the sandbox allows: say in your answer what you need, so that the agent above can do it"
+	changedBelow = "the policy has just changed, and the sandbox of a sub-agent does not follow it: make this call again, or have the agent above do it"
 	endsShells   = "to grant it more than the sandbox allows would end the commands that run in the background: stop them or wait for them, then make this call again"
 )
 
+// confines says whether the session's confinement holds for what an agent does.
+// A sub-agent keeps the one that it was started with.
+func (s *session) confines(agent string) bool {
+	if !s.confined() || agent == s.ID() {
+		return s.confined()
+	}
+	g := &s.grants
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, known := g.born[agent]
+	if !known {
+		if g.born == nil {
+			g.born = map[string]int{}
+		}
+		if len(g.tasks) > 0 { // which of the calls started it is not known
+			at, g.tasks = g.tasks[0], g.tasks[1:]
+		}
+		g.born[agent] = at
+	}
+	return at == g.changes
+}
+
+// rebase makes c what holds while nothing is granted. grants.mu is held.
+func (s *session) rebase(c *bridge.Confinement) {
+	if c == nil || c == s.wall.base {
+		return
+	}
+	if !reflect.DeepEqual(c, s.wall.base) {
+		s.grants.changes++
+	}
+	s.wall.base = c
+}
+
 // admitCall lets a call start that the gate has allowed, with its grant if it has
-// one, or says why it may not.
-func (s *session) admitCall(ctx context.Context, agent string, tool bridge.ToolCall, given any, grant *bridge.Confinement) (refusal string) {
+// one, or says why it may not. now is the confinement by which the gate judged;
+// nil for the one that holds. The runtime starts no call of an answer before it
+// has asked about all, so a change ends no other call of the same agent.
+func (s *session) admitCall(ctx context.Context, agent string, tool bridge.ToolCall, given any, now, grant *bridge.Confinement) (refusal string) {
 	switch {
 	case !s.confined() && grant == nil:
 		return ""
@@ -77,6 +117,18 @@ func (s *session) admitCall(ctx context.Context, agent string, tool bridge.ToolC
 		if g.wide.agent == agent || !g.wait(ctx, nil) {
 			return wideBeside
 		}
+	}
+	if now != nil && now != s.wall.base {
+		if err := confinable(now, s.Spec.WorkingDir); err != nil {
+			return err.Error()
+		}
+		s.rebase(now)
+		if tool.Confined && agent != s.ID() && g.born[agent] != g.changes {
+			return changedBelow
+		}
+	}
+	if tool.Name == "task" {
+		g.tasks = append(g.tasks, g.changes)
 	}
 	// A grant may be left of a call that has not come to its end.
 	if err := s.setSandbox(ctx, s.wall.base); err != nil {
@@ -268,8 +320,6 @@ func (s *session) refreshSandbox(ctx context.Context) error {
 	g := &s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c != nil {
-		s.wall.base = c
-	}
+	s.rebase(c)
 	return s.setSandbox(ctx, s.wall.base)
 }

@@ -166,8 +166,9 @@ func (s *session) beforeTool(in copilot.PreToolUseHookInput) *copilot.PreToolUse
 	args, attached := attachedShell(in.ToolName, in.ToolArgs)
 	args, moved := rerouted(in.ToolName, args)
 	changed := attached || moved
+	confined := s.confines(in.SessionID)
 	d := s.Decide(s.WithWaiting(s.GateContext()), func(ctx context.Context, gate bridge.Gate) bridge.Decision {
-		return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: s.confined(),
+		return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: confined,
 			NoGrant: in.SessionID != s.ID() || inBackground(args)})
 	})
 	if d.Args == nil && changed {
@@ -177,7 +178,7 @@ func (s *session) beforeTool(in copilot.PreToolUseHookInput) *copilot.PreToolUse
 		if d.Args != nil {
 			args = d.Args
 		}
-		if no := s.admitCall(s.GateContext(), in.SessionID, bridge.ToolCall{Name: in.ToolName, Args: args}, in.ToolArgs, d.Grant); no != "" {
+		if no := s.admitCall(s.GateContext(), in.SessionID, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: confined}, in.ToolArgs, d.Confinement, d.Grant); no != "" {
 			d = bridge.Decision{Reason: no}
 			gate.Failed(s.GateContext(), bridge.ToolCall{Name: in.ToolName, Args: args, Confined: true}, no)
 		}

@@ -36,7 +36,8 @@ type door struct {
 
 	mu       sync.Mutex
 	client   acpwire.ClientCapabilities
-	notices  bool // the client shows notices
+	name     string // of the client, for the record
+	notices  bool   // the client shows notices
 	sessions map[string]*session
 	opening  int // sessions that are about to be open
 	models   []bridge.Model
@@ -150,6 +151,9 @@ func (d *door) initialize(_ context.Context, p acpwire.InitializeRequest) (any, 
 	}
 	d.mu.Lock()
 	d.client, d.notices = p.Capabilities, shows.Notices != nil
+	if c := p.ClientInfo; c != nil {
+		d.name = strings.TrimSpace(c.Name + " " + c.Version)
+	}
 	d.mu.Unlock()
 	able := acpwire.Able{}
 	out := acpwire.InitializeResponse{

@@ -31,6 +31,7 @@ type Service interface {
 // Opening is a session as a client wants it, and who can be asked in it.
 type Opening struct {
 	WorkingDir string
+	Client     string // as initialize has named it
 	MCPServers map[string]bridge.MCPServer
 	Asker      approval.Asker
 	Person     bridge.Person // nil if the client cannot put questions

@@ -76,6 +76,7 @@ func (d *door) open(ctx context.Context, id string, p acpwire.NewSessionRequest)
 	o.Asker = s
 	d.mu.Lock()
 	e := d.client.Elicitation
+	o.Client = d.name
 	d.mu.Unlock()
 	if e != nil && e.Form != nil {
 		o.Person = person{s}

@@ -69,7 +69,8 @@ type allowAll struct{}
 func (allowAll) Before(context.Context, bridge.ToolCall) bridge.Decision {
 	return bridge.Decision{Verdict: bridge.Allow}
 }
-func (allowAll) Failed(context.Context, bridge.ToolCall, string) {}
+func (allowAll) Failed(context.Context, bridge.ToolCall, string)      {}
+func (allowAll) Returned(context.Context, bridge.ToolCall, any) error { return nil }
 func (allowAll) Reveal(context.Context, bridge.ToolCall, ...*string) (int, error) {
 	return 0, nil
 }

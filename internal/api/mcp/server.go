@@ -2,12 +2,16 @@ package mcp
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -30,6 +34,7 @@ type Server struct {
 	graded bool
 	live   context.Context // ends with the server, and all calls with it
 	end    context.CancelCauseFunc
+	calls  atomic.Int64 // to number them
 
 	mu      sync.Mutex
 	running sync.WaitGroup // calls, and messages over HTTP; Add under mu, while not closed
@@ -130,6 +135,7 @@ func (s *Server) within(ctx context.Context, req *sdk.CallToolRequest, depth int
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.live, func() { cancel(context.Cause(s.live)) })()
+	ctx = bridge.WithCaller(ctx, s.callerOf(req))
 	err := do(context.WithValue(ctx, clientKey{}, &client{ctx: ctx, req: req, may: s.opts.Consent}))
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -138,6 +144,20 @@ func (s *Server) within(ctx context.Context, req *sdk.CallToolRequest, depth int
 		return bridge.AsError(err) // which coded takes for the tool's own
 	}
 	return nil
+}
+
+// callerOf is who makes a call, as the record names it. The id of a session over
+// HTTP lets everybody use it who knows it, so the record has its hash.
+func (s *Server) callerOf(req *sdk.CallToolRequest) bridge.Caller {
+	c := bridge.Caller{Request: fmt.Sprintf("call-%d", s.calls.Add(1)), Connection: "stdio"}
+	if p := req.Session.InitializeParams(); p != nil && p.ClientInfo != nil {
+		c.Name = strings.TrimSpace(p.ClientInfo.Name + " " + p.ClientInfo.Version)
+	}
+	if id := req.Session.ID(); id != "" {
+		sum := sha256.Sum256([]byte(id))
+		c.Connection = "mcp-" + hex.EncodeToString(sum[:6])
+	}
+	return c
 }
 
 // count adds to what runs, unless the server is about to end. The caller must

@@ -135,6 +135,8 @@ func (c *conn) begin(r request, a *answer) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	k := &call{conn: c, id: r.id, key: idKey(r.id), size: len(r.params), cancel: cancel}
 	ctx = context.WithValue(ctx, callKey{}, k)
+	http := bridge.CallerOf(ctx) // of the request that opened the connection
+	ctx = bridge.WithCaller(ctx, bridge.Caller{Name: http.Name, Connection: http.Request, Request: text.Clip(string(r.id), 64)})
 	if m.inline {
 		defer cancel(nil)
 		a.add(c.run(ctx, k, m, r.params))

@@ -88,7 +88,7 @@ func (s *Service) begin(ctx context.Context, chat *bridge.Chat) (*answer, error)
 		}
 	}
 	var turn context.Context
-	turn, a.cancel = context.WithCancelCause(s.ctx)
+	turn, a.cancel = context.WithCancelCause(bridge.WithCaller(s.ctx, bridge.CallerOf(ctx)))
 	if err := s.start(func() { s.run(turn, a, known) }); err != nil {
 		a.cancel(nil)
 		return nil, err

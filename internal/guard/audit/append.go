@@ -64,7 +64,13 @@ func (l *Log) prepare(e *Entry) error {
 			*field = data
 		}
 	}
-	for _, text := range []*string{&e.Reason, &e.Sandbox} {
+	texts := []*string{&e.Reason, &e.Sandbox, &e.Caller, &e.Connection, &e.Request}
+	if e.Result != nil {
+		r := *e.Result
+		e.Result = &r
+		texts = append(texts, &r.Preview)
+	}
+	for _, text := range texts {
 		if clean, ok := l.opts.Redact(*text).(string); ok {
 			*text = clean
 		} else if *text != "" {
@@ -73,6 +79,9 @@ func (l *Log) prepare(e *Entry) error {
 	}
 	for _, field := range []*string{&e.Session, &e.Door, &e.Tool, &e.Call, &e.Decision, &e.Reason, &e.Sandbox} {
 		*field = cut(*field, maxText)
+	}
+	for _, field := range []*string{&e.Caller, &e.Connection, &e.Request} {
+		*field = cut(*field, maxName)
 	}
 	e.PID = os.Getpid()
 	e.Repair, e.Segment = nil, nil // writeOne sets the rest

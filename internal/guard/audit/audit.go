@@ -35,6 +35,7 @@ const (
 	HookApproval    Hook = "approval"
 	HookRepair      Hook = "repair"
 	HookPrune       Hook = "prune"
+	HookPolicy      Hook = "policy" // the policy in force has changed
 )
 
 // Entry is one line of the log. The caller of Append sets the fields from Hook
@@ -45,15 +46,22 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	PID  int       `json:"pid"`
 
-	Hook     Hook   `json:"hook"`
-	Session  string `json:"session,omitempty"`
-	Door     string `json:"door,omitempty"`
-	Tool     string `json:"tool,omitempty"`
-	Call     string `json:"call,omitempty"`
-	Input    any    `json:"input,omitempty"`
-	Output   any    `json:"output,omitempty"`
-	Decision string `json:"decision,omitempty"`
-	Reason   string `json:"reason,omitempty"`
+	Hook    Hook   `json:"hook"`
+	Session string `json:"session,omitempty"`
+	Door    string `json:"door,omitempty"`
+	// Caller is the program on whose behalf it happened, as it names itself, and
+	// Connection and Request tell its connections and requests apart.
+	Caller     string `json:"caller,omitempty"`
+	Connection string `json:"connection,omitempty"`
+	Request    string `json:"request,omitempty"`
+	Tool       string `json:"tool,omitempty"`
+	Call       string `json:"call,omitempty"`
+	Input      any    `json:"input,omitempty"`
+	Output     any    `json:"output,omitempty"`
+	// Result tells what a call has returned, without secrets.
+	Result   *Result `json:"result,omitempty"`
+	Decision string  `json:"decision,omitempty"`
+	Reason   string  `json:"reason,omitempty"`
 	// Sandbox is what the sandbox does about it, besides the decision: that it
 	// is confined, and what it was granted. "" where there is none.
 	Sandbox  string  `json:"sandbox,omitempty"`
@@ -71,6 +79,14 @@ type Entry struct {
 	Witness string `json:"witness,omitempty"`
 	Prev    string `json:"prev"`           // the hash of the entry before
 	Hash    string `json:"hash,omitempty"` // of this one; see seal
+}
+
+// Result is the text that a call has returned, without secrets: its texts, with
+// a line feed between two, or its result as JSON.
+type Result struct {
+	Bytes   int    `json:"bytes"`
+	SHA256  string `json:"sha256"`
+	Preview string `json:"preview,omitempty"` // its beginning
 }
 
 // Repair records damage at the end of the log that was found before the next
@@ -125,6 +141,7 @@ type Options struct {
 const (
 	defaultMaxField = 16 << 10
 	maxText         = 4 << 10 // of the fields that are plain text
+	maxName         = 200     // of those that a client has worded
 	lockWait        = 10 * time.Second
 	lockName        = "audit.lock"
 	headName        = "head.json"

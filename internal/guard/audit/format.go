@@ -39,6 +39,9 @@ func Format(e Entry) string {
 	}
 	shown("in=", e.Input)
 	shown("out=", e.Output)
+	if r := e.Result; r != nil {
+		fmt.Fprintf(&b, " result=%d bytes, sha256 %s, %s", r.Bytes, visible(r.SHA256, 12), visible(strconv.Quote(r.Preview), maxShown))
+	}
 	if r := e.Repair; r != nil && r.Bytes > 0 {
 		fmt.Fprintf(&b, " %d bytes in %s", r.Bytes, visible(r.File, 60))
 	}
@@ -47,6 +50,9 @@ func Format(e Entry) string {
 	}
 	word("session=", e.Session)
 	word("door=", e.Door)
+	word("caller=", e.Caller)
+	word("connection=", e.Connection)
+	word("request=", e.Request)
 	word("call=", e.Call)
 	if e.PID != 0 {
 		b.WriteString(" pid=" + strconv.Itoa(e.PID))

@@ -80,6 +80,7 @@ type Policy struct {
 	defaults Defaults
 	root     string // with slashes, without a final one
 	rooted   bool   // root is known
+	broken   string // why everything is denied; "" for nothing
 
 	readOnly       bool
 	readOnlyAsks   bool

@@ -19,6 +19,9 @@ func (p *Policy) Evaluate(a Action) (out Outcome) {
 	if p == nil {
 		return Outcome{Stage: StageDefault, Reason: "denied: there is no policy"}
 	}
+	if p.broken != "" {
+		return Outcome{Stage: StageDefault, Reason: p.broken}
+	}
 	e := evaluation{p: p, a: &a, names: namesOf(a.Tool, a.Server)}
 	stages := []func(*evaluation){
 		(*evaluation).tool, (*evaluation).pattern, (*evaluation).shape, (*evaluation).paths, (*evaluation).network, (*evaluation).shell,

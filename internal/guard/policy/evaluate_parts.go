@@ -199,7 +199,7 @@ func (p *Policy) LimitsReads() bool {
 // MayRead is whether Evaluate allows a tool to read a file, without a reason:
 // for lists and searches, which ask it of every file.
 func (p *Policy) MayRead(tool, rel string) bool {
-	if p == nil || p.defaults.Verdicts[KindRead] != Allow ||
+	if p == nil || p.broken != "" || p.defaults.Verdicts[KindRead] != Allow ||
 		len(p.rules["tools.deny"])+len(p.rules["tools.ask"])+len(p.allow["tools.allow"])+len(p.rules["patterns.deny"]) > 0 {
 		return p.Evaluate(Action{Tool: tool, Kind: KindRead, Paths: []Path{{Rel: rel}}}).Verdict == Allow
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	// Permit is asked before a server or a formatter is started; an error
 	// keeps it from starting. nil: all may.
 	Permit func(context.Context, Start) error
+	// Rules names the rules under which servers are permitted and confined. A
+	// server from under others is replaced at its next use. nil: always the same.
+	Rules func() string
 	// Confine puts a server or a formatter in a sandbox, in which process ids
 	// mean others than outside. nil: there is none.
 	Confine func(context.Context, program.Command) (program.Command, error)
@@ -72,6 +75,9 @@ func New(dir string, opts Options) *Manager {
 	opts.RequestTimeout = cmp.Or(max(opts.RequestTimeout, 0), 60*time.Second)
 	if opts.Env == nil {
 		opts.Env = task.PlainEnviron(os.Environ())
+	}
+	if opts.Rules == nil {
+		opts.Rules = func() string { return "" }
 	}
 	log := opts.Logger
 	if log == nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,37 @@ func TestRecovers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server that was permitted under other rules is replaced, and put to Permit
+// again.
+func TestRulesChange(t *testing.T) {
+	var rules atomic.Value
+	rules.Store("one")
+	var asked atomic.Int32
+	m, _ := fake(t, "any", func(o *Options, _ *Server) {
+		o.Rules = func() string { s, _ := rules.Load().(string); return s }
+		o.Permit = func(context.Context, Start) error {
+			if asked.Add(1) == 3 {
+				return &bridge.Error{Code: bridge.CodeDenied, Message: "not any more"}
+			}
+			return nil
+		}
+	})
+	for i, step := range []struct {
+		rules         string
+		asked, starts int
+		want          bridge.Code
+	}{{"one", 1, 1, ""}, {"one", 1, 1, ""}, {"two", 2, 2, ""}, {"three", 3, 2, bridge.CodeDenied}, {"three", 4, 3, ""}} {
+		rules.Store(step.rules)
+		_, err := m.Symbols(t.Context(), "a.fake")
+		if err != nil && bridge.CodeOf(err) != step.want || err == nil && step.want != "" {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if got := m.Stats()[0]; int(asked.Load()) != step.asked || got.Starts != step.starts || got.Running != (step.want == "") {
+			t.Errorf("%d: asked %d times, %+v", i, asked.Load(), got)
+		}
 	}
 }
 

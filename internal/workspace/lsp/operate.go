@@ -81,7 +81,8 @@ func (m *Manager) do(ctx context.Context, t target, what string, operation func(
 // server returns the language's server. Where none runs, the command to start
 // is found, put to Permit, and that very command started.
 func (m *Manager) server(ctx context.Context, t target, s *slot) (*client, error) {
-	c, err := s.acquire(ctx, nil)
+	rules := m.opts.Rules()
+	c, err := s.acquire(ctx, rules, nil)
 	if !errors.Is(err, errNotJudged) {
 		return c, err
 	}
@@ -92,7 +93,8 @@ func (m *Manager) server(ctx context.Context, t target, s *slot) (*client, error
 	if err := m.permit(ctx, start); err != nil {
 		return nil, err
 	}
-	return s.acquire(ctx, &start)
+	start.rules = rules
+	return s.acquire(ctx, rules, &start)
 }
 
 func (m *Manager) permit(ctx context.Context, start Start) error {

@@ -28,6 +28,7 @@ type slot struct {
 
 	mu       sync.Mutex
 	live     *client
+	rules    string // that it was permitted under
 	starting *attempt
 	users    int
 	idle     *time.Timer
@@ -51,9 +52,9 @@ var errNotJudged = errors.New("no language server runs")
 
 // acquire returns the live server, starting the one that was judged if need
 // be. release must be called when the caller is done with it.
-func (s *slot) acquire(ctx context.Context, judged *Start) (*client, error) {
+func (s *slot) acquire(ctx context.Context, rules string, judged *Start) (*client, error) {
 	for {
-		c, wait, err := s.try(judged)
+		c, wait, err := s.try(rules, judged)
 		if c != nil || err != nil {
 			return c, err
 		}
@@ -69,7 +70,7 @@ func (s *slot) acquire(ctx context.Context, judged *Start) (*client, error) {
 }
 
 // try returns the live server, an error, or what to wait for.
-func (s *slot) try(judged *Start) (*client, *attempt, error) {
+func (s *slot) try(rules string, judged *Start) (*client, *attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -77,6 +78,9 @@ func (s *slot) try(judged *Start) (*client, *attempt, error) {
 	}
 	if s.live != nil && s.live.dead() {
 		s.lost(s.live)
+	}
+	if s.live != nil && s.rules != rules {
+		s.dismiss(s.live) // who uses it tries again on the next one
 	}
 	if s.live != nil {
 		s.users++
@@ -138,7 +142,7 @@ func (s *slot) start(a *attempt, judged Start, delay time.Duration) {
 	case s.closed:
 		a.err = closedError()
 	default:
-		s.live = c
+		s.live, s.rules = c, judged.rules
 		s.keep(c) // its callers may have given up
 	}
 	s.mu.Unlock()

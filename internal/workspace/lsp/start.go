@@ -20,6 +20,8 @@ type Start struct {
 	// Harmless: the program is known, and started so that it runs nothing of
 	// the workspace and fetches nothing that the workspace names.
 	Harmless bool
+
+	rules string // before it was permitted
 }
 
 // startOf finds the language's server.
