@@ -94,13 +94,16 @@ func TestTwoPrompts(t *testing.T) {
 	c := begin(t, s)
 	c.call("session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, t.TempDir()))
 	id := c.request("session/prompt", prompt("go"))
-	c.refused("session/prompt", prompt("me too"), jsonrpc.CodeInvalidRequest, "busy")
+	next := c.request("session/prompt", prompt("me too"))
 	other := c.request("session/prompt", strings.Replace(prompt("go"), "s1", "s2", 1))
 	<-running
 	<-running // both sessions run side by side
+	c.refused("session/load", fmt.Sprintf(`{"sessionId":"s1","cwd":%q,"mcpServers":[]}`, t.TempDir()), jsonrpc.CodeInvalidRequest, "busy")
 	c.call("session/close", `{"sessionId":"s1"}`)
-	if l := c.answer(id); !strings.Contains(l.raw, `"stopReason":"cancelled"`) {
-		t.Error(l.raw)
+	for _, id := range []string{id, next} {
+		if l := c.answer(id); !strings.Contains(l.raw, `"stopReason":"cancelled"`) {
+			t.Error(l.raw)
+		}
 	}
 	c.refused("session/prompt", prompt("more"), acpwire.CodeResourceNotFound, "s1")
 	c.call("session/delete", `{"sessionId":"s2"}`)
@@ -109,6 +112,44 @@ func TestTwoPrompts(t *testing.T) {
 	}
 	if n := s.count(); n != 0 || len(s.deleted) != 1 {
 		t.Errorf("%d sessions are open, %q deleted", n, s.deleted)
+	}
+}
+
+// TestPromptsWait sends prompts while a turn runs: they are answered one after
+// the other, and a cancellation ends all of them.
+func TestPromptsWait(t *testing.T) {
+	go1 := make(chan struct{})
+	c := begin(t, &script{turn: func(ctx context.Context, _ *played, p bridge.Prompt, yield func(bridge.Event, error) bool) {
+		select {
+		case <-go1:
+			plays(nil, bridge.TextDelta{Message: p.Text, Text: p.Text + ";"})(ctx, nil, p, yield)
+		case <-ctx.Done():
+			yield(nil, context.Cause(ctx))
+		}
+	}})
+	var ids []string
+	for i := range maxTurns {
+		ids = append(ids, c.request("session/prompt", prompt(fmt.Sprint(i))))
+	}
+	c.refused("session/prompt", prompt("too many"), jsonrpc.CodeInternal, "wait already")
+	c.notify("session/cancel", `{"sessionId":"s1"}`)
+	for _, id := range ids {
+		if l := c.answer(id); !strings.Contains(l.raw, `"stopReason":"cancelled"`) {
+			t.Error(l.raw)
+		}
+	}
+	ids = nil
+	for _, text := range []string{"a", "b", "c"} {
+		ids = append(ids, c.request("session/prompt", prompt(text)))
+	}
+	close(go1)
+	for _, id := range ids {
+		if l := c.answer(id); !strings.Contains(l.raw, `"stopReason":"end_turn"`) {
+			t.Error(l.raw)
+		}
+	}
+	if got := c.says(acpwire.UpdateAgentMessage); got != "a;b;c;" {
+		t.Errorf("said %q", got)
 	}
 }
 

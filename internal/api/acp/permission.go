@@ -22,9 +22,7 @@ func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer
 	if err != nil {
 		return approval.No, err
 	}
-	s.mu.Lock()
-	t := s.turn
-	s.mu.Unlock()
+	t := s.running()
 	if t == nil {
 		return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and no turn is running in which to ask"}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +22,7 @@ type session struct {
 	live Session // set before the session is shared
 
 	mu       sync.Mutex
-	turn     *turn // the running one
+	turns    []*turn // the running one, and those that wait for it
 	closed   bool
 	mode     string // of bridge.Prompt
 	model    string
@@ -61,6 +63,10 @@ func (d *door) prompt(ctx context.Context, params json.RawMessage) func() (any, 
 	}
 	return func() (any, error) {
 		defer s.finish(t)
+		if !t.awaitBefore() {
+			out, err := t.stopped(context.Cause(t.ctx))
+			return out, wireError(err)
+		}
 		out, err := s.run(t, p.Prompt)
 		return out, wireError(err)
 	}
@@ -71,52 +77,72 @@ func errBusy(id string) error {
 		Remedy: "wait for its end or cancel it"}
 }
 
+// maxTurns is how many prompts of a session may run and wait.
+const maxTurns = 16
+
+// begin puts a turn behind those that the client has asked for before.
 func (s *session) begin(ctx context.Context) (*turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := len(s.turns)
 	switch {
 	case s.closed:
 		return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "the session is closed"}
-	case s.turn != nil:
-		return nil, errBusy(s.live.ID())
+	case n == maxTurns:
+		return nil, &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("busy: %d prompts of session %s wait already", n-1, s.live.ID()),
+			Remedy: "wait for their answers or cancel them"}
 	}
-	s.turn = newTurn(ctx, s)
-	return s.turn, nil
+	t := newTurn(ctx, s)
+	if n > 0 {
+		t.before = s.turns[n-1].over
+	}
+	s.turns = append(s.turns, t)
+	return t, nil
 }
 
 func (s *session) finish(t *turn) {
 	t.cancel(nil)
+	if t.before != nil {
+		<-t.before // a turn that was cancelled while it waited lets none pass
+	}
 	s.mu.Lock()
-	s.turn = nil
+	s.turns = slices.DeleteFunc(s.turns, func(other *turn) bool { return other == t })
 	s.mu.Unlock()
 	close(t.over)
 }
 
-func (s *session) busy() bool {
+// running is the turn that runs, or nil.
+func (s *session) running() *turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turn != nil
+	if len(s.turns) == 0 {
+		return nil
+	}
+	return s.turns[0]
 }
 
-// cancel ends the running turn; without one it does nothing.
+// cancel ends the running turn and those that wait; without one it does nothing.
 func (s *session) cancel() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.turn != nil {
-		s.turn.cancel(errTurnCancelled)
+	s.cancelAll()
+}
+
+// cancelAll is cancel for callers that hold the mutex.
+func (s *session) cancelAll() {
+	for _, t := range s.turns {
+		t.cancel(errTurnCancelled)
 	}
 }
 
-// end cancels the turn, waits for it, and closes the session.
+// end cancels the turns, waits for them, and closes the session.
 func (s *session) end(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	t := s.turn
-	if t != nil {
-		t.cancel(errTurnCancelled)
-	}
+	turns := slices.Clone(s.turns)
+	s.cancelAll()
 	s.mu.Unlock()
-	if t != nil {
+	for _, t := range turns {
 		select {
 		case <-t.over:
 		case <-ctx.Done():

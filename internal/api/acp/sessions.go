@@ -41,7 +41,7 @@ func (d *door) reopen(ctx context.Context, p acpwire.NewSessionRequest, replay b
 	}
 	if s := d.find(p.SessionID); s != nil {
 		// It is opened anew: the directory and the servers may be others.
-		if s.busy() {
+		if s.running() != nil {
 			return nil, errBusy(p.SessionID)
 		}
 		if err := d.closeIfOpen(ctx, p.SessionID); err != nil {

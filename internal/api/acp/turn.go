@@ -19,6 +19,7 @@ type turn struct {
 	session *session
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	before  chan struct{} // closed when the turn before it has been answered; nil if there is none
 	over    chan struct{} // closed when the turn has been answered
 	past    bool          // it is a history
 
@@ -40,6 +41,18 @@ func newTurn(ctx context.Context, s *session) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &turn{session: s, ctx: ctx, cancel: cancel, over: make(chan struct{}), said: map[string]string{}, calls: map[string]*call{},
 		asked: map[string]string{}, changed: make(chan struct{})}
+}
+
+// awaitBefore waits until it is the turn's turn, and says whether it is to run.
+func (t *turn) awaitBefore() bool {
+	if t.before == nil {
+		return true
+	}
+	select {
+	case <-t.before:
+	case <-t.ctx.Done():
+	}
+	return t.ctx.Err() == nil
 }
 
 // see translates one event.
