@@ -127,6 +127,60 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// A message to a running turn is heard at once or after it; both are answered
+// to whoever reads the turn.
+func TestSteer(t *testing.T) {
+	var s *copilotbridge.Session
+	said := func(ctx context.Context, err error) (string, error) {
+		if err != nil {
+			t.Error(err)
+		}
+		return "done", nil
+	}
+	tools := []copilotbridge.Tool{
+		{Name: "steers", Description: "x", Run: func(ctx context.Context, _ map[string]any) (string, error) {
+			return said(ctx, s.Steer(ctx, bridge.Prompt{Text: "rehearsal: text steered"}))
+		}},
+		{Name: "enqueues", Description: "x", Run: func(ctx context.Context, _ map[string]any) (string, error) {
+			return said(ctx, s.Enqueue(ctx, bridge.Prompt{Text: "rehearsal: text enqueued"}))
+		}},
+	}
+	for _, chat := range []bool{true, false} {
+		s = session(t, open(t, copilotbridge.Options{}), copilotbridge.SessionOptions{Chat: chat, Tools: tools})
+		if err := s.Steer(t.Context(), bridge.Prompt{Text: "x"}); bridge.CodeOf(err) != bridge.CodeConflict {
+			t.Errorf("steered without a turn: %v", err)
+		}
+		for prompt, want := range map[string]string{
+			"rehearsal: tool steers {}\nrehearsal: next\nrehearsal: text unsteered":       "steered",
+			"rehearsal: tool enqueues {}\nrehearsal: next\nrehearsal: text the first":     "the first|enqueued",
+			"rehearsal: delay 300ms\nrehearsal: text while the model has not said a word": "while the model has not said a word|steered late",
+		} {
+			var texts []string
+			ends := 0
+			for event, err := range s.Send(t.Context(), bridge.Prompt{Text: prompt}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch e := event.(type) {
+				case bridge.ModelCalled:
+					if strings.Contains(prompt, "delay") && len(texts) == 0 {
+						said(t.Context(), s.Steer(t.Context(), bridge.Prompt{Text: "rehearsal: delay 2500ms\nrehearsal: text steered late"}))
+					}
+				case bridge.MessageDone:
+					if e.Text != "" {
+						texts = append(texts, e.Text)
+					}
+				case bridge.TurnEnded:
+					ends++
+				}
+			}
+			if got := strings.Join(texts, "|"); got != want || ends != 1 {
+				t.Errorf("chat %v, %q: %q, %d ends; want %q", chat, prompt, got, ends, want)
+			}
+		}
+	}
+}
+
 // A session of one client can be resumed by another.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()

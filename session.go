@@ -134,13 +134,10 @@ func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Ev
 		defer running.Wait()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		if s.prompt != nil {
-			text, err := s.prompt(ctx, p.Text)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			p.Text = text
+		p, err := s.guarded(ctx, p)
+		if err != nil {
+			yield(nil, err)
+			return
 		}
 		for event, err := range s.inner.Send(ctx, p) {
 			if r, ok := event.(bridge.ToolRequested); ok {
@@ -180,6 +177,35 @@ func (s *Session) Ask(ctx context.Context, text string) (string, error) {
 		}
 	}
 	return last, nil
+}
+
+// Steer adds a message to the running turn: the model hears it with its next
+// request. Without a running turn it fails with bridge.CodeConflict.
+func (s *Session) Steer(ctx context.Context, p bridge.Prompt) error {
+	p, err := s.guarded(ctx, p)
+	if err != nil {
+		return err
+	}
+	return s.inner.Steer(ctx, p)
+}
+
+// Enqueue adds a message for which the running turn goes on when it would end.
+// Whoever ranges over Send gets its answer, too. Without a running turn it fails
+// with bridge.CodeConflict.
+func (s *Session) Enqueue(ctx context.Context, p bridge.Prompt) error {
+	p, err := s.guarded(ctx, p)
+	if err != nil {
+		return err
+	}
+	return s.inner.Enqueue(p)
+}
+
+// guarded hides secrets in a chat's prompt and records it.
+func (s *Session) guarded(ctx context.Context, p bridge.Prompt) (_ bridge.Prompt, err error) {
+	if s.prompt != nil {
+		p.Text, err = s.prompt(ctx, p.Text)
+	}
+	return p, err
 }
 
 // Abort ends the running turn; without one it does nothing.

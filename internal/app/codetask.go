@@ -186,6 +186,7 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 	if spec.Gate, err = b.Gate(Guarding{Workspace: c.root, Dir: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}); err != nil {
 		return mcp.TaskResult{}, err
 	}
+	spec.Person = t.Person
 	if t.TimeoutMs > 0 {
 		var cancel context.CancelFunc
 		limit := time.Duration(t.TimeoutMs) * time.Millisecond

@@ -57,8 +57,10 @@ type Session struct {
 	stale bool  // inner's runtime has died
 	turn  *turn // the running one, and the watch of its attempt
 	watch *watch
-	door  string       // who asks now, see Serve
-	usage bridge.Usage // of all turns
+	taker *turn           // goes on with what is enqueued; nil between turns
+	queue []bridge.Prompt // enqueued
+	door  string          // who asks now, see Serve
+	usage bridge.Usage    // of all turns
 	fresh freshTurns
 }
 
@@ -483,13 +485,69 @@ func (s *Session) Resolve(ctx context.Context, requestID string, r bridge.ToolRe
 	return nil
 }
 
-// Steer adds a message to the running turn.
+// Steer adds a message to the running turn: the model hears it with its next
+// request. Not every agent can do that.
 func (s *Session) Steer(ctx context.Context, p bridge.Prompt) error {
 	st, ok := s.current().(Steerer)
 	if !ok {
 		return s.engine.unsupported("add to a running turn")
 	}
 	return st.Steer(ctx, p)
+}
+
+// maxQueue is how many messages may wait for a turn.
+const maxQueue = 16
+
+// Enqueue adds a message for which the running turn goes on when it would end.
+// Its reader gets the answer.
+func (s *Session) Enqueue(p bridge.Prompt) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taker == nil:
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "no turn is running in session " + s.inner.ID(), Remedy: "send the message as a prompt of its own"}
+	case len(s.queue) == maxQueue:
+		return &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("%d messages wait for the turn already", maxQueue)}
+	}
+	s.queue = append(s.queue, p)
+	return nil
+}
+
+// next takes the next message that was enqueued for a turn. Without one the turn
+// takes no more.
+func (s *Session) next(t *turn) (p bridge.Prompt, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taker != t:
+		return p, false
+	case len(s.queue) == 0:
+		s.taker = nil
+		return p, false
+	}
+	p, s.queue = s.queue[0], s.queue[1:]
+	return p, true
+}
+
+// take lets a turn take messages. The agent refuses a second turn at a time, so
+// the first keeps them.
+func (s *Session) take(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taker == nil {
+		s.taker = t
+	}
+}
+
+// takeNoMore is called when a turn ends, and returns how many messages it leaves.
+func (s *Session) takeNoMore(t *turn) (left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taker == t {
+		left = len(s.queue)
+		s.taker, s.queue = nil, nil
+	}
+	return left
 }
 
 // Reset makes the session forget its conversation, if the agent can do that;

@@ -8,6 +8,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // turn is one run of Session.Send, on the caller's goroutine.
@@ -24,6 +25,8 @@ type turn struct {
 	limited time.Time     // since when it waits for a rate limit to pass; zero if it does not
 	waited  time.Duration // how long it did so last
 	usage   bridge.Usage
+	more    *bridge.Prompt   // enqueued: the turn goes on with it
+	earlier bridge.TurnEnded // what the prompts before it have come to
 }
 
 func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
@@ -37,9 +40,18 @@ func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 	if s.request.Title == "" {
 		s.request.Title = s.TitleOf(p.Text)
 	}
-	defer func() { err = t.account(ctx, err) }()
+	s.take(t)
+	defer func() {
+		t.tellUnsent()
+		err = t.account(ctx, err)
+	}()
 	for crashed := false; ; {
 		err := t.attempt(ctx, p)
+		if t.more != nil && err == nil {
+			p, t.more = *t.more, nil
+			crashed, t.moved = false, false
+			continue
+		}
 		if err == nil || t.left {
 			return err
 		}
@@ -98,6 +110,13 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 			// Leaving the loop aborts the turn in the agent.
 			return err
 		}
+		if end, ok := ev.(bridge.TurnEnded); ok {
+			if end.Usage, end.Duration = t.earlier.Usage.Add(end.Usage), t.earlier.Duration+end.Duration; t.goesOn(end) {
+				continue // it was the agent's last event
+			}
+			t.tellUnsent()
+			ev = end
+		}
 		if !t.yield(ev, nil) {
 			t.left = true
 			return &bridge.Error{Code: bridge.CodeCanceled, Message: "the caller left"}
@@ -105,6 +124,26 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 		w.seen()
 	}
 	return nil
+}
+
+// goesOn says whether the end of the agent's turn is not that of this one, because
+// a message was enqueued.
+func (t *turn) goesOn(end bridge.TurnEnded) bool {
+	if end.Reason != bridge.EndDone {
+		return false
+	}
+	p, ok := t.session.next(t)
+	if ok {
+		t.more, t.earlier = &p, end
+	}
+	return ok
+}
+
+// tellUnsent tells the reader of the messages for which the turn does not go on.
+func (t *turn) tellUnsent() {
+	if n := t.session.takeNoMore(t); n > 0 && !t.left {
+		t.left = !t.yield(bridge.Notice{Level: "warning", Text: text.Plural(n, "message") + " not sent, because the turn did not end well; send again what still counts"}, nil)
+	}
 }
 
 // attend notes which turn runs; nil when it is over.

@@ -74,3 +74,37 @@ func TestMCPConsentIsForWhatIsShown(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// Copilot's questions reach the client of the MCP server, and its answers
+// Copilot. A client without elicitation is asked nothing.
+func TestMCPQuestions(t *testing.T) {
+	b := newMCPBench(t, nil)
+	const prompt = `rehearsal: tool ask_user {"question":"Which colour?","choices":["red","green"]}`
+	for name, tt := range map[string]struct {
+		action, want string
+	}{"answered": {"accept", "answered: User selected: green"}, "declined": {"decline", "does not want to answer"}} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan *mcp.ElicitParams, 8)
+			c := b.connect(t, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				asked <- r.Params
+				return &mcp.ElicitResult{Action: tt.action, Content: map[string]any{"answer": "green"}}, nil
+			}}, "copilot")
+			r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": prompt}})
+			if err != nil || !strings.Contains(mcpText(r), tt.want) {
+				t.Errorf("%v, %s", err, mcpText(r))
+			}
+			select {
+			case q := <-asked:
+				if !strings.Contains(q.Message, "Which colour?") || !strings.Contains(toJSON(q.RequestedSchema), "green") {
+					t.Errorf("asked %s", toJSON(q))
+				}
+			default:
+				t.Error("nobody was asked")
+			}
+		})
+	}
+	r, err := b.connect(t, nil, "copilot").CallTool(t.Context(), &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": prompt}})
+	if err != nil || strings.Contains(mcpText(r), "green") {
+		t.Errorf("without elicitation: %v, %s", err, mcpText(r))
+	}
+}

@@ -158,6 +158,10 @@ func (r *reach) ask(q copilot.UserInputRequest, _ copilot.UserInputInvocation) (
 	}
 	a, err := s.Spec.Person.Ask(s.GateContext(), bridge.Question{Text: q.Question, Choices: q.Choices,
 		Freeform: q.AllowFreeform == nil || *q.AllowFreeform})
+	if bridge.CodeOf(err) == bridge.CodeDenied {
+		// Of an error the model hears only that there was one.
+		a, err = bridge.Answer{Text: "(no answer: " + bridge.AsError(err).Message + ")", Freeform: true}, nil
+	}
 	return copilot.UserInputResponse{Answer: a.Text, WasFreeform: a.Freeform}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -91,27 +90,9 @@ var permissionKinds = map[bridge.PermissionKind]string{
 // person is the client's user as one who answers Copilot's questions.
 type person struct{ *session }
 
-// Ask implements bridge.Person by a form with one field.
+// Ask implements bridge.Person.
 func (p person) Ask(ctx context.Context, q bridge.Question) (bridge.Answer, error) {
-	field := map[string]any{"type": "string", "title": "Answer"}
-	if len(q.Choices) > 0 && !q.Freeform {
-		field["enum"] = q.Choices
-	} else if len(q.Choices) > 0 {
-		field["description"] = fmt.Sprintf("One of these, or an answer of your own: %q", q.Choices)
-	}
-	schema, err := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{"answer": field}, "required": []string{"answer"}})
-	if err != nil {
-		return bridge.Answer{}, err
-	}
-	a, err := p.Elicit(ctx, bridge.Elicitation{Message: q.Text, Schema: schema})
-	if err != nil {
-		return bridge.Answer{}, err
-	}
-	text, ok := a.Content["answer"].(string)
-	if a.Action != "accept" || !ok {
-		return bridge.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "the user does not want to answer"}
-	}
-	return bridge.Answer{Text: text, Freeform: !slices.Contains(q.Choices, text)}, nil
+	return approval.ByForm(ctx, q, p.Elicit)
 }
 
 // Elicit implements bridge.Person. What the client cannot show is declined.

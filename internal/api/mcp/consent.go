@@ -63,16 +63,12 @@ func (c *client) Ask(ctx context.Context, q approval.Question) (approval.Answer,
 	if err != nil {
 		return approval.No, err
 	}
-	p := c.req.Session.InitializeParams()
-	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+	if !c.showsForms() {
 		return approval.No, unasked("the client cannot ask for it")
 	}
-	asked, cancel := context.WithCancelCause(c.ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	// Clients may read the message as Markdown, in which parts could vanish.
 	text := "Consent is needed.\n" + approval.Fenced(strings.TrimSuffix(lead+"\n"+body, "\n"))
-	res, err := c.req.Session.Elicit(asked, &sdk.ElicitParams{Message: text, RequestedSchema: form})
+	res, err := c.elicit(ctx, text, form)
 	switch {
 	case ctx.Err() != nil:
 		return approval.No, ctx.Err()
@@ -89,4 +85,60 @@ func (c *client) Ask(ctx context.Context, q approval.Question) (approval.Answer,
 	case answerNo:
 	}
 	return approval.No, nil
+}
+
+// showsForms says whether the client can show forms. Those that name no kind of
+// question show forms.
+func (c *client) showsForms() bool {
+	p := c.req.Session.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+		return false
+	}
+	e := p.Capabilities.Elicitation
+	return e.Form != nil || e.URL == nil
+}
+
+// elicit shows a form until ctx or the call ends.
+func (c *client) elicit(ctx context.Context, text string, schema json.RawMessage) (*sdk.ElicitResult, error) {
+	asked, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	return c.req.Session.Elicit(asked, &sdk.ElicitParams{Message: text, RequestedSchema: schema})
+}
+
+// person is who answers Copilot's questions at the client, or nil.
+func (c *client) person() bridge.Person {
+	if !c.may || !c.showsForms() {
+		return nil
+	}
+	return person{c}
+}
+
+type person struct{ *client }
+
+// Ask implements bridge.Person.
+func (p person) Ask(ctx context.Context, q bridge.Question) (bridge.Answer, error) {
+	return approval.ByForm(ctx, q, p.Elicit)
+}
+
+// Elicit implements bridge.Person. What the client cannot show is declined.
+func (p person) Elicit(ctx context.Context, e bridge.Elicitation) (bridge.ElicitationAnswer, error) {
+	if e.URL != "" {
+		return bridge.ElicitationAnswer{Action: "decline"}, nil
+	}
+	if len(e.Schema) == 0 {
+		e.Schema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	text := e.Message
+	if e.Source != "" {
+		text = e.Source + " asks: " + text
+	}
+	res, err := p.elicit(ctx, approval.Lines(text), e.Schema)
+	switch {
+	case ctx.Err() != nil:
+		return bridge.ElicitationAnswer{}, context.Cause(ctx)
+	case err != nil:
+		return bridge.ElicitationAnswer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "the client did not put the question", Cause: err}
+	}
+	return bridge.ElicitationAnswer{Action: res.Action, Content: res.Content}, nil
 }

@@ -53,6 +53,7 @@ type Task struct {
 	TimeoutMs int64 // 0 for the configuration's
 	Depth     int
 	Asker     approval.Asker
+	Person    bridge.Person // nil if the client cannot put questions
 	// Watch hears what happens; it must not be kept waiting.
 	Watch func(bridge.Event)
 }

@@ -60,7 +60,7 @@ func (t *tasks) code(ctx context.Context, in codeTaskInput, watch func(*progress
 	}
 	defer b.end()
 	r, err := t.copilot.CodeTask(ctx, Task{Prompt: in.Prompt, Dir: b.dir, Model: in.Model, TimeoutMs: in.Timeout, Depth: b.depth,
-		Asker: clientOf(ctx), Watch: func(ev bridge.Event) { watch(b.progress, ev) }})
+		Asker: clientOf(ctx), Person: clientOf(ctx).person(), Watch: func(ev bridge.Event) { watch(b.progress, ev) }})
 	return withLists(r), err
 }
 

@@ -2,7 +2,9 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,6 +67,29 @@ func (p person) Ask(ctx context.Context, q bridge.Question) (bridge.Answer, erro
 		}
 		p.t.print("  Please type " + hint + ".\n")
 	}
+}
+
+// ByForm puts a question as a form with one field, to those who can show forms.
+func ByForm(ctx context.Context, q bridge.Question, elicit func(context.Context, bridge.Elicitation) (bridge.ElicitationAnswer, error)) (bridge.Answer, error) {
+	field := map[string]any{"type": "string", "title": "Answer"}
+	if len(q.Choices) > 0 && !q.Freeform {
+		field["enum"] = q.Choices
+	} else if len(q.Choices) > 0 {
+		field["description"] = fmt.Sprintf("One of these, or an answer of your own: %q", q.Choices)
+	}
+	schema, err := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{"answer": field}, "required": []string{"answer"}})
+	if err != nil {
+		return bridge.Answer{}, err
+	}
+	a, err := elicit(ctx, bridge.Elicitation{Message: q.Text, Schema: schema})
+	if err != nil {
+		return bridge.Answer{}, err
+	}
+	text, ok := a.Content["answer"].(string)
+	if a.Action != actionAccept || !ok {
+		return bridge.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "the user does not want to answer"}
+	}
+	return bridge.Answer{Text: text, Freeform: !slices.Contains(q.Choices, text)}, nil
 }
 
 // choose finds a choice by its number or its text.
