@@ -40,9 +40,12 @@ func (b *Bridge) apis(o Serving) *apis {
 		chats.NoAgents = vscode.NoAgent
 	} else {
 		chats.AgentSpec = func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
-			gate, err := b.serveGate(o, "http", o.Asker, tools)
+			gate, err := b.serveGate(o, "http", o.asker(), tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
 			spec.Gate = gate
+			if o.hub != nil {
+				spec.Person = o.hub.Person()
+			}
 			return spec, err
 		}
 	}

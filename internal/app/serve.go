@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/api/toolbus"
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -32,6 +34,8 @@ type Serving struct {
 	// RPCPort, if set, is where the tool bus listens by itself; 0 for a free
 	// port.
 	RPCPort *int
+
+	hub *toolbus.Hub // nil if clients of the tool bus cannot be asked
 }
 
 func (o Serving) defaults() policy.Defaults {
@@ -54,10 +58,14 @@ type Server struct {
 // Listen binds the configured address and puts the doors behind it. The
 // runtime is started meanwhile; it is warm soon after Serve has begun.
 func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
-	hub := &toolbus.Hub{}
+	if b.opts.Config.Serve.Token != "" {
+		// Clients with the token may consent. Without a token every program on this
+		// machine could.
+		o.hub = &toolbus.Hub{}
+	}
 	if w := b.opts.Window; w != nil {
 		// Every client has the token there, so consent is the person's alone.
-		hub, o.Asker = nil, editor.NewDialogs(w.conn, b.opts.Config.Engine.ApprovalTimeout)
+		o.hub, o.Asker = nil, editor.NewDialogs(w.conn, b.opts.Config.Engine.ApprovalTimeout)
 		if o.ReadWrite && !w.Trusted() {
 			b.opts.Logger.Warn("window.untrusted: nothing is written")
 			o.ReadWrite = false
@@ -71,12 +79,12 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	s.backend = b.newBackend(o, func(dir string) (*guard.Guard, error) {
 		one := o
 		one.Workspace = dir
-		return b.busGate(one, hub)
+		return b.busGate(one)
 	}, status)
 	if err := s.openFolders(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
-	if err := s.listen(ctx, o, hub); err != nil {
+	if err := s.listen(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	if w := b.opts.Window; w != nil {
@@ -102,15 +110,9 @@ func (s *Server) openFolders(ctx context.Context, o Serving) error {
 }
 
 // listen binds one address for everything, or a second one for the tool bus.
-func (s *Server) listen(ctx context.Context, o Serving, hub *toolbus.Hub) (err error) {
+func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 	b, c := s.bridge, s.bridge.opts.Config
-	bus := toolbus.Options{Version: b.opts.Version, Logger: b.opts.Logger}
-	if c.Serve.Token != "" {
-		// Clients with the token may consent. Without a token every program on this
-		// machine could.
-		bus.Hub = hub
-	}
-	rpc := toolbus.New(s.backend, bus)
+	rpc := toolbus.New(s.backend, toolbus.Options{Hub: o.hub, Sessions: watched{b.Engine}, Version: b.opts.Version, Logger: b.opts.Logger})
 	opts := httpserver.Options{
 		Addr: c.Serve.Addr, Port: c.Serve.Port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts,
 		Ports: &httpserver.Ports{File: c.Path("state.json"), Name: "serve"},
@@ -230,20 +232,62 @@ func (b *Bridge) serveGate(o Serving, door string, asker approval.Asker, tools [
 
 // busGate is the guard of the tool bus. Clients with the token may consent, and so
 // may the person at the terminal of serve. Where there is either, writing in a workspace that is read-only by default is a question.
-func (b *Bridge) busGate(o Serving, hub *toolbus.Hub) (*guard.Guard, error) {
-	d, who := o.defaults(), busAsker{}
-	if b.opts.Config.Serve.Token != "" && hub != nil {
-		who.hub = hub
-	}
-	if _, nobody := o.Asker.(approval.Nobody); !nobody && o.Asker != nil {
-		who.terminal = o.Asker
-	}
+func (b *Bridge) busGate(o Serving) (*guard.Guard, error) {
+	d, who := o.defaults(), o.asker()
 	d.ReadOnlyAsks = who.hub != nil || who.terminal != nil
 	if w := b.opts.Window; w != nil && !w.Trusted() {
 		d.ReadOnlyAsks = false // the user has not yet said whether to trust the code
 	}
 	return b.Gate(Guarding{Workspace: o.Workspace, Door: "toolbus", Caller: "A client of the tool bus", Asker: who, Defaults: d,
 		Lenient: b.opts.Window != nil}) // the window stays open when the file is mended
+}
+
+// watched are the sessions of agents, as clients of the tool bus see them.
+type watched struct{ engine *engine.Engine }
+
+func (w watched) Sessions() (out []toolbus.Session) {
+	for _, s := range w.engine.AgentSessions() {
+		o := s.Opened()
+		out = append(out, toolbus.Session{ID: s.ID(), API: s.Door(), Model: o.Model, Directory: o.WorkingDir, Running: s.Busy()})
+	}
+	slices.SortFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (w watched) find(id string) (*engine.Session, error) {
+	all := w.engine.AgentSessions()
+	if i := slices.IndexFunc(all, func(s *engine.Session) bool { return s.ID() == id }); i >= 0 {
+		return all[i], nil
+	}
+	return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "no session " + id + " is open here", Remedy: "bridge.sessions.list has those that are"}
+}
+
+func (w watched) Say(ctx context.Context, id, text string, after bool) error {
+	s, err := w.find(id)
+	switch {
+	case err != nil:
+		return err
+	case after:
+		return s.Enqueue(bridge.Prompt{Text: text})
+	}
+	return s.Steer(ctx, bridge.Prompt{Text: text})
+}
+
+func (w watched) Stop(ctx context.Context, id string) error {
+	s, err := w.find(id)
+	if err != nil {
+		return err
+	}
+	return s.Abort(ctx)
+}
+
+// asker is who consents to what clients of the tool bus and agent/… models do.
+func (o Serving) asker() busAsker {
+	who := busAsker{hub: o.hub}
+	if _, nobody := o.Asker.(approval.Nobody); !nobody {
+		who.terminal = o.Asker
+	}
+	return who
 }
 
 // busAsker asks clients that have subscribed and, if there are none, the

@@ -83,6 +83,19 @@ type (
 	}
 )
 
+// AgentSessions returns the open sessions of agents.
+func (e *Engine) AgentSessions() []*Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []*Session
+	for s := range e.open {
+		if s.request.Spec.Profile == bridge.ProfileAgent {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Store keeps the list of sessions. A nil Store keeps none.
 type Store interface {
 	Put(ctx context.Context, e sessionstore.Entry) error

@@ -317,7 +317,7 @@ func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Ev
 // owns the seat and gives it back.
 func (s *Session) SendSeated(ctx context.Context, seat *Seat, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
-		t := &turn{session: s, seat: seat, door: s.servedDoor(), began: time.Now(), yield: s.masked(yield)}
+		t := &turn{session: s, seat: seat, door: s.Door(), began: time.Now(), yield: s.masked(yield)}
 		if err := t.run(ctx, p); err != nil && !t.left {
 			e := bridge.AsError(err)
 			end := bridge.TurnEnded{Reason: bridge.EndFailed, Usage: t.usage, Duration: time.Since(t.began)}
@@ -456,7 +456,8 @@ func (s *Session) Serve(door string) {
 	s.mu.Unlock()
 }
 
-func (s *Session) servedDoor() string {
+// Door is the API that uses the session.
+func (s *Session) Door() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.door != "" {
@@ -493,6 +494,13 @@ func (s *Session) Steer(ctx context.Context, p bridge.Prompt) error {
 		return s.engine.unsupported("add to a running turn")
 	}
 	return st.Steer(ctx, p)
+}
+
+// Busy says whether a turn runs.
+func (s *Session) Busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taker != nil
 }
 
 // maxQueue is how many messages may wait for a turn.

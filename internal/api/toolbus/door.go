@@ -27,11 +27,12 @@ type Options struct {
 	// Admitted reports whether what stands in front has seen the token of a
 	// request already, and taken it away; nil: nothing has.
 	Admitted func(*http.Request) bool
-	// Hub puts questions of consent to those who subscribe; nil: the methods
+	// Hub puts questions to those who subscribe; nil: the methods
 	// for that do not exist.
-	Hub     *Hub
-	Version string // of the bridge
-	Logger  *slog.Logger
+	Hub      *Hub
+	Sessions Sessions // those of agents; needed with a Hub
+	Version  string   // of the bridge
+	Logger   *slog.Logger
 
 	// Limits; 0 means the default.
 	MaxMessage     int64         // bytes of a message: 8 MiB. Requests under way may have four times that together

@@ -10,8 +10,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
-// Hub puts questions of consent to the connections that have subscribed: an
-// approval.Asker. Its methods may be called concurrently; the zero value is
+// Hub puts questions to the connections that have subscribed: those of consent, as
+// an approval.Asker, and those of agents, through Person. Its methods may be called concurrently; the zero value is
 // ready to use.
 type Hub struct {
 	mu   sync.Mutex
@@ -19,14 +19,15 @@ type Hub struct {
 	open map[string]*question
 }
 
-// subscriber is a connection that questions are put to: all of them, or those
-// about its own requests.
+// subscriber is a connection that questions are put to: those of consent, all of
+// them or those about its own requests, and also those of agents.
 type subscriber struct {
-	to  transport
-	own bool
+	to     transport
+	own    bool
+	agents bool
 }
 
-// Approval is a question as clients see it.
+// Approval is a question of consent as clients see it.
 type Approval struct {
 	ID string `json:"id"`
 	// Summary and Detail are all of what would happen, without secrets and
@@ -50,29 +51,50 @@ type closedParams struct {
 	Reason string `json:"reason" jsonschema:"answered, or expired: the answer is not needed now"`
 }
 
-// question waits for its first answer. It is closed, and by and said are set,
-// under the hub's mutex.
+// question waits for its first answer. It is closed, and by and the answer are
+// set, under the hub's mutex.
 type question struct {
-	Approval
-	about *call // nil if it is about no request
-	asked map[*conn]bool
-	done  chan struct{}
-	by    *conn // nil if all who could answer have left
-	said  approval.Answer
+	Approval           // of consent
+	agent    *Question // or an agent's, with the same id
+	about    *call     // nil if it is about no request
+	asked    map[*conn]bool
+	done     chan struct{}
+	by       *conn // nil if all who could answer have left
+	said     approval.Answer
+	reply    bridge.ElicitationAnswer // to an agent
 }
 
 // concerns says whether a question is put to a subscriber.
 func (q *question) concerns(c *conn, s subscriber) bool {
+	if q.agent != nil {
+		return s.agents
+	}
 	return !s.own || q.about != nil && q.about.conn == c
 }
 
-// as is the question as one connection sees it.
+// kind is part of the names of a question's messages.
+func (q *question) kind() string {
+	if q.agent != nil {
+		return "question"
+	}
+	return "approval"
+}
+
+// as is a question of consent as one connection sees it.
 func (q *question) as(c *conn) Approval {
 	a := q.Approval
 	if q.about != nil && q.about.conn == c {
 		a.Request = q.about.id
 	}
 	return a
+}
+
+// message is the notification of a question.
+func (q *question) message(c *conn) ([]byte, error) {
+	if q.agent != nil {
+		return notification("bridge.question.requested", q.agent)
+	}
+	return notification("bridge.approval.requested", q.as(c))
 }
 
 // Hears says whether a subscriber would get a question about the request of ctx.
@@ -94,30 +116,45 @@ func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, er
 	if _, _, err := q.Whole(approval.MaxShown); err != nil {
 		return approval.No, err
 	}
-	asked := &question{done: make(chan struct{}), about: callOf(ctx), asked: map[*conn]bool{},
-		Approval: Approval{ID: rand.Text(), Summary: approval.Visible(q.Summary), Detail: approval.Lines(q.Detail), Says: approval.Visible(q.Says),
-			Kind: q.Request.Kind, SHA256: q.SHA256, Rules: q.Rules, Permission: &q.Request}}
+	asked := &question{about: callOf(ctx), Approval: Approval{Summary: approval.Visible(q.Summary), Detail: approval.Lines(q.Detail),
+		Says: approval.Visible(q.Says), Kind: q.Request.Kind, SHA256: q.SHA256, Rules: q.Rules, Permission: &q.Request}}
+	switch answered, err := h.put(ctx, asked); {
+	case err != nil:
+		return approval.No, err
+	case !answered:
+		return approval.Nobody{}.Ask(ctx, q)
+	}
+	return asked.said, nil
+}
+
+// put puts a question and waits for its answer. Without subscribers, or when the
+// last one leaves, there is none.
+func (h *Hub) put(ctx context.Context, q *question) (answered bool, err error) {
+	q.ID, q.asked, q.done = rand.Text(), map[*conn]bool{}, make(chan struct{})
+	if q.agent != nil {
+		q.agent.ID = q.ID
+	}
 	messages := map[transport][]byte{}
 	h.mu.Lock()
 	for c, s := range h.subs {
-		if !asked.concerns(c, s) {
+		if !q.concerns(c, s) {
 			continue
 		}
-		message, err := notification("bridge.approval.requested", asked.as(c))
+		message, err := q.message(c)
 		if err != nil {
 			h.mu.Unlock()
-			return approval.No, err
+			return false, err
 		}
-		messages[s.to], asked.asked[c] = message, true
+		messages[s.to], q.asked[c] = message, true
 	}
 	if len(messages) == 0 {
 		h.mu.Unlock()
-		return approval.Nobody{}.Ask(ctx, q)
+		return false, nil
 	}
 	if h.open == nil {
 		h.open = map[string]*question{}
 	}
-	h.open[asked.ID] = asked
+	h.open[q.ID] = q
 	// A client that is slow to read does not delay the others.
 	telling, enough := context.WithCancel(ctx)
 	var told sync.WaitGroup
@@ -127,52 +164,59 @@ func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, er
 	}
 	h.mu.Unlock()
 	select {
-	case <-asked.done:
+	case <-q.done:
 	case <-ctx.Done():
 	}
 	enough()
 	told.Wait()
-	return h.settle(ctx, asked, q)
+	return h.settle(ctx, q)
 }
 
 // settle takes a question back and tells those who need not answer it now.
-func (h *Hub) settle(ctx context.Context, q *question, asked approval.Question) (approval.Answer, error) {
+func (h *Hub) settle(ctx context.Context, q *question) (answered bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.open, q.ID)
 	closed := closedParams{ID: q.ID, Reason: "answered"}
-	answered := false
 	select {
 	case <-q.done:
-		answered = true
 	default:
-		closed.Reason = "expired"
+		closed.Reason, err = "expired", ctx.Err()
 	}
-	if message, err := notification("bridge.approval.closed", closed); err == nil {
+	if message, err := notification("bridge."+q.kind()+".closed", closed); err == nil {
 		for c := range q.asked {
 			if s, ok := h.subs[c]; ok && c != q.by {
 				s.to.offer(message)
 			}
 		}
 	}
-	switch {
-	case !answered:
-		return approval.No, ctx.Err()
-	case q.by == nil:
-		return approval.Nobody{}.Ask(ctx, asked)
-	default:
-		return q.said, nil
-	}
+	return q.by != nil, err
 }
 
-// answer gives a question its answer, if it is the first.
+// find returns an open question of a kind. h.mu is held.
+func (h *Hub) find(id string, agents bool) (*question, error) {
+	q, ok := h.open[id]
+	if !ok || (q.agent != nil) != agents {
+		return nil, &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no such question, or it needs no answer any more"}
+	}
+	return q, nil
+}
+
+// answered ends the wait of a question. h.mu is held.
+func (h *Hub) answered(q *question, by *conn) {
+	q.by = by
+	delete(h.open, q.ID)
+	close(q.done)
+}
+
+// answer gives a question of consent its answer, if it is the first.
 // One that names what it is for must name this.
 func (h *Hub) answer(by *conn, id, sum string, said approval.Answer) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	q, ok := h.open[id]
-	if !ok {
-		return &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no such question, or it needs no answer any more"}
+	q, err := h.find(id, false)
+	if err != nil {
+		return err
 	}
 	if sum != "" && sum != q.SHA256 {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the answer is for something else than the question", Remedy: "give the question's own sha256, or none"}
@@ -180,27 +224,30 @@ func (h *Hub) answer(by *conn, id, sum string, said approval.Answer) error {
 	if said == approval.Always && len(q.Rules) == 0 {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "no rule can be written for this question", Remedy: "answer once, session or no"}
 	}
-	q.by, q.said = by, said
-	delete(h.open, id)
-	close(q.done)
+	q.said = said
+	h.answered(q, by)
 	return nil
 }
 
 // subscribe has questions put to a connection from now on, all or those about
 // its own requests, and returns those that wait already. A question ends when
 // the last who could answer it leaves.
-func (h *Hub) subscribe(c *conn, s subscriber) (open []Approval, leave func()) {
+func (h *Hub) subscribe(c *conn, s subscriber) (open Subscribed, leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {
 		h.subs = map[*conn]subscriber{}
 	}
 	h.subs[c] = s
-	open = []Approval{}
+	open.Open = []Approval{}
 	for _, q := range h.open {
-		if q.concerns(c, s) {
-			q.asked[c] = true
-			open = append(open, q.as(c))
+		if !q.concerns(c, s) {
+			continue
+		}
+		if q.asked[c] = true; q.agent != nil {
+			open.Questions = append(open.Questions, *q.agent)
+		} else {
+			open.Open = append(open.Open, q.as(c))
 		}
 	}
 	return open, func() {

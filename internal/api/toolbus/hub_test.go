@@ -280,7 +280,7 @@ func TestSlowSubscribersHoldUpNobody(t *testing.T) {
 		h := &Hub{}
 		d := newDoor(&fake{}, Options{Hub: h})
 		slow := d.connect(t.Context(), stuck{})
-		if _, err := slow.subscribe(h, false); err != nil {
+		if _, err := slow.subscribe(h, subscribeParams{}); err != nil {
 			t.Fatal(err)
 		}
 		quick := d.person(t)

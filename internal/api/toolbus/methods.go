@@ -110,7 +110,7 @@ func (d *door) table() []method {
 			none{}, Status{Version: "1.0.0", URL: "http://127.0.0.1:8788", RPC: "ws://127.0.0.1:8788/rpc", Workspace: "/home/me/src/app", ReadOnly: true, Copilot: "ok", Search: search.Ripgrep}),
 	}
 	if d.opts.Hub != nil {
-		all = append(all, d.approvals()...)
+		all = append(append(all, d.approvals()...), d.sessions()...)
 	}
 	cancel := define("$/cancelRequest", "Cancel a request of this connection",
 		func(_ context.Context, c *call, p cancelParams) (*none, error) {
@@ -152,7 +152,8 @@ type progressParams struct {
 }
 
 type subscribeParams struct {
-	Own bool `json:"own,omitempty" jsonschema:"only questions about requests of this connection"`
+	Own    bool `json:"own,omitempty" jsonschema:"only questions about requests of this connection"`
+	Agents bool `json:"agents,omitempty" jsonschema:"also what agents ask; for clients that can show forms"`
 }
 
 type answerParams struct {
@@ -163,7 +164,8 @@ type answerParams struct {
 
 // Subscribed answers bridge.approvals.subscribe.
 type Subscribed struct {
-	Open []Approval `json:"open"` // questions that wait already
+	Open      []Approval `json:"open"` // questions that wait already
+	Questions []Question `json:"questions,omitempty" jsonschema:"questions of agents that wait already"`
 }
 
 // approvals are the methods for clients that let a person decide.
@@ -172,10 +174,10 @@ func (d *door) approvals() []method {
 	return []method{
 		define("bridge.approvals.subscribe", "Have questions of consent put to this connection",
 			func(_ context.Context, c *call, p subscribeParams) (Subscribed, error) {
-				return c.conn.subscribe(d.opts.Hub, p.Own)
+				return c.conn.subscribe(d.opts.Hub, p)
 			},
 			subscribeParams{Own: true}, Subscribed{Open: []Approval{question}}).atOnce().
-			explained("Whoever subscribes shows the questions to a person. They come as bridge.approval.requested, and those that wait already with the result; bridge.approval.closed says that one needs no answer any more. Not over HTTP POST."),
+			explained("Whoever subscribes shows the questions to a person. They come as bridge.approval.requested, and those that wait already with the result; bridge.approval.closed says that one needs no answer any more. With agents, what an agent asks comes as bridge.question.requested and bridge.question.closed. Not over HTTP POST."),
 		define("bridge.approval.answer", "Answer a question of consent",
 			func(_ context.Context, c *call, p answerParams) (none, error) {
 				said := map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "always": approval.Always, "no": approval.No}[p.Answer]
@@ -183,11 +185,17 @@ func (d *door) approvals() []method {
 			},
 			answerParams{ID: question.ID, Answer: "once"}, none{}).atOnce().
 			explained("The first answer counts."),
+		define("bridge.question.answer", "Answer a question of an agent",
+			func(_ context.Context, c *call, p replyParams) (none, error) {
+				return none{}, d.opts.Hub.reply(c.conn, p)
+			},
+			replyParams{ID: question.ID, Action: "accept", Content: map[string]any{"answer": "green"}}, none{}).atOnce().
+			explained("The first answer counts. Agents that begin to work when nobody has subscribed to their questions do not ask."),
 	}
 }
 
 // subscribe joins the connection to a hub, once.
-func (c *conn) subscribe(h *Hub, own bool) (Subscribed, error) {
+func (c *conn) subscribe(h *Hub, p subscribeParams) (Subscribed, error) {
 	if !c.to.notifies() {
 		return Subscribed{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "questions cannot be put over HTTP POST", Remedy: "connect a WebSocket"}
 	}
@@ -196,7 +204,7 @@ func (c *conn) subscribe(h *Hub, own bool) (Subscribed, error) {
 	if c.ended != nil {
 		return Subscribed{}, context.Cause(c.ctx)
 	}
-	open, leave := h.subscribe(c, subscriber{c.to, own})
+	open, leave := h.subscribe(c, subscriber{c.to, p.Own, p.Agents})
 	c.leave = leave
-	return Subscribed{open}, nil
+	return open, nil
 }

@@ -106,7 +106,9 @@ func (d *door) describe(all []method) (*document, error) {
 	if d.opts.Hub != nil {
 		sent = append(sent,
 			define[Approval, *none]("bridge.approval.requested", "A person is asked for consent", nil, Approval{}, nil),
-			define[closedParams, *none]("bridge.approval.closed", "A question needs no answer any more", nil, closedParams{}, nil))
+			define[closedParams, *none]("bridge.approval.closed", "A question needs no answer any more", nil, closedParams{}, nil),
+			define[Question, *none]("bridge.question.requested", "An agent asks a person", nil, Question{}, nil),
+			define[closedParams, *none]("bridge.question.closed", "An agent's question needs no answer any more", nil, closedParams{}, nil))
 	}
 	for _, m := range sent {
 		m.result = nil

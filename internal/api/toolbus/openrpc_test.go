@@ -66,7 +66,7 @@ func TestEveryMethodIsDescribed(t *testing.T) {
 		t.Errorf("%d methods are described, there are %d", len(names), len(d.methods))
 	}
 	for _, want := range []string{"mcp.fs.read", "mcp.fs.list", "mcp.search.code", "mcp.symbols.list", "mcp.edit.applyPatch", "mcp.format.apply",
-		"mcp.imports.organize", "mcp.task.list", "mcp.task.run", "mcp.shell.run", "bridge.status", "bridge.approvals.subscribe", "bridge.approval.answer", "rpc.discover"} {
+		"mcp.imports.organize", "mcp.task.list", "mcp.task.run", "mcp.shell.run", "bridge.status", "bridge.approvals.subscribe", "bridge.approval.answer", "bridge.question.answer", "bridge.sessions.list", "bridge.session.send", "bridge.session.stop", "rpc.discover"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing", want)
 		}
@@ -75,7 +75,7 @@ func TestEveryMethodIsDescribed(t *testing.T) {
 	for _, n := range doc.Notifications {
 		sent = append(sent, n.Name)
 	}
-	if !slices.Equal(sent, []string{"bridge.progress", "bridge.approval.requested", "bridge.approval.closed"}) {
+	if !slices.Equal(sent, []string{"bridge.progress", "bridge.approval.requested", "bridge.approval.closed", "bridge.question.requested", "bridge.question.closed"}) {
 		t.Errorf("notifications: %v", sent)
 	}
 }
