@@ -23,6 +23,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -102,7 +103,7 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	store := Store(o.Config)
 	store.Tell = func(told string) { o.Logger.Warn("sessions.damaged: " + told) }
 	b.Engine = engine.New(engine.Options{
-		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice,
+		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,

@@ -50,7 +50,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 	f.setting("model", "model", "m", "`MODEL` to use")
 	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
 	f.setting("engine.total_timeout", "timeout", "", "longest `TIME` the task may take, such as 90s or 20m")
-	f.StringVar(&o.resume, "resume", "", "resume the session `ID`")
+	f.StringVar(&o.resume, "resume", "", "resume the session `ID`, or \"last\"")
 	f.complete("resume", p.completeSessions)
 	f.StringArrayVar(&o.attach, "attach", nil, "`FILE` or directory to send along; may be repeated")
 	f.demo(&o.demo)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,22 +34,59 @@ func (p *program) sessionsCommand() *cobra.Command {
 		p.sessionsPinCommand("unpin", "Allow pinned sessions to be pruned again", false))
 }
 
+// listOptions are the flags of list.
+type listOptions struct{ directory, repo, branch, since, search string }
+
+// filter is what the flags ask for.
+func (p *program) filter(c call, o *listOptions) (f sessionstore.Filter, err error) {
+	f = sessionstore.Filter{Repository: o.repo, Branch: o.branch, Text: o.search}
+	if o.directory != "" {
+		if f.Directory, err = filepath.Abs(p.path(o.directory)); err != nil {
+			return f, err
+		}
+	}
+	if o.since == "" {
+		return f, nil
+	}
+	if f.Since, err = time.ParseInLocation(time.DateOnly, o.since, time.Local); err == nil {
+		return f, nil
+	}
+	age, err := parseAge(o.since)
+	if err != nil {
+		return f, usage(c.cmd, "--since=%q: must be a time such as 7d or 12h, or a date such as 2026-01-31", o.since)
+	}
+	f.Since = time.Now().Add(-age)
+	return f, nil
+}
+
 func (p *program) sessionsListCommand() *cobra.Command {
+	o := &listOptions{}
 	cmd := p.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List stored sessions, newest first",
 		Example: `  copilot-bridge sessions list
+  copilot-bridge sessions list --directory . --since 7d
+  copilot-bridge sessions list --repo octo/widgets --branch main --search "failing test"
   copilot-bridge sessions list --json | jq -r '.[].id'`,
 	}, func(ctx context.Context, c call) error {
+		filter, err := p.filter(c, o)
+		if err != nil {
+			return err
+		}
 		store := app.Store(c.cfg)
 		store.Tell = func(told string) { p.console.Warn(told) }
-		entries, err := store.List(ctx)
-		switch {
-		case err != nil:
+		all, err := store.List(ctx)
+		if err != nil {
 			return err
+		}
+		entries := slices.DeleteFunc(slices.Clone(all), func(e sessionstore.Entry) bool { return !filter.Match(e) })
+		switch {
 		case p.json:
 			return p.printJSON(entries)
+		case len(entries) == 0 && len(all) > 0:
+			p.console.Line("None of the " + plural(len(all), "session") + " matches.")
+			return nil
 		case len(entries) == 0:
 			p.console.Line("There are no sessions yet. Start one with: copilot-bridge run \"…\"")
 			return nil
@@ -58,7 +97,13 @@ func (p *program) sessionsListCommand() *cobra.Command {
 		}
 		return p.print(p.sessionTable(entries, width))
 	})
-	flagsOf(cmd).json("write JSON")
+	f := flagsOf(cmd)
+	f.dir(&o.directory, "directory", "", "those that work in this `DIR` or below")
+	f.text(&o.repo, "repo", "", "those in the repository `OWNER/NAME`")
+	f.text(&o.branch, "branch", "", "those on this `BRANCH`")
+	f.text(&o.since, "since", "", "those used within this `TIME`, such as 7d, or since a date")
+	f.text(&o.search, "search", "", "those with this `TEXT` in title, directory or model")
+	f.json("write JSON")
 	return cmd
 }
 
@@ -95,7 +140,8 @@ func (p *program) sessionsShowCommand() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show a session and its conversation",
-		Long: `Show a session and its conversation. The beginning of an id is enough.
+		Long: `Show a session and its conversation. The beginning of an id is enough; "last" is the session
+used last.
 The runtime is started to read the conversation, but no model is called.`,
 		Example: `  copilot-bridge sessions show 41bd9d7b
   copilot-bridge sessions show 41bd9d7b --json`,
@@ -197,7 +243,8 @@ func restore(ctx context.Context, store *sessionstore.Store, entry sessionstore.
 
 func (p *program) details(e sessionstore.Entry) string {
 	return view.Fields([][2]string{
-		{"session", e.ID}, {"title", e.Title}, {"state", string(e.State)}, {"directory", p.short(e.WorkingDirectory)}, {"model", e.Model},
+		{"session", e.ID}, {"title", e.Title}, {"state", string(e.State)}, {"directory", p.short(e.WorkingDirectory)},
+		{"repository", e.Repository}, {"branch", e.Branch}, {"model", e.Model},
 		{"profile", string(e.Profile)}, {"agent", e.Agent}, {"turns", fmt.Sprint(e.Turns)},
 		{"tokens", view.Count(e.InputTokens) + " in, " + view.Count(e.OutputTokens) + " out"},
 		{"created", e.Created.Local().Format(time.DateTime)}, {"last used", e.Updated.Local().Format(time.DateTime)},

@@ -19,9 +19,10 @@ func (p *program) sessionsResumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume ID [PROMPT]",
 		Short: "Resume a session",
-		Long: `Resume a session. With PROMPT this is "run --resume"; without, on a terminal, prompts are
+		Long: `Resume a session. "last" is the session used last. With PROMPT this is "run --resume"; without, on a terminal, prompts are
 read until "exit" or the end of input.`,
-		Example: `  copilot-bridge sessions resume 41bd9d7b
+		Example: `  copilot-bridge sessions resume last
+  copilot-bridge sessions resume 41bd9d7b
   copilot-bridge sessions resume 41bd9d7b "and now in French"`,
 		Args: takes(cobra.RangeArgs(1, 2), "a session's id and at most one prompt in quotes"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -62,6 +62,10 @@ type (
 	Steerer interface {
 		Steer(ctx context.Context, p bridge.Prompt) error
 	}
+	// Modeler is a session that knows which model answers.
+	Modeler interface {
+		ModelInUse() string
+	}
 	// Commander is a session with slash commands.
 	Commander interface {
 		Commands(ctx context.Context) ([]bridge.Command, error)
@@ -155,6 +159,9 @@ type Options struct {
 	// Notice, if set, says that the answers are not Copilot's; every session
 	// carries it in its first event.
 	Notice string
+	// Origin names the repository and the branch of a directory, for the list of
+	// sessions. It may be nil.
+	Origin func(dir string) (repository, branch string)
 	Logger *slog.Logger
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -420,8 +421,16 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 	defer cancel()
 	s.mu.Lock()
 	id, fresh, spec := s.inner.ID(), s.fresh, s.request.Spec
+	inner := s.inner
 	s.fresh = freshTurns{}
 	s.mu.Unlock()
+	model, repository, branch := "", "", ""
+	if m, ok := inner.(Modeler); ok {
+		model = m.ModelInUse()
+	}
+	if s.engine.opts.Origin != nil && spec.WorkingDir != "" {
+		repository, branch = s.engine.opts.Origin(spec.WorkingDir)
+	}
 	now := time.Now()
 	change := func(e *sessionstore.Entry) error {
 		e.State, e.Updated = state, now
@@ -431,9 +440,7 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 		if e.Title == "" {
 			e.Title = s.hidden(s.request.Title)
 		}
-		if spec.Model != "" {
-			e.Model = spec.Model
-		}
+		e.Model, e.Repository, e.Branch = cmp.Or(spec.Model, fresh.usage.Model, model, e.Model), repository, branch
 		return nil
 	}
 	err := s.engine.opts.Store.Update(ctx, id, change)

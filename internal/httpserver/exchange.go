@@ -22,7 +22,6 @@ import (
 
 const (
 	requestIDHeader = "X-Request-Id"
-	noticeHeader    = "X-Copilot-Bridge-Notice"
 
 	// patience is how long a client may take to accept the last bytes of an answer.
 	patience = 30 * time.Second
@@ -104,7 +103,7 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 	}
 	admitted := s.admits(r)
 	if admitted && s.notice != "" {
-		x.Header().Set(noticeHeader, s.notice)
+		x.Header().Set(wire.NoticeHeader, s.notice)
 	}
 	// The APIs need none of these, so they cannot leak them.
 	for _, name := range []string{"Authorization", "X-Api-Key", "Cookie"} {

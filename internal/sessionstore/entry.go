@@ -38,6 +38,8 @@ type Entry struct {
 	Profile          Profile   `json:"profile"`
 	State            State     `json:"state"`
 	WorkingDirectory string    `json:"workingDirectory"`
+	Repository       string    `json:"repository,omitzero"` // owner/name
+	Branch           string    `json:"branch,omitzero"`
 	Model            string    `json:"model"`
 	Title            string    `json:"title"`
 	Turns            int       `json:"turns"`

@@ -40,8 +40,7 @@ const (
 // what other processes wrote, and it may be used concurrently. Reading takes no
 // lock and never waits. Any process that uses it may be killed at any moment.
 type Store struct {
-	// Hide takes secrets out of a session's title, model and directory; nil
-	// leaves them as they are.
+	// Hide takes secrets out of a session's texts; nil leaves them as they are.
 	Hide func(string) string
 
 	// Tell hears, in words for a person, of a file that is damaged or was set
@@ -129,7 +128,9 @@ func (s *Store) set(r *record, old, e Entry) error {
 		return err
 	}
 	if s.Hide != nil {
-		e.Title, e.Model, e.WorkingDirectory = s.Hide(e.Title), s.Hide(e.Model), s.Hide(e.WorkingDirectory)
+		for _, text := range []*string{&e.Title, &e.Model, &e.WorkingDirectory, &e.Repository, &e.Branch} {
+			*text = s.Hide(*text)
+		}
 	}
 	r.entry = e
 	return nil
@@ -158,8 +159,12 @@ func check(old, e Entry) error {
 	return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("session %q cannot be stored: %s", e.ID, problem)}
 }
 
+// Last is the session that was used last, in place of an id.
+const Last = "last"
+
 // Get returns the entry with this id or, if there is none, the only one whose
-// id begins with it, given at least four characters.
+// id begins with it, given at least four characters, or for Last the one used
+// last.
 func (s *Store) Get(ctx context.Context, id string) (Entry, error) {
 	e, err := s.Find(ctx, id)
 	if bridge.CodeOf(err) != bridge.CodeNotFound || utf8.RuneCountInString(id) < minPrefix {
@@ -168,6 +173,9 @@ func (s *Store) Get(ctx context.Context, id string) (Entry, error) {
 	entries, err := s.List(ctx)
 	if err != nil {
 		return Entry{}, err
+	}
+	if id == Last && len(entries) > 0 {
+		return entries[0], nil
 	}
 	candidates := slices.DeleteFunc(entries, func(e Entry) bool { return !strings.HasPrefix(e.ID, id) })
 	switch len(candidates) {

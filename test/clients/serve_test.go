@@ -193,3 +193,32 @@ func (o *output) String() string {
 	defer o.mu.Unlock()
 	return o.buf.String()
 }
+
+// Fields that Copilot has no use for and the name of a model that bridges of
+// editors use are no errors, whole or streamed.
+func TestIgnoredFieldsAndSyntheticModel(t *testing.T) {
+	s := serve(t, "COPILOT_BRIDGE_UNKNOWN_MODEL=error")
+	for _, stream := range []string{"false", "true"} {
+		resp, err := http.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(
+			`{"model":"gpt-4o-copilot","stream":`+stream+`,"logprobs":true,"top_logprobs":2,"seed":1,"min_p":0.1,"messages":[{"role":"user","content":"rehearsal: text all fine"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if e := resp.Body.Close(); err != nil || e != nil {
+			t.Fatal(err, e)
+		}
+		notice := resp.Header.Get("X-Copilot-Bridge-Notice")
+		if resp.StatusCode != 200 || !strings.Contains(string(body), "fine") || !strings.Contains(string(body), `"model":"`+s.model.Model()+`"`) ||
+			notice != "without effect here: logprobs, min_p, seed, top_logprobs" {
+			t.Errorf("stream %s: %d %s, notice %q", stream, resp.StatusCode, body, notice)
+		}
+	}
+	resp, err := http.Get(s.url + "/v1/models/gpt-4o-copilot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != 200 {
+		t.Errorf("the model gpt-4o-copilot: %d, %v", resp.StatusCode, err)
+	}
+}

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -44,10 +45,11 @@ type session struct {
 	left    bool       // it has been, or is given up; guarded by leaving
 
 	mu        sync.Mutex
-	users     int   // turns and other requests under way, see enter
-	uses      int   // of all times
-	suspended bool  // it leaves its runtime, which is being replaced
-	turn      *turn // nil between turns
+	users     int    // turns and other requests under way, see enter
+	uses      int    // of all times
+	suspended bool   // it leaves its runtime, which is being replaced
+	turn      *turn  // nil between turns
+	model     string // in use, as far as the runtime has told
 
 	// Of the conversation, for Reset.
 	firstMessageID   string // event id of the first user message
@@ -99,6 +101,25 @@ func (s *session) SetModel(ctx context.Context, model, effort string) error {
 		opts.ReasoningEffort = &effort
 	}
 	return s.host.explain(s.sdk.SetModel(ctx, model, opts), "switch the model to "+model)
+}
+
+// ModelInUse is the model that answers, as far as the runtime has told.
+func (s *session) ModelInUse() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model
+}
+
+// noteModel takes note of the model. The session's lock is held.
+func (s *session) noteModel(e copilot.SessionEvent) {
+	switch d := e.Data.(type) {
+	case *rpc.SessionStartData:
+		s.model = cmp.Or(str(d.SelectedModel), s.model)
+	case *rpc.SessionResumeData:
+		s.model = cmp.Or(str(d.SelectedModel), s.model)
+	case *rpc.SessionModelChangeData:
+		s.model = d.NewModel
+	}
 }
 
 // History replays the stored events through the same translation as a turn.

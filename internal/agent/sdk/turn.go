@@ -188,6 +188,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	s.mu.Lock()
 	t := s.turn
 	s.note(e)
+	s.noteModel(e)
 	s.mu.Unlock()
 	if d, ok := e.Data.(*rpc.SessionResumeData); ok {
 		select {

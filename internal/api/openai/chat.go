@@ -81,6 +81,7 @@ func (d *door) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	wire.NoticeIgnored(w, wire.Members(req.Unknown))
 	if len(dropped) > 0 {
 		d.opts.Logger.DebugContext(r.Context(), "openai.tools_dropped: only functions can be called", "kinds", dropped)
 	}

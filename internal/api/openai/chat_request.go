@@ -12,7 +12,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 )
 
-// chatRequest is the body of POST /v1/chat/completions. Other fields are ignored.
+// chatRequest is the body of POST /v1/chat/completions. Other fields are ignored
+// with a notice.
 type chatRequest struct {
 	Model             string         `json:"model"`
 	Messages          []chatMessage  `json:"messages"`
@@ -30,10 +31,10 @@ type chatRequest struct {
 	StreamOptions     struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	N           *int     `json:"n"`
-	Logprobs    bool     `json:"logprobs"`
-	TopLogprobs int      `json:"top_logprobs"`
-	Modalities  []string `json:"modalities"`
+	N          *int     `json:"n"`
+	Modalities []string `json:"modalities"`
+
+	Unknown jsontext.Value `json:",unknown"`
 }
 
 type chatMessage struct {
@@ -167,10 +168,6 @@ func (r *chatRequest) check() error {
 	switch {
 	case r.N != nil && *r.N != 1:
 		return wire.At("n", "expected 1, got %d: Copilot gives one answer to a request", *r.N)
-	case r.Logprobs:
-		return wire.At("logprobs", "Copilot gives no log probabilities")
-	case r.TopLogprobs > 0:
-		return wire.At("top_logprobs", "Copilot gives no log probabilities")
 	case slices.Contains(r.Modalities, "audio"):
 		return wire.At("modalities", "Copilot answers in text, not in audio")
 	case len(r.Stop) > maxStops:

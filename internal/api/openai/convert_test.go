@@ -63,8 +63,6 @@ func TestBadRequestsNameThePlace(t *testing.T) {
 		{"function call without name", `{"model":"gpt-5","messages":[{"role":"assistant","function_call":{}}]}`, "messages[0].function_call.name", "needs the name"},
 		{"n", `{"model":"gpt-5","n":2,"messages":[` + user + `]}`, "n", "got 2"},
 		{"n zero", `{"model":"gpt-5","n":0,"messages":[` + user + `]}`, "n", "got 0"},
-		{"logprobs", `{"model":"gpt-5","logprobs":true,"messages":[` + user + `]}`, "logprobs", "log probabilities"},
-		{"top_logprobs", `{"model":"gpt-5","top_logprobs":3,"messages":[` + user + `]}`, "top_logprobs", "log probabilities"},
 		{"audio out", `{"model":"gpt-5","modalities":["text","audio"],"messages":[` + user + `]}`, "modalities", "audio"},
 		{"stops", `{"model":"gpt-5","stop":["a","b","c","d","e"],"messages":[` + user + `]}`, "stop", "at most 4"},
 		{"empty stop", `{"model":"gpt-5","stop":["a",""],"messages":[` + user + `]}`, "stop[1]", "empty"},

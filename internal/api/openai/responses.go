@@ -34,6 +34,7 @@ func (d *door) responses(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	wire.NoticeIgnored(w, req.ignored())
 	if len(tools.dropped) > 0 {
 		d.opts.Logger.DebugContext(r.Context(), "openai.tools_dropped: they do not run in the client", "kinds", tools.dropped)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 )
 
-// responseRequest is the body of POST /v1/responses. Other fields are ignored.
-// Raw fields are echoed in the answer as they came.
+// responseRequest is the body of POST /v1/responses. Other fields are ignored
+// with a notice. Raw fields are echoed in the answer as they came.
 type responseRequest struct {
 	Model              string          `json:"model"`
 	Input              responseInput   `json:"input"`
@@ -37,7 +37,6 @@ type responseRequest struct {
 	Background   bool            `json:"background"`
 	Conversation json.RawMessage `json:"conversation"`
 	Prompt       json.RawMessage `json:"prompt"`
-	TopLogprobs  int             `json:"top_logprobs"`
 
 	MaxOutputTokens *int64 `json:"max_output_tokens"`
 
@@ -49,6 +48,25 @@ type responseRequest struct {
 	User             *string  `json:"user"`
 	SafetyIdentifier *string  `json:"safety_identifier"`
 	PromptCacheKey   *string  `json:"prompt_cache_key"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// ignored names the fields without effect that a client may have counted on.
+func (q *responseRequest) ignored() []string {
+	names := wire.Members(q.Unknown)
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"temperature", q.Temperature != nil}, {"top_p", q.TopP != nil}, {"max_tool_calls", q.MaxToolCalls != nil},
+		{"include[message.output_text.logprobs]", slices.Contains(q.Include, "message.output_text.logprobs")},
+	} {
+		if f.given {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // responseInput is a text, which is the user's, or a list of items.
@@ -111,10 +129,6 @@ func (q *responseRequest) check() error {
 		return wire.At("conversation", "conversations are not kept here: use previous_response_id, or send the whole history as input")
 	case given(q.Prompt):
 		return wire.At("prompt", "prompt templates are not kept here: send the text as instructions and input")
-	case q.TopLogprobs > 0:
-		return wire.At("top_logprobs", "log probabilities are not available: leave it out")
-	case slices.Contains(q.Include, "message.output_text.logprobs"):
-		return wire.At("include", "log probabilities are not available: leave message.output_text.logprobs out")
 	case !q.Input.given:
 		return wire.At("input", "is required: a string or an array of items")
 	default:

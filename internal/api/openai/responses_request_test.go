@@ -55,8 +55,6 @@ func TestBadResponseRequestsNameThePlace(t *testing.T) {
 		{"background", with(`"background":true`), "background", "stream"},
 		{"conversation", with(`"conversation":"conv_1"`), "conversation", "previous_response_id"},
 		{"prompt template", with(`"prompt":{"id":"p"}`), "prompt", "instructions"},
-		{"top_logprobs", with(`"top_logprobs":3`), "top_logprobs", "not available"},
-		{"included logprobs", with(`"include":["message.output_text.logprobs"]`), "include", "not available"},
 		{"stream kind", with(`"stream":"yes"`), "stream", "expected a boolean"},
 		{"tools kind", with(`"tools":{}`), "tools", "expected an array, got an object"},
 		{"tool without a type", with(`"tools":[{"name":"f"}]`), "tools[0].type", "is required"},

@@ -140,6 +140,9 @@ func (s *Service) Model(ctx context.Context, name string) (bridge.ChatModel, err
 		target = name
 	}
 	m, ok, err := s.among(target, models)
+	if bare, cut := strings.CutSuffix(target, copilotSuffix); cut && !ok && err == nil {
+		m, ok, err = s.among(bare, models)
+	}
 	if ok || err != nil {
 		return m, err
 	}
@@ -147,7 +150,8 @@ func (s *Service) Model(ctx context.Context, name string) (bridge.ChatModel, err
 		return m, s.unknown(fmt.Sprintf("there is no model %q, which %q is an alias of", target, text.Clip(name, maxName)), name, models)
 	}
 	lack := fmt.Sprintf("there is no model %q", text.Clip(name, maxName))
-	if s.opts.UnknownModel != "default" || len(models) == 0 {
+	synthetic := strings.TrimPrefix(name, agentPrefix) == syntheticModel
+	if s.opts.UnknownModel != "default" && !synthetic || len(models) == 0 {
 		return m, s.unknown(lack, name, models)
 	}
 	def := s.opts.DefaultModel
@@ -161,7 +165,7 @@ func (s *Service) Model(ctx context.Context, name string) (bridge.ChatModel, err
 	if err == nil && !ok {
 		err = s.unknown(lack+fmt.Sprintf(", nor the default model %q", def), name, models)
 	}
-	if err == nil {
+	if err == nil && !synthetic {
 		m.Instead = name
 		s.noteFallback(name, m.Name)
 	}
@@ -256,6 +260,13 @@ func (s *Service) unknown(lack, name string, models []bridge.Model) error {
 }
 
 const agentPrefix = "agent/"
+
+// syntheticModel is the name by which clients of editors' bridges ask for Copilot
+// without choosing a model. It always means one: gpt-4o, or else the default.
+const syntheticModel = "gpt-4o" + copilotSuffix
+
+// copilotSuffix is what such clients add to the name of a model.
+const copilotSuffix = "-copilot"
 
 // vendors are prefixes by which routers and catalogues name models.
 var vendors = []string{"anthropic", "openai", "github", "google", "copilot", "azure", "xai", "x-ai", "meta", "mistral", "deepseek", "github_copilot", "github-copilot"}
