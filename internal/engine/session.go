@@ -23,6 +23,8 @@ type Request struct {
 	Keep bool
 	// Title is shown in the list; the first prompt if empty.
 	Title string
+	// Mode is that of the turns until another is chosen, see bridge.Prompt.
+	Mode string
 	// Budget bounds every turn of the session.
 	Budget Budget
 	// Ephemeral sessions are not resumed when their runtime has died: the turn
@@ -58,6 +60,7 @@ type Session struct {
 	turn  *turn // the running one, and the watch of its attempt
 	watch *watch
 	door  string       // who asks now, see Serve
+	mode  string       // see bridge.Prompt; "" is the agent's own
 	usage bridge.Usage // of all turns
 	fresh freshTurns
 }
@@ -97,6 +100,9 @@ func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, er
 	r.Spec.Profile = bridge.Profile(entry.Profile)
 	r.Title, r.Keep = entry.Title, true
 	r.Spec = e.prepare(r.Spec)
+	if r.Mode == "" {
+		r.Mode = entry.Mode
+	}
 	return e.adopt(ctx, r, entry.ID)
 }
 
@@ -122,7 +128,7 @@ type instructor interface {
 
 // adopt opens a session, or resumes that with an id, and takes care of it.
 func (e *Engine) adopt(ctx context.Context, r Request, id string) (*Session, error) {
-	s := &Session{engine: e, request: r, resumed: id != ""}
+	s := &Session{engine: e, request: r, resumed: id != "", mode: r.Mode}
 	open := func() error { return s.open(ctx, r.Spec) }
 	if s.resumed {
 		open = func() error { return s.resume(ctx, id, r.Spec) }
@@ -235,6 +241,29 @@ func (s *Session) SetModel(ctx context.Context, model, effort string) error {
 	s.request.Spec.Model, s.request.Spec.ReasoningEffort = model, effort
 	s.mu.Unlock()
 	return nil
+}
+
+// SetMode has the session go on in a mode, also when it is resumed later. The
+// agent learns of it with the next prompt.
+func (s *Session) SetMode(ctx context.Context, mode string) error {
+	s.enterMode(mode)
+	if s.engine.opts.Store == nil || !s.request.Keep {
+		return nil
+	}
+	return s.engine.opts.Store.Update(ctx, s.ID(), func(e *sessionstore.Entry) error { e.Mode = mode; return nil })
+}
+
+func (s *Session) enterMode(mode string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = mode
+}
+
+// Mode is the mode in which the session works; "" is the agent's own.
+func (s *Session) Mode() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode
 }
 
 // spec is what the session is resumed with.
@@ -417,7 +446,7 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	s.mu.Lock()
-	id, fresh, spec := s.inner.ID(), s.fresh, s.request.Spec
+	id, fresh, spec, mode := s.inner.ID(), s.fresh, s.request.Spec, s.mode
 	s.fresh = freshTurns{}
 	s.mu.Unlock()
 	now := time.Now()
@@ -431,6 +460,9 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 		}
 		if spec.Model != "" {
 			e.Model = spec.Model
+		}
+		if mode != "" {
+			e.Mode = mode
 		}
 		return nil
 	}

@@ -44,10 +44,11 @@ type session struct {
 	left    bool       // it has been, or is given up; guarded by leaving
 
 	mu        sync.Mutex
-	users     int   // turns and other requests under way, see enter
-	uses      int   // of all times
-	suspended bool  // it leaves its runtime, which is being replaced
-	turn      *turn // nil between turns
+	users     int    // turns and other requests under way, see enter
+	uses      int    // of all times
+	suspended bool   // it leaves its runtime, which is being replaced
+	turn      *turn  // nil between turns
+	mode      string // as the runtime has it; "" if that is not known
 
 	// Of the conversation, for Reset.
 	firstMessageID   string // event id of the first user message
