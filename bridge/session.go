@@ -116,10 +116,17 @@ type Prompt struct {
 	// MustCall asks for a call of one of the caller's tools. It is for agents
 	// that have a parameter for that; the text says it too.
 	MustCall bool
-	// Mode is the agent mode of this turn: "" (the session's), interactive,
-	// plan, autopilot or shell.
+	// Mode is the mode in which the agent works from this turn on: one of
+	// the Mode constants, or "" to leave it as it is.
 	Mode string
 }
+
+// The modes of an agent.
+const (
+	ModeInteractive = "interactive" // it works, and asks where the policy says so
+	ModePlan        = "plan"        // it makes a plan before anything is changed
+	ModeAutopilot   = "autopilot"   // it goes on until it says that the task is done
+)
 
 // Attachment is something that goes along with a prompt: a file, a directory,
 // or bytes. Exactly one of Path and Data is set.

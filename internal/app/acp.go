@@ -62,7 +62,7 @@ func (s acpService) Resume(ctx context.Context, id string, o acp.Opening) (acp.S
 	opened, err := s.Engine.Resume(ctx, id, req)
 	if bridge.CodeOf(err) == bridge.CodeNotFound && entry.Turns == 0 {
 		// Nothing was said in it yet, so the agent has not stored it.
-		req.Spec.ID = id
+		req.Spec.ID, req.Mode = id, entry.Mode
 		opened, err = s.Engine.Open(ctx, req)
 	}
 	if err != nil {

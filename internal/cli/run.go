@@ -18,6 +18,7 @@ type runOptions struct {
 	talkOptions
 	task   string
 	attach []string
+	mode   string
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -33,12 +34,16 @@ consent: you are asked in a terminal; elsewhere they are denied unless --yes is 
 The answer goes to standard output, everything else to standard error. With --json
 standard output carries one event per line, and "result" last.
 
+With --mode plan Copilot makes a plan before anything is changed, with autopilot it goes on
+until it says that the task is done; your policy holds as ever. A session stays in its mode.
+
 Ctrl-C ends the turn; a second one ends the program.`,
 		Example: `  copilot-bridge run "create hello.txt saying hi"
   copilot-bridge run "fix the failing test" --cwd ~/src/app --timeout 20m
   copilot-bridge run - --model gpt-5 < task.md
   copilot-bridge run "list the files" --json | jq -r 'select(.type=="result").text'
-  copilot-bridge run "and now in French" --resume 41bd9d7b`,
+  copilot-bridge run "and now in French" --resume 41bd9d7b
+  copilot-bridge run "add a cache" --mode plan`,
 		Args: takes(cobra.ExactArgs(1), "one task in quotes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.task = args[0]
@@ -53,6 +58,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 	f.StringVar(&o.resume, "resume", "", "resume the session `ID`, or \"last\"")
 	f.complete("resume", p.completeSessions)
 	f.StringArrayVar(&o.attach, "attach", nil, "`FILE` or directory to send along; may be repeated")
+	f.choice(&o.mode, "mode", "", "how Copilot works from now on in the session", bridge.ModeInteractive, bridge.ModePlan, bridge.ModeAutopilot)
 	f.demo(&o.demo)
 	o.commonFlags(f)
 	return cmd
@@ -127,7 +133,7 @@ func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, erro
 	if strings.TrimSpace(task) == "" {
 		return bridge.Prompt{}, usage(cmd, "the task is empty")
 	}
-	prompt := bridge.Prompt{Text: task}
+	prompt := bridge.Prompt{Text: task, Mode: o.mode}
 	for _, name := range o.attach {
 		path := p.path(name)
 		info, err := os.Stat(path)

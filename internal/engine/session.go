@@ -24,6 +24,8 @@ type Request struct {
 	Keep bool
 	// Title is shown in the list; the first prompt if empty.
 	Title string
+	// Mode is that of the turns until another is chosen, see bridge.Prompt.
+	Mode string
 	// Budget bounds every turn of the session.
 	Budget Budget
 	// Ephemeral sessions are not resumed when their runtime has died: the turn
@@ -62,6 +64,7 @@ type Session struct {
 	queue []bridge.Prompt // enqueued
 	door  string          // who asks now, see Serve
 	usage bridge.Usage    // of all turns
+	mode  string          // see bridge.Prompt; "" is the agent's own
 	fresh freshTurns
 }
 
@@ -100,6 +103,9 @@ func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, er
 	r.Spec.Profile = bridge.Profile(entry.Profile)
 	r.Title, r.Keep = entry.Title, true
 	r.Spec = e.prepare(r.Spec)
+	if r.Mode == "" {
+		r.Mode = entry.Mode
+	}
 	return e.adopt(ctx, r, entry.ID)
 }
 
@@ -125,7 +131,7 @@ type instructor interface {
 
 // adopt opens a session, or resumes that with an id, and takes care of it.
 func (e *Engine) adopt(ctx context.Context, r Request, id string) (*Session, error) {
-	s := &Session{engine: e, request: r, resumed: id != ""}
+	s := &Session{engine: e, request: r, resumed: id != "", mode: r.Mode}
 	open := func() error { return s.open(ctx, r.Spec) }
 	if s.resumed {
 		open = func() error { return s.resume(ctx, id, r.Spec) }
@@ -238,6 +244,29 @@ func (s *Session) SetModel(ctx context.Context, model, effort string) error {
 	s.request.Spec.Model, s.request.Spec.ReasoningEffort = model, effort
 	s.mu.Unlock()
 	return nil
+}
+
+// SetMode has the session go on in a mode, also when it is resumed later. The
+// agent learns of it with the next prompt.
+func (s *Session) SetMode(ctx context.Context, mode string) error {
+	s.enterMode(mode)
+	if s.engine.opts.Store == nil || !s.request.Keep {
+		return nil
+	}
+	return s.engine.opts.Store.Update(ctx, s.ID(), func(e *sessionstore.Entry) error { e.Mode = mode; return nil })
+}
+
+func (s *Session) enterMode(mode string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = mode
+}
+
+// Mode is the mode in which the session works; "" is the agent's own.
+func (s *Session) Mode() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode
 }
 
 // spec is what the session is resumed with.
@@ -420,7 +449,7 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	s.mu.Lock()
-	id, fresh, spec := s.inner.ID(), s.fresh, s.request.Spec
+	id, fresh, spec, mode := s.inner.ID(), s.fresh, s.request.Spec, s.mode
 	inner := s.inner
 	s.fresh = freshTurns{}
 	s.mu.Unlock()
@@ -441,6 +470,9 @@ func (s *Session) record(ctx context.Context, state sessionstore.State) error {
 			e.Title = s.hidden(s.request.Title)
 		}
 		e.Model, e.Repository, e.Branch = cmp.Or(spec.Model, fresh.usage.Model, model, e.Model), repository, branch
+		if mode != "" {
+			e.Mode = mode
+		}
 		return nil
 	}
 	err := s.engine.opts.Store.Update(ctx, id, change)

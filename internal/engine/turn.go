@@ -90,9 +90,17 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 	defer w.stop()
 	s.attend(t, w)
 	defer s.attend(nil, nil)
+	if p.Mode == "" {
+		p.Mode = s.Mode()
+	}
+	accepted := false
 	for ev, err := range inner.Send(ctx, p) {
 		if err != nil {
 			return err
+		}
+		if !accepted {
+			accepted = true
+			s.enterMode(p.Mode)
 		}
 		w.see(ev)
 		if !t.output && isOutput(ev) {
@@ -158,6 +166,8 @@ func (s *Session) attend(t *turn, w *watch) {
 // stops it.
 func (t *turn) judge(ev bridge.Event) error {
 	switch e := ev.(type) {
+	case bridge.ModeChanged:
+		t.session.enterMode(e.Mode)
 	case bridge.ModelCalled:
 		t.moved = true
 		t.seat.Started()

@@ -51,12 +51,12 @@ func MakePlan(ctx context.Context, open Opener, dir, task string, report func(Pr
 	return p, err
 }
 
-// refusesFormat says whether a provider may have refused the request because
-// of the response format.
+// refusesFormat says whether the agent cannot be bound to a response format, as
+// over ACP, or a provider may have refused the request because of it.
 func refusesFormat(err error) bool {
 	var e *bridge.Error
-	return errors.As(err, &e) && e.Code == bridge.CodeProvider &&
-		(e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity || e.Status == http.StatusNotImplemented)
+	return errors.As(err, &e) && (e.Code == bridge.CodeUnsupported || e.Code == bridge.CodeProvider &&
+		(e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity || e.Status == http.StatusNotImplemented))
 }
 
 func ask(ctx context.Context, open Opener, dir, task string, format *bridge.ResponseFormat, report func(Progress)) (p Planned, err error) {

@@ -236,7 +236,7 @@ func strangers(t *testing.T, data []byte) []map[string]any {
 		}
 		for _, known := range []string{
 			"id", "agent", "profile", "state", "workingDirectory", "model", "title",
-			"turns", "inputTokens", "outputTokens", "created", "updated", "pinned",
+			"turns", "inputTokens", "outputTokens", "created", "updated", "pinned", "mode",
 		} {
 			delete(session, known)
 		}

@@ -47,6 +47,7 @@ type Entry struct {
 	OutputTokens     int64     `json:"outputTokens"`
 	Created          time.Time `json:"created"`
 	Updated          time.Time `json:"updated"`
+	Mode             string    `json:"mode,omitzero"`   // see bridge.Prompt; empty if none was chosen
 	Pinned           bool      `json:"pinned,omitzero"` // the user wants it kept, see Expired
 }
 

@@ -96,7 +96,10 @@ func (s *conversation) unasking() string {
 	return ""
 }
 
-const autopilot = "autopilot"
+const (
+	autopilot = bridge.ModeAutopilot
+	modeAgent = "agent" // Copilot's name for interactive
+)
 
 // watchMode ends the turn if the agent has stopped asking. mu is held.
 func (s *conversation) watchMode() {
@@ -121,31 +124,33 @@ func short(id string) string {
 	return strings.ToLower(id)
 }
 
-// setMode switches to the mode of one turn: the session's own if it is "".
-// Names are the short ones of bridge.Prompt; ids are the agent's own.
+// setMode switches to the mode of a prompt, unless that is "". Names are the
+// short ones of bridge.Prompt; ids are the agent's own.
 func (s *conversation) setMode(ctx context.Context, name string) error {
 	s.mu.Lock()
-	modes, want := s.modes, s.baseMode
+	modes, want := s.modes, s.baseMode // by which interactive is meant, where no mode is called so
 	s.mu.Unlock()
-	if name != "" {
-		if name == "interactive" {
-			name = "agent"
-		}
-		if short(name) == autopilot {
-			return errUnasked(autopilot)
-		}
-		if modes == nil {
-			return unsupported("switch to mode " + name)
-		}
-		i := slices.IndexFunc(modes.Available, func(m acpwire.Mode) bool {
-			return m.ID == name || short(m.ID) == strings.ToLower(name) || strings.EqualFold(m.Name, name)
-		})
-		if i < 0 {
-			return unsupported("switch to mode " + name)
-		}
-		want = modes.Available[i].ID
+	plain := name == bridge.ModeInteractive
+	switch {
+	case name == "" || plain && modes == nil:
+		return nil
+	case short(name) == autopilot:
+		return errUnasked(autopilot)
+	case modes == nil:
+		return unsupported("switch to mode " + name)
+	case plain:
+		name = modeAgent
 	}
-	if modes == nil || want == "" || want == modes.Current {
+	i := slices.IndexFunc(modes.Available, func(m acpwire.Mode) bool {
+		return m.ID == name || short(m.ID) == strings.ToLower(name) || strings.EqualFold(m.Name, name)
+	})
+	switch {
+	case i >= 0:
+		want = modes.Available[i].ID
+	case !plain:
+		return unsupported("switch to mode " + name)
+	}
+	if want == modes.Current {
 		return nil
 	}
 	err := s.link.call(ctx, acpwire.MethodSetMode, acpwire.SetModeRequest{SessionID: s.ID(), ModeID: want}, nil)

@@ -184,12 +184,15 @@ func TestCopilotModesAndModels(t *testing.T) {
 	t.Parallel()
 	ctx, a, m := started(t, nil)
 	s := open(t, ctx, a, bridge.SessionSpec{})
-	for _, mode := range []string{"plan", "", "interactive"} {
+	for _, tt := range []struct {
+		mode string
+		plan bool
+	}{{"", false}, {"plan", true}, {"", true}, {"interactive", false}, {"", false}} {
 		p := agenttest.Say("ok")
-		p.Mode = mode
+		p.Mode = tt.mode
 		// Copilot words a prompt in plan mode anew, which the model echoes.
-		if o := agenttest.Collect(ctx, s, p); o.Err != nil || strings.Contains(o.Text(), "[[PLAN]]") != (mode == "plan") {
-			t.Errorf("mode %q: %q, %v", mode, o.Text(), o.Err)
+		if o := agenttest.Collect(ctx, s, p); o.Err != nil || strings.Contains(o.Text(), "[[PLAN]]") != tt.plan {
+			t.Errorf("mode %q: %q, %v", tt.mode, o.Text(), o.Err)
 		}
 	}
 	if err := s.SetModel(ctx, "rehearsal-2", ""); err != nil {

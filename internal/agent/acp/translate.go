@@ -68,6 +68,12 @@ func (tr *translator) update(it item) {
 		tr.tool(it, u)
 	case *acpwire.Plan:
 		tr.push(bridge.PlanChanged{Text: planText(u), Entries: planEntries(u)})
+	case *acpwire.CurrentMode:
+		mode := short(u.ModeID)
+		if mode == modeAgent {
+			mode = bridge.ModeInteractive
+		}
+		tr.push(bridge.ModeChanged{Mode: mode})
 	case *acpwire.UsageUpdate:
 		tr.finishMessage(nil)
 		tr.requests++

@@ -54,7 +54,7 @@ func (s *conversation) request(p bridge.Prompt) ([]byte, error) {
 		return nil, unsupported("be bound to a response format")
 	case len(p.Headers) > 0:
 		return nil, unsupported("send headers to the model's provider")
-	case p.Mode != "":
+	case p.Mode != "" && p.Mode != bridge.ModeInteractive:
 		return nil, unsupported("switch to mode " + p.Mode)
 	}
 	spec := s.Spec

@@ -50,6 +50,7 @@ type session struct {
 	suspended bool   // it leaves its runtime, which is being replaced
 	turn      *turn  // nil between turns
 	model     string // in use, as far as the runtime has told
+	mode      string // as the runtime has it; "" if that is not known
 
 	// Of the conversation, for Reset.
 	firstMessageID   string // event id of the first user message

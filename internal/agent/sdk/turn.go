@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,10 +121,6 @@ func (t *turn) settle() {
 func sendRequest(p bridge.Prompt) (*rpc.SendRequest, error) {
 	wait := true
 	req := &rpc.SendRequest{Prompt: p.Text, RequestHeaders: p.Headers, Wait: &wait}
-	if p.Mode != "" {
-		mode := rpc.SendAgentMode(p.Mode)
-		req.AgentMode = &mode
-	}
 	for _, a := range p.Attachments {
 		att, err := attachment(a)
 		if err != nil {
@@ -179,6 +176,29 @@ const (
 	idleWithin = 2 * time.Second
 )
 
+// setMode switches to the mode of a prompt. The mode is the session's, and is
+// stored with it: one that is sent along with a message changes what the system
+// text says, but neither marks the message as one to plan for nor has the agent
+// go on by itself.
+func (s *session) setMode(ctx context.Context, mode string) error {
+	s.mu.Lock()
+	same := mode == "" || mode == s.mode
+	s.mu.Unlock()
+	if same {
+		return nil
+	}
+	if !slices.Contains([]string{bridge.ModeInteractive, bridge.ModePlan, bridge.ModeAutopilot}, mode) {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "there is no mode " + mode, Remedy: "there are interactive, plan and autopilot"}
+	}
+	if _, err := s.sdk.RPC.Mode.Set(ctx, &rpc.ModeSetRequest{Mode: rpc.SessionMode(mode)}); err != nil {
+		return s.host.explain(err, "switch to mode "+mode)
+	}
+	s.mu.Lock()
+	s.mode = mode // its event may come later
+	s.mu.Unlock()
+	return nil
+}
+
 // onEvent runs on the SDK's event goroutine, one event at a time.
 func (s *session) onEvent(e copilot.SessionEvent) {
 	if !s.ending.Load() {
@@ -189,6 +209,9 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	t := s.turn
 	s.note(e)
 	s.noteModel(e)
+	if d, ok := e.Data.(*rpc.SessionModeChangedData); ok {
+		s.mode = string(d.NewMode)
+	}
 	s.mu.Unlock()
 	if d, ok := e.Data.(*rpc.SessionResumeData); ok {
 		select {
@@ -232,6 +255,9 @@ func (s *session) send(ctx context.Context, st *common.Turn, p bridge.Prompt) er
 		return err
 	}
 	if err := s.refreshSandbox(ctx); err != nil {
+		return err
+	}
+	if err := s.setMode(ctx, p.Mode); err != nil {
 		return err
 	}
 	t := newTurn()

@@ -131,8 +131,8 @@ func TestOptions(t *testing.T) {
 	if want := []string{"big/", "big/low", "small/"}; fmt.Sprint(live.set) != fmt.Sprint(want) {
 		t.Errorf("set %q, want %q", live.set, want)
 	}
-	if live.prompts[0].Mode != modePlan {
-		t.Errorf("the prompt's mode is %q", live.prompts[0].Mode)
+	if live.prompts[0].Mode != bridge.ModePlan || live.Mode() != bridge.ModePlan {
+		t.Errorf("the prompt's mode is %q, the session's %q", live.prompts[0].Mode, live.Mode())
 	}
 	if got := c.updates(acpwire.UpdateMode); len(got) != 2 || !strings.Contains(got[1], modePrefix+"plan") {
 		t.Errorf("modes told: %q", got)

@@ -10,21 +10,14 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
 )
 
-// The modes, as bridge.Prompt has them.
-const (
-	modeAgent     = "interactive"
-	modePlan      = "plan"
-	modeAutopilot = "autopilot"
-)
-
 // modePrefix begins the mode ids, which are those of Copilot's own agent. Clients
 // may leave it out.
 const modePrefix = "https://agentclientprotocol.com/protocol/session-modes#"
 
 var modes = []struct{ mode, short, name, about string }{
-	{modeAgent, "agent", "Agent", "Copilot works in the workspace and asks where the policy says so"},
-	{modePlan, "plan", "Plan", "Copilot makes a plan before anything is changed"},
-	{modeAutopilot, "autopilot", "Autopilot", "Copilot goes on until the task is done; the policy holds and is asked about as ever"},
+	{bridge.ModeInteractive, "agent", "Agent", "Copilot works in the workspace and asks where the policy says so"},
+	{bridge.ModePlan, "plan", "Plan", "Copilot makes a plan before anything is changed"},
+	{bridge.ModeAutopilot, "autopilot", "Autopilot", "Copilot goes on until the task is done; the policy holds and is asked about as ever"},
 }
 
 func modeID(mode string) string {
@@ -59,6 +52,7 @@ func (s *session) choose(models []bridge.Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.models = models
+	s.mode = cmp.Or(s.live.Mode(), bridge.ModeInteractive)
 	s.model, s.effort = cmp.Or(s.live.Opened().Model, s.door.opts.Model), s.door.opts.Effort
 	if s.model == "" && len(models) > 0 {
 		s.model = models[0].ID
@@ -149,6 +143,9 @@ func (s *session) enter(ctx context.Context, mode string) error {
 	s.mu.Unlock()
 	if same {
 		return nil
+	}
+	if err := s.live.SetMode(ctx, mode); err != nil {
+		return err
 	}
 	if err := s.update(ctx, &acpwire.CurrentMode{Type: acpwire.UpdateMode, ModeID: modeID(mode)}); err != nil {
 		return err

@@ -43,6 +43,10 @@ type Session interface {
 	Opened() bridge.SessionOpened
 	Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error]
 	SetModel(ctx context.Context, model, effort string) error
+	// Mode is one of bridge's, or "" for the agent's own. SetMode keeps it for
+	// this and later connections.
+	Mode() string
+	SetMode(ctx context.Context, mode string) error
 	History(ctx context.Context) ([]bridge.Event, error)
 	Commands(ctx context.Context) ([]bridge.Command, error)
 	Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)

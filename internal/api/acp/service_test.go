@@ -75,6 +75,7 @@ type played struct {
 	mu      sync.Mutex
 	prompts []bridge.Prompt
 	set     []string // models and efforts that were set
+	mode    string
 }
 
 func (p *played) ID() string { return p.id }
@@ -99,6 +100,19 @@ func (p *played) SetModel(_ context.Context, model, effort string) error {
 	return nil
 }
 
+func (p *played) Mode() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mode
+}
+
+func (p *played) SetMode(_ context.Context, mode string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mode = mode
+	return nil
+}
+
 func (p *played) History(context.Context) ([]bridge.Event, error) { return p.past, nil }
 
 func (p *played) Commands(context.Context) ([]bridge.Command, error) {
@@ -111,7 +125,7 @@ func (p *played) Invoke(_ context.Context, name, input string) (bridge.CommandRe
 	case "context":
 		return bridge.CommandResult{Text: "much room"}, nil
 	case "plan":
-		return bridge.CommandResult{Mode: modePlan, Prompt: input}, nil
+		return bridge.CommandResult{Mode: bridge.ModePlan, Prompt: input}, nil
 	case "deploy":
 		return bridge.CommandResult{}, &bridge.Error{Code: bridge.CodeUnsupported, Message: "/deploy needs Copilot's own terminal"}
 	}

@@ -34,7 +34,7 @@ type session struct {
 }
 
 func newSession(d *door, cwd string) *session {
-	return &session{door: d, cwd: cwd, mode: modeAgent, commands: map[string]bool{}}
+	return &session{door: d, cwd: cwd, commands: map[string]bool{}}
 }
 
 // update sends an update, and waits while the client does not read. It fails only

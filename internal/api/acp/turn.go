@@ -89,7 +89,7 @@ func (t *turn) see(ctx context.Context, ev bridge.Event) error {
 	case bridge.PlanChanged:
 		return t.plan(ctx, e)
 	case bridge.ModeChanged:
-		if mode, ok := modeOf(e.Mode); ok {
+		if mode, ok := modeOf(e.Mode); ok && !t.past {
 			return t.session.enter(ctx, mode)
 		}
 	case bridge.ContextMeasured:

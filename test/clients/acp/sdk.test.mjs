@@ -238,6 +238,28 @@ test("a session that another process loads", patience, async (t) => {
   await assert.rejects(c.agent.request("session/load", { sessionId: "nobody", cwd: WORKSPACE, mcpServers: [] }), { code: -32002 });
 });
 
+test("a session stays in its mode", patience, async (t) => {
+  const first = await start(t);
+  const ids = [];
+  for (const talk of [true, false]) {
+    const { sessionId } = await first.agent.request("session/new", { cwd: WORKSPACE, mcpServers: [] });
+    if (talk) await first.agent.request("session/prompt", prompt(sessionId, "hello"));
+    await first.agent.request("session/set_mode", { sessionId, modeId: "plan" });
+    await first.agent.request("session/close", { sessionId });
+    ids.push(sessionId);
+  }
+  const c = await start(t);
+  for (const sessionId of ids) {
+    const state = await c.agent.request("session/load", { sessionId, cwd: WORKSPACE, mcpServers: [] });
+    assert.match(state.modes.currentModeId, /#plan$/);
+    await c.agent.request("session/prompt", prompt(sessionId, "a garden"));
+    await eventually(() => assert.match(c.text(), /\[\[PLAN\]\] a garden/, "Copilot marks what is to be planned"));
+    await c.agent.request("session/set_mode", { sessionId, modeId: "agent" });
+    await c.agent.request("session/prompt", prompt(sessionId, "a house"));
+    await eventually(() => assert.match(c.text(), /You said: a house/));
+  }
+});
+
 test("slash commands", patience, async (t) => {
   const c = await start(t);
   const { sessionId } = await c.agent.request("session/new", { cwd: WORKSPACE, mcpServers: [] });
