@@ -126,7 +126,7 @@ func (p *product) problems(r coverageRow) (all []string) {
 				bad("%q names no test", group)
 				continue
 			}
-			for name := range strings.SplitSeq(m[1], ", ") {
+			for _, name := range code.FindAllString(m[1], -1) {
 				if why := p.lacksTest(m[2], strings.Trim(name, "`")); why != "" {
 					bad("%s", why)
 				}
@@ -177,17 +177,27 @@ func (p *product) lacksTest(dir, test string) string {
 }
 
 // hasCase reports whether a file below the package is named like a case, or a
-// shared contract has it.
+// script there or a shared contract has it.
 func (p *product) hasCase(dir, name string) bool {
 	found := false
+	look := func(file string) {
+		text, err := os.ReadFile(file)
+		found = found || err == nil && strings.Contains(string(text), `"`+name+`"`)
+	}
 	err := filepath.WalkDir(filepath.Join(p.root, filepath.FromSlash(dir)), func(file string, d fs.DirEntry, err error) error {
-		found = found || err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), name+".")
-		return err
+		switch {
+		case err != nil || d.IsDir():
+			return err
+		case strings.HasPrefix(d.Name(), name+"."):
+			found = true
+		case filepath.Ext(file) == ".mjs":
+			look(file)
+		}
+		return nil
 	})
 	contracts, globErr := filepath.Glob(filepath.Join(p.root, "internal", "testing", "*", "*.go"))
 	for _, file := range contracts {
-		text, readErr := os.ReadFile(file)
-		found = found || readErr == nil && strings.Contains(string(text), `"`+name+`"`)
+		look(file)
 	}
 	return found && err == nil && globErr == nil
 }
