@@ -239,7 +239,7 @@ func TestSourceCoverage(t *testing.T) {
 }
 
 // minimumRows keeps the table from being emptied unnoticed.
-const minimumRows = 1
+const minimumRows = 550
 
 // The check must be able to fail.
 func TestSourceCoverageNoticesBadRows(t *testing.T) {
