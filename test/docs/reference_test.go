@@ -48,7 +48,10 @@ func help(t *testing.T, words ...string) string {
 
 var subcommand = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +\S`)
 
-var lowerWord = regexp.MustCompile(`^[a-z]+$`)
+var (
+	lowerWord   = regexp.MustCompile(`^[a-z]+$`)
+	commandFlag = regexp.MustCompile(`(?:^|[ \[])(--[a-z][a-z-]*)`)
+)
 
 // command is a command with its --help output.
 type command struct{ path, help string }
@@ -82,11 +85,30 @@ func TestCommands(t *testing.T) {
 	compareReference(t, "commands.md", b.String())
 }
 
+// unknownCommand says what of a command line does not exist: the command, or a flag.
+func unknownCommand(all []command, line string) string {
+	var best command
+	for _, c := range all {
+		if strings.HasPrefix(line+" ", c.path+" ") && len(c.path) > len(best.path) {
+			best = c
+		}
+	}
+	next, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, best.path)), " ")
+	if strings.Contains(best.help, "\nAvailable Commands:\n") && lowerWord.MatchString(next) {
+		return "there is no such command"
+	}
+	for _, m := range commandFlag.FindAllStringSubmatch(line, -1) {
+		if !strings.Contains(best.help, m[1]) {
+			return best.path + " has no " + m[1]
+		}
+	}
+	return ""
+}
+
 // Commands and flags in the documentation exist.
 func TestShownCommandsExist(t *testing.T) {
 	all := commands(t)
 	shown := regexp.MustCompile("(?m)(?:^\\s*|&& |\\| |`)(?:[A-Z_]+=\\S+ )*(copilot-bridge [a-z][^`|#\n]*)")
-	flags := regexp.MustCompile(`(?:^|[ \[])(--[a-z][a-z-]*)`)
 	hidden := []string{"copilot-bridge mcp plugin"}
 	for _, p := range pages(t) {
 		if !p.written() {
@@ -98,20 +120,8 @@ func TestShownCommandsExist(t *testing.T) {
 			if slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(line, h) }) {
 				continue
 			}
-			var best command
-			for _, c := range all {
-				if strings.HasPrefix(line+" ", c.path+" ") && len(c.path) > len(best.path) {
-					best = c
-				}
-			}
-			next, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, best.path)), " ")
-			if strings.Contains(best.help, "\nAvailable Commands:\n") && lowerWord.MatchString(next) {
-				t.Errorf("%s shows %q, and there is no such command", p.name, line)
-			}
-			for _, m := range flags.FindAllStringSubmatch(line, -1) {
-				if !strings.Contains(best.help, m[1]) {
-					t.Errorf("%s shows %q, and %s has no %s", p.name, line, best.path, m[1])
-				}
+			if what := unknownCommand(all, line); what != "" {
+				t.Errorf("%s shows %q, and %s", p.name, line, what)
 			}
 		}
 	}

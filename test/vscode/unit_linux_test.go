@@ -18,7 +18,7 @@ func TestUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"node_modules/typescript/bin/tsc", "--noEmit"}, {"build.mjs", "--test"},
-		{"--test", "build/binary.test.cjs", "build/faults.test.cjs", "build/rpc.test.cjs"}} {
+		{"--test", "build/binary.test.cjs", "build/faults.test.cjs", "build/question.test.cjs", "build/rpc.test.cjs"}} {
 		if err := run(t.Context(), work, nil, p.node, args...); err != nil {
 			t.Fatal(err)
 		}

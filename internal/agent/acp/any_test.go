@@ -365,6 +365,13 @@ func TestOldMethodNames(t *testing.T) {
 	if got := tell(t, ctx, open(t, ctx, a, bridge.SessionSpec{}), "say still understood"); got != "still understood\n" {
 		t.Errorf("%q", got)
 	}
+	loaded, err := a.Resume(ctx, "s", bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tell(t, ctx, loaded, "say loaded as well"); got != "loaded as well\n" {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestAgentsThatDoNotStart(t *testing.T) {

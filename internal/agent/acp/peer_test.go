@@ -52,9 +52,11 @@ func (p *peer) Request(ctx context.Context, method string, params json.RawMessag
 			method = acpwire.MethodInitialize
 		case "session/newClient":
 			method = acpwire.MethodSessionNew
+		case "session/loadClient":
+			method = acpwire.MethodSessionLoad
 		case "session/promptClient":
 			method = acpwire.MethodSessionPrompt
-		case acpwire.MethodInitialize, acpwire.MethodSessionNew, acpwire.MethodSessionPrompt:
+		case acpwire.MethodInitialize, acpwire.MethodSessionNew, acpwire.MethodSessionLoad, acpwire.MethodSessionPrompt:
 			return nil
 		}
 	}
@@ -63,6 +65,8 @@ func (p *peer) Request(ctx context.Context, method string, params json.RawMessag
 		return func() (any, error) { return p.initialize(), nil }
 	case acpwire.MethodSessionNew:
 		return func() (any, error) { return p.open() }
+	case acpwire.MethodSessionLoad:
+		return func() (any, error) { return acpwire.NewSessionResponse{}, nil }
 	case acpwire.MethodSetConfigOption:
 		return func() (any, error) {
 			var req acpwire.SetConfigOptionRequest
@@ -92,6 +96,7 @@ func (p *peer) Request(ctx context.Context, method string, params json.RawMessag
 
 func (p *peer) initialize() any {
 	r := acpwire.InitializeResponse{ProtocolVersion: 1, AgentInfo: &acpwire.Implementation{Name: "peer", Version: "1"}}
+	r.Capabilities.LoadSession = p.role == "old"
 	r.Capabilities.Prompt = acpwire.PromptCapabilities{Image: true, EmbeddedContext: p.role != "plain"}
 	if p.role == "version" {
 		r.ProtocolVersion = 2

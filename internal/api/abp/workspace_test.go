@@ -94,7 +94,7 @@ func TestVendorFields(t *testing.T) {
 		"availableTools": []string{"bash", "view", "files-echo"}, "excludedTools": []string{"view"},
 		"mcp_servers":    map[string]any{"files": map[string]any{"command": self, "env": map[string]string{"ABP_TEST_MCP": "1"}, "timeout": 10000}},
 		"responseFormat": map[string]any{"name": "n", "schema": map[string]any{"type": "object", "properties": map[string]any{"SCHEMA-7": map[string]any{"type": "string"}}}},
-		"model":          "model-from-vendor",
+		"model":          "model-from-vendor", "reasoningEffort": "high",
 	}
 	r := s.do(t, s.order(script(tool("bash", map[string]any{"command": "printenv FROM_ORDER", "description": "x"}), tool("files-echo", map[string]any{"text": "there"}), "next", "text {}"), map[string]any{
 		"config": map[string]any{"model": "model-of-config", "env": map[string]string{"FROM_ORDER": "42", "PATH": os.Getenv("PATH")}, "vendor": map[string]any{"copilot": copilot}}}))
@@ -114,7 +114,7 @@ func TestVendorFields(t *testing.T) {
 	if got := strings.Join(names, " "); !strings.Contains(got, "bash") || strings.Contains(got, "view") || strings.Contains(got, "create") || !strings.Contains(got, "files-echo") {
 		t.Errorf("tools %s", got)
 	}
-	for _, want := range []string{"SYSTEM-42", "SCHEMA-7", "model-from-vendor"} {
+	for _, want := range []string{"SYSTEM-42", "SCHEMA-7", "model-from-vendor", `"reasoning_effort":"high"`} {
 		if !strings.Contains(string(q.Raw), want) {
 			t.Errorf("no %s in the request", want)
 		}

@@ -76,7 +76,7 @@ func TestPluginGradesParts(t *testing.T) {
 	f := &fake{large: func(_ context.Context, task LargeTask) (LargeResult, error) {
 		task.Watch("part a\x1b[2J started")
 		r := results[task.Task]
-		r.Run = fmt.Sprintf("%s-%d", r.Run, task.Concurrency)
+		r.Run = fmt.Sprintf("%s-%d-%d", r.Run, task.Concurrency, task.TimeoutMs)
 		return r, nil
 	}}
 	c := connect(t, NewPlugin(f, Options{}), nil)
@@ -89,8 +89,8 @@ func TestPluginGradesParts(t *testing.T) {
 			t.Errorf("%s", text(r))
 		}
 	}
-	r := call(t, c, ToolOrchestrate, map[string]any{"task": "some", "maxConcurrency": 5})
-	if d := details(t, r); !strings.Contains(d.Remedy, "orchestrate --resume r1-5") || !strings.Contains(text(r), "\n   no\n   luck") {
+	r := call(t, c, ToolOrchestrate, map[string]any{"task": "some", "maxConcurrency": 5, "timeout": 1500})
+	if d := details(t, r); !strings.Contains(d.Remedy, "orchestrate --resume r1-5-1500") || !strings.Contains(text(r), "\n   no\n   luck") {
 		t.Errorf("%+v\n%s", d, text(r))
 	}
 }

@@ -119,6 +119,8 @@ func TestGoodRequests(t *testing.T) {
 	}{
 		{"nulls are absent", `"messages":[{"role":"user","content":"hi","name":null}],"tools":null,"tool_choice":null,"functions":null,"function_call":null,"stop":null,"n":null,"logprobs":null,"top_logprobs":null,"stream":null,"stream_options":null,"response_format":null,"reasoning_effort":null,"parallel_tool_calls":null,"modalities":null`,
 			func(c bridge.Chat) bool { return c.Messages[0].Text == "hi" && !c.OneCall && c.Effort == "" }},
+		{"a seed", `"messages":[{"role":"user","content":"hi"}],"seed":7`,
+			func(c bridge.Chat) bool { return c.Messages[0].Text == "hi" }},
 		{"stream_options without stream", `"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}`,
 			func(c bridge.Chat) bool { return c.Whole }},
 		{"tool choice none", `"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none"`,
