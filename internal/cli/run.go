@@ -53,7 +53,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 	f.StringVar(&o.resume, "resume", "", "resume the session `ID`")
 	f.complete("resume", p.completeSessions)
 	f.StringArrayVar(&o.attach, "attach", nil, "`FILE` or directory to send along; may be repeated")
-	f.demo(&o.demo)
+	f.demo()
 	o.commonFlags(f)
 	return cmd
 }

@@ -142,7 +142,9 @@ type Options struct {
 	// Notice, if set, says that the answers are not Copilot's; every session
 	// carries it in its first event.
 	Notice string
-	Logger *slog.Logger
+	// Answers, if set, says who answers through an agent.
+	Answers func(agent string) bridge.Answers
+	Logger  *slog.Logger
 }
 
 // Engine is the service. Its methods may be called concurrently.
@@ -162,6 +164,9 @@ func New(opts Options) *Engine {
 	opts.Limits = opts.Limits.withDefaults()
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Answers == nil {
+		opts.Answers = func(string) (none bridge.Answers) { return none }
 	}
 	if opts.Agents == nil {
 		opts.Agents = only(opts.Agent)
