@@ -19,8 +19,9 @@
 //	}
 //
 // Package bridge has the events, prompts and errors. The user's configuration
-// and policy files count as they do for the command. Without a GitHub account
-// or a provider of one's own a built-in demo model answers; see Client.Notice.
+// and policy files count as they do for the command. Where nothing hints at
+// a GitHub account or a provider of one's own, a built-in demo model answers; see
+// Client.Notice.
 //
 // A program that imports this package also supervises the runtime: it starts
 // itself with a hidden argument, and such a process never reaches main. That is
@@ -114,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	home, _ := os.UserHomeDir() // "" if there is none
-	b, err := app.Start(ctx, app.Options{Config: cfg, Self: self, Version: "library", Environ: os.Environ(), UserDir: home, Logger: o.Logger, Demo: o.Demo,
+	b, err := app.Start(ctx, app.Options{Config: cfg, Self: self, Version: "library", Environ: os.Environ(), UserDir: home, Logger: o.Logger, DemoIfNone: true,
 		Progress: func(s copilotruntime.Step) {
 			if o.Progress != nil {
 				o.Progress(s.Text)
@@ -139,6 +140,9 @@ func (o Options) config() (*config.Config, error) {
 	// The memory of OpenClaw is a server that the command itself is; this
 	// program is another one.
 	flags := map[string]string{"openclaw.memory": "off"}
+	if o.Demo {
+		flags["demo"] = "true"
+	}
 	for key, value := range o.Settings {
 		flags[key] = value
 	}

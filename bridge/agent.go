@@ -26,3 +26,22 @@ type Session interface {
 	// Close releases the session; its stored state stays.
 	Close(ctx context.Context) error
 }
+
+// AnswersKind says whose words the model's are.
+type AnswersKind string
+
+// The kinds.
+const (
+	AnswersProvider AnswersKind = "provider"  // a model provider of the user's own
+	AnswersGitHub   AnswersKind = "github"    // GitHub's models, by a token or the user's login
+	AnswersDemo     AnswersKind = "rehearsal" // the built-in demo model
+	AnswersAgent    AnswersKind = "agent"     // another ACP agent, with its own models
+	AnswersRunner   AnswersKind = "runner"    // the user's own runner
+	AnswersEditor   AnswersKind = "editor"    // the models of the editor that has started the bridge
+)
+
+// Answers says who answers in a session.
+type Answers struct {
+	Kind   AnswersKind `json:"kind"`
+	Detail string      `json:"detail"` // for people
+}

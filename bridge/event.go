@@ -27,6 +27,7 @@ type (
 		WorkingDir string  `json:"working_dir,omitempty"`
 		Resumed    bool    `json:"resumed,omitempty"`
 		Notice     string  `json:"notice,omitempty"` // set when the answers are not Copilot's
+		Answers    Answers `json:"answers,omitzero"`
 	}
 	// ModelCalled says that a request went out to the model.
 	ModelCalled struct {

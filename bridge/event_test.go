@@ -11,7 +11,7 @@ import (
 
 // every is one value of each event type with every field set.
 var every = []Event{
-	SessionOpened{"s", "sdk", ProfileAgent, "m", "/w", true, "n"},
+	SessionOpened{"s", "sdk", ProfileAgent, "m", "/w", true, "n", Answers{AnswersProvider, "openai at http://x, model m"}},
 	ModelCalled{"m"},
 	ModelFailed{2, &Error{Code: CodeProvider, Message: "boom", Status: 500, RetryAfter: time.Second}},
 	TextDelta{"m1", "hi \u2028 <&>", "a"},

@@ -148,7 +148,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 		return err
 	}
 	spec := b.Spec(bridge.ProfileAgent, o.Root)
-	if o.Model != "" && b.Answers.Kind != AnswersRehearsal {
+	if o.Model != "" && b.Answers.Kind != bridge.AnswersDemo {
 		spec.Model = o.Model
 	}
 	if o.Effort != "" {
@@ -156,7 +156,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 	}
 	spec.System, spec.AvailableTools, spec.ExcludedTools, spec.MCPServers = o.System, o.AvailableTools, o.ExcludedTools, o.MCPServers
 	spec.Gate, spec.Raw, spec.WorkOrder = s.gate, o.Raw, o.Text
-	if b.Answers.Kind == AnswersGitHub {
+	if b.Answers.Kind == bridge.AnswersGitHub {
 		// Other providers do not bill in credits. Where credits are limited the
 		// runtime tells the model so in a separate message.
 		spec.MaxAICredits = max(o.MaxCredits, leastCredits)

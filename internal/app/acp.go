@@ -20,7 +20,7 @@ import (
 func (b *Bridge) ServeACP(ctx context.Context, r io.Reader, w io.Writer, readOnly bool) error {
 	spec := b.Spec(bridge.ProfileAgent, "")
 	opts := acp.Options{Version: b.opts.Version, Model: spec.Model, Effort: spec.ReasoningEffort, Logger: b.opts.Logger}
-	if b.Answers.Kind != AnswersProvider && !b.opts.Demo {
+	if b.Answers.Kind != bridge.AnswersProvider && !b.opts.Config.Demo {
 		opts.Login = "Run `copilot login` in a terminal, or set COPILOT_GITHUB_TOKEN, and start this agent again"
 	}
 	return acp.Serve(ctx, acpService{b, Serving{ReadWrite: !readOnly}.defaults()}, r, w, opts)
@@ -126,7 +126,7 @@ func (s acpService) Models(ctx context.Context) ([]bridge.Model, error) { return
 
 func (s acpService) Login(ctx context.Context) error {
 	status, err := s.Engine.Status(ctx)
-	if err == nil && (!status.Authenticated || s.Answers.Kind == AnswersRehearsal) {
+	if err == nil && (!status.Authenticated || s.Answers.Kind == bridge.AnswersDemo) {
 		err = &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "nobody is logged in to GitHub Copilot",
 			Remedy: "run `copilot login` in a terminal, or set COPILOT_GITHUB_TOKEN, and start this agent again"}
 	}

@@ -27,7 +27,7 @@ type apis struct {
 func (b *Bridge) apis(o Serving) *apis {
 	c := b.opts.Config
 	unknown, kind := c.Facade.UnknownModel, string(c.BYOK.Provider)
-	if b.Answers.Kind == AnswersRehearsal {
+	if b.Answers.Kind == bridge.AnswersDemo {
 		unknown, kind = "default", "openai" // it plays whatever part it is given
 	}
 	a := &apis{bridge: b, prompts: map[string]*guard.Guard{}}

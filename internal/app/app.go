@@ -5,18 +5,18 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
+	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
@@ -40,8 +40,14 @@ type Options struct {
 	Logger  *slog.Logger
 	// Progress hears of a first-run install.
 	Progress copilotruntime.Progress
-	// Demo asks for the rehearsal model by name.
-	Demo bool
+	// DemoIfNone lets the demo model answer unasked where nothing hints at an
+	// account: for people, who are told.
+	DemoIfNone bool
+	// Patient starts without the login that is needed. Callers are told, until
+	// somebody has logged in.
+	Patient bool
+	// NoTurns: sessions are only read or removed, so no account is needed.
+	NoTurns bool
 	// FindOnly installs nothing: a missing runtime is an error.
 	FindOnly bool
 	// Window is the editor's window in which the bridge runs: its models are
@@ -53,15 +59,17 @@ type Options struct {
 type Bridge struct {
 	Engine  *engine.Engine
 	Runtime copilotruntime.Runtime // zero if the transport does not need it
-	Answers Answers
+	Answers answers.Who
 
-	opts   Options
-	agents *engine.Agents // nil unless the transport is chosen by trying
-	depth  int
-	model  *demomodel.Server // nil unless it answers
-	guard  guardParts
-	wall   *sandbox.Wall  // nil where programs are not confined
-	tidy   *upkeep.Upkeep // nil before Start has succeeded
+	opts    Options
+	agents  *engine.Agents
+	started bool     // agents were chosen from
+	who     sync.Map // bridge.Answers by the name of the agent
+	depth   int
+	model   *demomodel.Server // nil unless it answers
+	guard   guardParts
+	wall    *sandbox.Wall  // nil where programs are not confined
+	tidy    *upkeep.Upkeep // nil before Start has succeeded
 }
 
 // prepare is a Bridge that has not been started: it can make guards, no
@@ -95,15 +103,16 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	if err := b.raiseWall(ctx); err != nil {
 		return nil, err
 	}
-	agent, err := b.chooseAgent(ctx)
-	if err != nil {
+	var agent engine.Agent
+	if w := o.Window; w != nil {
+		agent = b.windowAgent(w)
+	} else if err := b.chooseAgent(ctx); err != nil {
 		return nil, errors.Join(err, b.closeModel())
 	}
-	b.Answers.SetBy = setBy(o.Config, b.Answers.Kind)
 	store := Store(o.Config)
 	store.Tell = func(told string) { o.Logger.Warn("sessions.damaged: " + told) }
 	b.Engine = engine.New(engine.Options{
-		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin,
+		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -154,12 +163,7 @@ func (o Options) records() string { return Records(o.Config) }
 
 // Upkeep is where the upkeep of a configuration finds things.
 func (o Options) Upkeep() upkeep.Options {
-	return upkeep.Options{Config: o.Config, Store: Store(o.Config), Records: o.records(), Personal: copilotHome(o), Logger: o.Logger}
-}
-
-// copilotHome is where Copilot's own CLI keeps its state.
-func copilotHome(o Options) string {
-	return cmp.Or(o.env("COPILOT_HOME"), filepath.Join(o.UserDir, ".copilot"))
+	return upkeep.Options{Config: o.Config, Store: Store(o.Config), Records: o.records(), Personal: answers.CopilotHome(o.Environ, o.UserDir), Logger: o.Logger}
 }
 
 // Close ends all that Start and the sessions have started.
@@ -188,7 +192,7 @@ func (b *Bridge) closeModel() error {
 func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
 	c := b.opts.Config
 	spec := bridge.SessionSpec{Profile: p, WorkingDir: workspace, Model: c.Model, ReasoningEffort: c.ReasoningEffort}
-	if b.Answers.Kind == AnswersRehearsal {
+	if b.Answers.Kind == bridge.AnswersDemo {
 		spec.Model = "" // it has but one
 	}
 	if i := c.InfiniteSessions; i.Enabled != nil || i.BackgroundThreshold > 0 || i.BufferThreshold > 0 {

@@ -180,7 +180,7 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 	}
 	defer end()
 	spec := b.Spec(bridge.ProfileAgent, t.Dir)
-	if t.Model != "" && b.Answers.Kind != AnswersRehearsal {
+	if t.Model != "" && b.Answers.Kind != bridge.AnswersDemo {
 		spec.Model = t.Model
 	}
 	if spec.Gate, err = b.Gate(Guarding{Workspace: c.root, Dir: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}); err != nil {
@@ -224,7 +224,7 @@ func (c *coder) changed(named, found []string) []string {
 
 func taskResult(r engine.Result) mcp.TaskResult {
 	out := mcp.TaskResult{Text: r.Text, Files: r.Files, ToolCalls: []mcp.ToolUse{}, Session: r.Session, Reason: string(r.Reason), DurationMs: r.Duration.Milliseconds(), Notice: r.Notice,
-		Usage: usage(r.Usage)}
+		Usage: usage(r.Usage), Answers: r.Answers}
 	for _, u := range r.Tools {
 		out.ToolCalls = append(out.ToolCalls, mcp.ToolUse{Name: u.Name, Arguments: object(u.Args), OK: u.OK, Denied: u.Denied, Error: u.Error, DurationMs: u.Duration.Milliseconds()})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -231,7 +232,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	return guard.New(guard.Options{
 		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Client: g.Client,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
-		Home: c.Home, Personal: copilotHome(b.opts), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
+		Home: c.Home, Personal: answers.CopilotHome(b.opts.Environ, b.opts.UserDir), OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
 	}), nil
 }
 

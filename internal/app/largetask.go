@@ -19,7 +19,7 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 		return mcp.LargeResult{}, err
 	}
 	defer end()
-	out := mcp.LargeResult{Notice: b.Answers.Notice}
+	out := mcp.LargeResult{Notice: b.Answers.Notice, Answers: b.Answers.Answers}
 	opts := b.Orchestration(Guarding{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, orchestrate.Options{
 		Task: t.Task, Concurrency: min(t.Concurrency, cmp.Or(b.opts.Config.Engine.MaxConcurrent, engine.AgentTurns)), Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 		Watch: func(e orchestrate.Event) {

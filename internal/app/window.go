@@ -16,6 +16,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
+	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
@@ -102,7 +103,8 @@ func (b *Bridge) windowAgent(w *Window) engine.Agent {
 	if w.hello.Version != "" {
 		name += " " + w.hello.Version
 	}
-	b.Answers = Answers{Kind: AnswersEditor, Detail: "Copilot's models in " + name}
+	b.Answers = answers.Who{Answers: bridge.Answers{Kind: bridge.AnswersEditor, Detail: "Copilot's models in " + name}}
+	b.who.Store("vscode", b.Answers.Answers)
 	a := vscode.New(vscode.Options{Editor: w.conn, Idle: b.opts.Config.Engine.IdleTimeout, Logger: b.opts.Logger, Changed: w.changed})
 	w.mu.Lock()
 	w.agent = a

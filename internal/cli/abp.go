@@ -17,7 +17,6 @@ import (
 )
 
 func (p *program) abpCommand() *cobra.Command {
-	var demo bool
 	cmd := &cobra.Command{
 		Use:   "abp",
 		Short: "Run as an Agent Backplane sidecar, or check its receipts",
@@ -31,16 +30,16 @@ consent are denied. See docs/guides/abp.md.`,
   copilot-bridge abp canonical receipt.json | sha256sum
   copilot-bridge abp validate < session.jsonl`,
 		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runABP(cmd, demo) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runABP(cmd) },
 	}
-	flagsOf(cmd).demo(&demo)
+	flagsOf(cmd).demo()
 	cmd.AddCommand(p.abpVerifyCommand(), p.abpCanonicalCommand(), p.abpValidateCommand())
 	return cmd
 }
 
 // runABP serves one work order. Errors are told in the protocol, since that is
 // all that the other side reads.
-func (p *program) runABP(cmd *cobra.Command, demo bool) error {
+func (p *program) runABP(cmd *cobra.Command) error {
 	ctx, in := p.interruptible(cmd.Context())
 	defer in.stop()
 	cfg, err := p.load(cmd)
@@ -49,7 +48,8 @@ func (p *program) runABP(cmd *cobra.Command, demo bool) error {
 	}
 	shows := p.progress()
 	stop := shows.Begin("starting")
-	o := p.options(cfg, demo)
+	o := p.options(cfg)
+	o.DemoIfNone = false // a host would take its answers for Copilot's
 	o.Progress = shows.Step
 	s := app.BrokenSidecar(o, err)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) acpCommand() *cobra.Command {
-	var readOnly, demo bool
+	readOnly := false
 	cmd := p.command(&cobra.Command{
 		Use:   "acp",
 		Short: "Run as an ACP agent",
@@ -28,16 +28,17 @@ Standard output carries the protocol only. The program ends with its standard in
   copilot-bridge acp --read-only
   copilot-bridge acp --demo
   acpx --agent "copilot-bridge acp" exec "list the files"`,
-	}, func(ctx context.Context, c call) error { return p.acp(ctx, p.options(c.cfg, demo), readOnly) })
+	}, func(ctx context.Context, c call) error { return p.acp(ctx, p.options(c.cfg), readOnly) })
 	f := flagsOf(cmd)
 	f.setting("model", "model", "m", "`MODEL` that sessions begin with")
 	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
 	f.BoolVar(&readOnly, "read-only", false, "let Copilot write only where a policy that you trust allows it")
-	f.demo(&demo)
+	f.demo()
 	return cmd
 }
 
 func (p *program) acp(ctx context.Context, o app.Options, readOnly bool) error {
+	o.DemoIfNone, o.Patient = false, true // the client asks the person to log in
 	b, err := p.start(ctx, o)
 	if err != nil {
 		return err

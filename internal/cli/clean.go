@@ -62,7 +62,7 @@ func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions
 			return err
 		}
 	}
-	found, err := upkeep.Leftovers(ctx, p.options(cfg, false).Upkeep(), o.all)
+	found, err := upkeep.Leftovers(ctx, p.options(cfg).Upkeep(), o.all)
 	if err != nil {
 		return err
 	}

@@ -202,12 +202,16 @@ func settingValues(key string) []string {
 	return nil
 }
 
-// json, yes and demo are flags of many commands; root reads the first.
+// json, yes and demo are flags of many commands; root reads the first and the
+// last.
 func (f flagSet) json(about string) { f.Bool("json", false, about) }
 
 func (f flagSet) yes(to *bool, about string) { f.BoolVarP(to, "yes", "y", false, about) }
 
-func (f flagSet) demo(to *bool) { f.BoolVar(to, "demo", false, "use the built-in rehearsal model") }
+func (f flagSet) demo() {
+	f.Bool("demo", false, "use the built-in rehearsal model")
+	must(f.SetAnnotation("demo", settingFlag, []string{"demo"}))
+}
 
 // confirm asks before something is deleted. Nothing happens without an answer.
 func (p *program) confirm(ctx context.Context, c call, flag, question, otherwise string) error {

@@ -13,7 +13,7 @@ import (
 // mcpOptions are the flags of the MCP servers.
 type mcpOptions struct {
 	http, workspace string
-	readWrite, demo bool
+	readWrite       bool
 	plugin          bool // it is the server of OpenClaw's plugin
 }
 
@@ -53,7 +53,7 @@ shutdown, running calls have serve.drain_timeout (30s) to finish.`,
 	f := flagsOf(cmd)
 	f.setting("model", "model", "m", "`MODEL` to use for tasks that name none")
 	f.BoolVar(&o.readWrite, "read-write", false, "with --http: let clients write in the workspace")
-	f.demo(&o.demo)
+	f.demo()
 	return cmd
 }
 
@@ -95,7 +95,7 @@ OpenClaw's agent. --tools prints the tools as the plugin registers them.`,
 	})
 	f := flagsOf(cmd)
 	f.dir(&o.workspace, "workspace", "w", "`DIR` to work in, and whose policy counts (default: OpenClaw's)")
-	f.demo(&o.demo)
+	f.demo()
 	f.BoolVar(&tools, "tools", false, "print the tools and end")
 	return cmd
 }
@@ -129,7 +129,8 @@ func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) 
 	if err != nil {
 		return err
 	}
-	opts := p.options(cfg, o.demo)
+	opts := p.options(cfg)
+	opts.DemoIfNone = false // an agent would take its answers for Copilot's
 	opts.Progress = func(s copilotruntime.Step) { p.log.Info("runtime.installing", "step", s) }
 	server, err := open(ctx, opts, app.MCPServing{Workspace: dir, HTTP: o.http, ReadWrite: o.readWrite})
 	if err != nil {

@@ -76,7 +76,7 @@ as in "run".`,
 	f.BoolVar(&o.eager, "eager", false, "start every part the moment it can, even where that may delay others")
 	f.json("write events and the result as JSON lines")
 	f.yes(&o.yes, "consent to everything that would be asked")
-	f.demo(&o.demo)
+	f.demo()
 	for _, name := range []string{"timeout", "task-timeout", "max-concurrency"} {
 		f.complete(name, cobra.NoFileCompletions)
 	}
@@ -158,7 +158,7 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 		if o.resume == "" && !p.json {
 			p.mentionInterrupted(c.cfg, o.dir)
 		}
-		b, err := p.start(ctx, p.options(c.cfg, o.demo))
+		b, err := p.start(ctx, p.options(c.cfg))
 		if err != nil {
 			return err
 		}
@@ -206,6 +206,7 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 		r, err = orchestrate.Run(ctx, opts)
 	}
 	stop()
+	r.Answers = b.Answers.Answers
 	if err == nil {
 		err = orchestrateVerdict(r)
 	}

@@ -146,7 +146,7 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 	text := ""
 	for _, m := range runs {
 		var d orchestrate.Discarded
-		if d, err = app.DiscardRun(ctx, p.options(c.cfg, false), m.ID); err != nil {
+		if d, err = app.DiscardRun(ctx, p.options(c.cfg), m.ID); err != nil {
 			break
 		}
 		done = append(done, d)

@@ -51,7 +51,7 @@ func (p *program) unregisterTargetCommand(target registration.Target, short stri
 		Long:    short + ", with the persona if there is one. The configuration becomes what it was.",
 		Example: fmt.Sprintf("  copilot-bridge unregister %s\n  copilot-bridge unregister %[1]s --dry-run", target),
 	}, func(ctx context.Context, c call) error {
-		result, err := app.Registrar(p.options(c.cfg, false), p.waiting).Unregister(ctx, registration.Request{
+		result, err := app.Registrar(p.options(c.cfg), p.waiting).Unregister(ctx, registration.Request{
 			Target: target, Method: registration.Method(o.method), DryRun: o.dryRun})
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func (p *program) register(ctx context.Context, cfg *config.Config, o *registerO
 	if err != nil {
 		return err
 	}
-	opts := p.options(cfg, false)
+	opts := p.options(cfg)
 	starts := dir // where the bridge will be started
 	if target == registration.Plugin {
 		starts = p.env.HomeDir

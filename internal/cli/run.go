@@ -59,7 +59,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 	f.complete("resume", p.completeSessions)
 	f.StringArrayVar(&o.attach, "attach", nil, "`FILE` or directory to send along; may be repeated")
 	f.choice(&o.mode, "mode", "", "how Copilot works from now on in the session", bridge.ModeInteractive, bridge.ModePlan, bridge.ModeAutopilot)
-	f.demo(&o.demo)
+	f.demo()
 	o.commonFlags(f)
 	return cmd
 }

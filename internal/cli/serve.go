@@ -17,10 +17,10 @@ import (
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	workspaces      []string
-	host            string
-	rpcPort         int
-	readWrite, demo bool
+	workspaces []string
+	host       string
+	rpcPort    int
+	readWrite  bool
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -71,7 +71,7 @@ signal ends the program at once.`,
 	f.complete("host", fixedCompletions([]string{hostVSCode}))
 	f.setting("model", "model", "m", "`MODEL` to use for unknown model names, where the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
-	f.demo(&o.demo)
+	f.demo()
 	f.json("write a line of JSON when ready")
 	return cmd
 }
@@ -94,7 +94,9 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b, err := p.start(ctx, p.options(cfg, o.demo))
+	opts := p.options(cfg)
+	opts.Patient = true // requests and /healthz tell
+	b, err := p.start(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (p *program) serveWindow(ctx context.Context, c call, o *serveOptions) (err
 	switch {
 	case o.host != hostVSCode:
 		return usage(c.cmd, "--host=%s: must be %s", o.host, hostVSCode)
-	case p.json || o.demo:
+	case p.json || c.cmd.Flags().Changed("demo"):
 		return usage(c.cmd, "--json and --demo do not go with --host")
 	case cfg.Serve.Token == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a bridge in an editor needs a token, and none is set",
@@ -201,7 +203,7 @@ func (p *program) serveWindow(ctx context.Context, c call, o *serveOptions) (err
 	w.Open(dirs)
 	ctx, leave := w.Attend(ctx)
 	defer leave()
-	opts := p.options(cfg, false)
+	opts := p.options(cfg)
 	opts.Window = w
 	b, err := p.start(ctx, opts)
 	if err != nil {

@@ -207,7 +207,9 @@ func (p *program) history(ctx context.Context, cfg *config.Config, entry session
 	if _, err := copilotruntime.Find(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath}); err != nil {
 		return nil, err
 	}
-	b, err := p.start(ctx, p.options(cfg, false))
+	opts := p.options(cfg)
+	opts.NoTurns = true
+	b, err := p.start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}

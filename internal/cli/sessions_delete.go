@@ -106,7 +106,9 @@ func (p *program) delete(ctx context.Context, cfg *config.Config, entries []sess
 	_, why = copilotruntime.Find(ctx, copilotruntime.Options{Home: cfg.Home, CLIPath: cfg.CLIPath})
 	var b *app.Bridge
 	if why == nil {
-		b, why = p.start(ctx, p.options(cfg, false))
+		opts := p.options(cfg)
+		opts.NoTurns = true
+		b, why = p.start(ctx, opts)
 	}
 	if ctx.Err() != nil {
 		return done, nil, context.Cause(ctx)
@@ -211,7 +213,7 @@ func (p *program) pruneSessions(ctx context.Context, c call, o *pruneOptions) er
 			text = p.sessionTable(gone, 0)
 		}
 	} else {
-		gone, busy, err = upkeep.DeleteSessions(ctx, p.options(c.cfg, false).Upkeep(), gone)
+		gone, busy, err = upkeep.DeleteSessions(ctx, p.options(c.cfg).Upkeep(), gone)
 	}
 	text += plural(len(gone), "session") + done
 	if len(busy) > 0 {

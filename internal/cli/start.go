@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
 // options are what app needs to know of this program.
-func (p *program) options(cfg *config.Config, demo bool) app.Options {
+func (p *program) options(cfg *config.Config) app.Options {
 	return app.Options{Config: cfg, Self: p.env.Executable, Version: buildVersion(), Environ: p.env.Environ,
-		UserDir: p.env.HomeDir, Logger: p.log, Demo: demo}
+		UserDir: p.env.HomeDir, Logger: p.log, DemoIfNone: true}
 }
 
 // start starts a bridge, which installs the runtime if there is none. The
@@ -56,7 +57,7 @@ func (p *program) header(b *app.Bridge, dir string) {
 }
 
 // notice warns if the answers are not Copilot's.
-func (p *program) notice(a app.Answers) {
+func (p *program) notice(a answers.Who) {
 	if a.Notice != "" {
 		p.console.Alert(a.Notice)
 	}

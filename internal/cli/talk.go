@@ -19,7 +19,6 @@ type talkOptions struct {
 	dir     string // "" for that of the session, or the working directory
 	resume  string // a session's id, or ""
 	yes     bool
-	demo    bool
 	verbose bool
 }
 
@@ -52,7 +51,7 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if t.dir, err = p.directory(o.dir); err != nil {
 		return nil, err
 	}
-	if t.bridge, err = p.start(ctx, p.options(cfg, o.demo)); err != nil {
+	if t.bridge, err = p.start(ctx, p.options(cfg)); err != nil {
 		return nil, err
 	}
 	opened := t // t is nil by the time that a failure is cleaned up after

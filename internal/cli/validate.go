@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 )
 
-type validateOptions struct{ turn, demo bool }
+type validateOptions struct{ turn bool }
 
 func (p *program) validateCommand() *cobra.Command {
 	o := &validateOptions{}
@@ -30,7 +31,7 @@ installed. Exits with 3 if Copilot cannot answer; the rehearsal model counts as 
 	f := flagsOf(cmd)
 	f.json("write JSON")
 	f.BoolVar(&o.turn, "turn", false, "also ask the model one short question")
-	f.demo(&o.demo)
+	f.demo()
 	return cmd
 }
 
@@ -47,7 +48,7 @@ type check struct {
 type validation struct {
 	OK       bool           `json:"ok"`
 	ExitCode int            `json:"exit_code"`
-	Answers  *app.Answers   `json:"answers,omitempty"`
+	Answers  *answers.Who   `json:"answers,omitempty"`
 	OpenClaw *openClaw      `json:"openclaw,omitempty"`
 	Sandbox  *sandboxReport `json:"sandbox,omitempty"`
 	Checks   []check        `json:"checks"`

@@ -136,7 +136,7 @@ func (v *validation) npm(installed bool) {
 
 // copilot starts the runtime under its supervisor and asks who answers.
 func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validateOptions) {
-	opts := v.p.options(cfg, o.demo)
+	opts := v.p.options(cfg)
 	opts.FindOnly = true
 	b, err := v.p.start(ctx, opts)
 	if err != nil {
@@ -156,7 +156,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 		return
 	}
 	v.transports(b, cfg)
-	if b.Answers.Kind == app.AnswersRunner {
+	if b.Answers.Kind == bridge.AnswersRunner {
 		v.ok("answers", "%s", b.Answers.Detail)
 		if o.turn {
 			v.turn(ctx, b)
@@ -164,7 +164,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 		return // it is started with each turn; its login and models only it knows
 	}
 	v.ok("start", "%s runs under its supervisor after %s", agentName(status), view.Duration(time.Since(began)))
-	if b.Answers.Kind == app.AnswersRehearsal {
+	if b.Answers.Kind == bridge.AnswersDemo {
 		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
 			"log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
 	} else {
@@ -204,7 +204,7 @@ func (v *validation) models(ctx context.Context, b *app.Bridge, cfg *config.Conf
 	}
 	const most = 5
 	var names []string
-	known := cfg.Model == "" || b.Answers.Kind == app.AnswersRehearsal
+	known := cfg.Model == "" || b.Answers.Kind == bridge.AnswersDemo
 	for _, m := range models {
 		known = known || m.ID == cfg.Model
 		if len(names) < most {

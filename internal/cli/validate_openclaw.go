@@ -27,7 +27,7 @@ type openClaw struct {
 func (v *validation) openclaw(ctx context.Context, cfg *config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	found := app.FindOpenClaw(ctx, v.p.options(cfg, false))
+	found := app.FindOpenClaw(ctx, v.p.options(cfg))
 	v.OpenClaw = &openClaw{Found: found.Present}
 	if !found.Present {
 		v.ok("openclaw", "not found, and not needed")

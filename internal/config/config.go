@@ -15,6 +15,7 @@ import (
 type Config struct {
 	Home            string // absolute; where the bridge keeps its own files
 	GitHubToken     Secret
+	Demo            bool   // the demo model answers, whoever is logged in
 	CLIPath         string // absolute, or a bare name to look up on PATH; "" for none
 	Model           string // used when a caller names no model; "" leaves the choice to the runtime
 	ReasoningEffort string // "" leaves the choice to the model

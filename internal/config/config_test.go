@@ -165,7 +165,7 @@ func TestDefaults(t *testing.T) {
 // Every variable ends up in its own field, and in no other.
 func TestEveryField(t *testing.T) {
 	w := world{env: []string{
-		"COPILOT_BRIDGE_HOME=~/state", "COPILOT_GITHUB_TOKEN=ghp_1", "COPILOT_CLI_PATH=~/bin/copilot",
+		"COPILOT_BRIDGE_HOME=~/state", "COPILOT_GITHUB_TOKEN=ghp_1", "COPILOT_BRIDGE_DEMO=true", "COPILOT_CLI_PATH=~/bin/copilot",
 		"COPILOT_BRIDGE_MODEL=m1", "COPILOT_BRIDGE_REASONING_EFFORT=xhigh", "COPILOT_LOG_LEVEL=all",
 		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_AUDIT_KEEP_DAYS=365", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require",
 		"COPILOT_BYOK_PROVIDER=azure", "COPILOT_BYOK_API_KEY=key", "COPILOT_BYOK_BASE_URL=https://x.example/",
@@ -195,7 +195,7 @@ func TestEveryField(t *testing.T) {
 	}
 	off := false
 	want := &Config{
-		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", CLIPath: filepath.Join(w.home, "bin", "copilot"),
+		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", Demo: true, CLIPath: filepath.Join(w.home, "bin", "copilot"),
 		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), AuditKeepDays: 365, Sandbox: "require",
 		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
 		ProjectContext: " two\nlines ",

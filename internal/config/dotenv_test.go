@@ -14,7 +14,7 @@ import (
 
 // sample is a value that each setting takes.
 var sample = map[string]string{
-	"reasoning_effort": "low", "log_level": "none", "audit_keep_days": "9", "max_retries": "9", "sandbox": "off",
+	"reasoning_effort": "low", "log_level": "none", "audit_keep_days": "9", "max_retries": "9", "sandbox": "off", "demo": "true",
 	"byok.provider": "openai", "byok.base_url": "https://evil.example/v1", "byok.wire_api": "responses", "byok.azure_api_version": "2024-10-21",
 	"openclaw.port": "6666", "openclaw.memory": "on",
 	"abp.transport": "legacy", "abp.protocol": "legacy", "abp.acp_url": "tcp://evil.example:1", "abp.acp_port": "6666", "abp.max_inline_output_bytes": "1",

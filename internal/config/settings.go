@@ -24,6 +24,7 @@ func settings(c *Config) []setting {
 		{"home", "COPILOT_BRIDGE_HOME", "", "Directory of the bridge's own files, including config.yaml",
 			path(&c.Home).derivedFrom("~/.copilot-bridge")},
 		{"github_token", "COPILOT_GITHUB_TOKEN", "", "GitHub token to use instead of the login stored on this machine", secret(&c.GitHubToken)},
+		{"demo", "COPILOT_BRIDGE_DEMO", "false", "Whether the built-in demo model answers, which needs no account", boolean(&c.Demo)},
 		{"cli_path", "COPILOT_CLI_PATH", "", "Copilot runtime or CLI to run instead of the bridge's own install", program(&c.CLIPath)},
 		{"model", "COPILOT_BRIDGE_MODEL", "", "Model to use when the caller names none", oneLine(&c.Model)},
 		{"reasoning_effort", "COPILOT_BRIDGE_REASONING_EFFORT", "", "Reasoning effort for models that support it",

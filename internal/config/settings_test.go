@@ -16,6 +16,7 @@ var cases = map[string]struct {
 }{
 	"home":             {good: map[string]string{"~": "HOME", "~/x": "HOME/x", "x/../y": "DIR/y"}, bad: []string{"a\tb"}},
 	"github_token":     {good: map[string]string{"ghp_x": mark}, bad: []string{"a\nb", "schlüssel", "a\x7fb", "\xff"}},
+	"demo":             {good: map[string]string{"true": "true", "0": "false"}, bad: []string{"yes", "2"}},
 	"cli_path":         {good: map[string]string{"copilot": "copilot", "./copilot": "DIR/copilot", "~/c": "HOME/c", "~other": "~other"}, bad: []string{"a\nb", "a/b\x01"}},
 	"model":            {good: map[string]string{"gpt-5": "gpt-5", "vendor/model:tag": "vendor/model:tag"}, bad: []string{"a\nb", "\xff"}},
 	"reasoning_effort": {good: same("low", "medium", "high", "xhigh", "max"), bad: []string{"none", "HIGH", "1"}},

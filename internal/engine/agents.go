@@ -80,9 +80,13 @@ func (a *Agents) Tried() []Attempt {
 	return out
 }
 
-// Choose makes the first agent that can be made, if there is none yet.
+// Choose makes the first agent that can be made, if there is none yet. One
+// without an alternative is kept for good.
 func (a *Agents) Choose(ctx context.Context) error {
-	_, err := a.current(ctx)
+	agent, err := a.current(ctx)
+	if err == nil && len(a.candidates) == 1 {
+		a.settle(agent)
+	}
 	return err
 }
 
@@ -268,8 +272,8 @@ func unsupported(agent, what string) error {
 }
 
 // fallOver replaces the session of a turn that failed before any output by one
-// of the next agent. The notice says so; without one the error stands.
-func (s *Session) fallOver(ctx context.Context, failure error) (notice bridge.Event) {
+// of the next agent. The events say so; without any the error stands.
+func (s *Session) fallOver(ctx context.Context, failure error) []bridge.Event {
 	agents := s.engine.agents
 	s.mu.Lock()
 	failed := s.agent
@@ -277,7 +281,7 @@ func (s *Session) fallOver(ctx context.Context, failure error) (notice bridge.Ev
 	if !agents.passOver(ctx, failed, failure) || s.open(ctx, s.spec()) != nil {
 		return nil // Tried has the reasons; the caller gets the first failure
 	}
-	return bridge.Notice{Level: "warning", Text: fmt.Sprintf("continuing over %s: %v", agents.name(), failure)}
+	return []bridge.Event{bridge.Notice{Level: "warning", Text: fmt.Sprintf("continuing over %s: %v", agents.name(), failure)}, s.Opened()}
 }
 
 // isOutput reports whether an event is something that must not happen twice.

@@ -162,7 +162,9 @@ type Options struct {
 	// Origin names the repository and the branch of a directory, for the list of
 	// sessions. It may be nil.
 	Origin func(dir string) (repository, branch string)
-	Logger *slog.Logger
+	// Answers, if set, says who answers through an agent.
+	Answers func(agent string) bridge.Answers
+	Logger  *slog.Logger
 }
 
 // Engine is the service. Its methods may be called concurrently.
@@ -182,6 +184,9 @@ func New(opts Options) *Engine {
 	opts.Limits = opts.Limits.withDefaults()
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Answers == nil {
+		opts.Answers = func(string) (none bridge.Answers) { return none }
 	}
 	if opts.Agents == nil {
 		opts.Agents = only(opts.Agent)

@@ -215,8 +215,8 @@ func (s *Session) current() bridge.Session {
 
 // Opened describes the session as its first event does.
 func (s *Session) Opened() bridge.SessionOpened {
-	spec := s.spec()
-	return bridge.SessionOpened{Session: s.ID(), Agent: s.engine.Agent(), Profile: spec.Profile, Model: spec.Model,
+	spec, agent := s.spec(), s.engine.Agent()
+	return bridge.SessionOpened{Session: s.ID(), Agent: agent, Answers: s.engine.opts.Answers(agent), Profile: spec.Profile, Model: spec.Model,
 		WorkingDir: spec.WorkingDir, Resumed: s.resumed, Notice: s.engine.opts.Notice}
 }
 

@@ -37,6 +37,7 @@ type Result struct {
 	Usage    bridge.Usage     `json:"usage"`
 	Duration time.Duration    `json:"duration_ns"`
 	Notice   string           `json:"notice,omitempty"`
+	Answers  bridge.Answers   `json:"answers,omitzero"`
 }
 
 // Stream runs a task and yields its events, SessionOpened first and TurnEnded
@@ -97,7 +98,7 @@ func (c *Collector) Add(ev bridge.Event) {
 	}
 	switch e := ev.(type) {
 	case bridge.SessionOpened:
-		c.result.Session, c.result.Notice = e.Session, e.Notice
+		c.result.Session, c.result.Notice, c.result.Answers = e.Session, e.Notice, e.Answers
 	case bridge.MessageDone:
 		if e.AgentID == "" && e.Text != "" {
 			c.result.Text = e.Text

@@ -56,10 +56,13 @@ func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 			return err
 		}
 		if !t.output {
-			if notice := s.fallOver(ctx, err); notice != nil {
-				if t.left = !t.yield(notice, nil); t.left {
+			told := s.fallOver(ctx, err)
+			for _, ev := range told {
+				if t.left = !t.yield(ev, nil); t.left {
 					return err
 				}
+			}
+			if told != nil {
 				continue
 			}
 		}

@@ -86,6 +86,8 @@ type Result struct {
 	Merge            *Merge        `json:"merge,omitempty"`
 	// Kept are branches that hold work which is not in the merge.
 	Kept []string `json:"kept_branches,omitempty"`
+	// Answers says who answered; the caller sets it.
+	Answers bridge.Answers `json:"answers,omitzero"`
 }
 
 // summarize fills in all that follows from the tasks.

@@ -24,7 +24,7 @@ func TestInterruptedPatchIsTold(t *testing.T) {
 	}{
 		"run":         {args: []string{"run", "--demo", "rehearsal: text done"}},
 		"orchestrate": {args: []string{"orchestrate", "--demo", "--isolation", "shared", "--plan", "-"}, input: func(string) string { return `{"tasks":[{"id":"one","description":"rehearsal: text done"}]}` }},
-		"abp":         {args: []string{"abp"}, input: func(string) string { return order }},
+		"abp":         {args: []string{"abp", "--demo"}, input: func(string) string { return order }},
 		"mcp": {args: []string{"mcp", "copilot", "--demo"}, until: `"id":2`, input: func(string) string {
 			return session(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`) +
 				`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +

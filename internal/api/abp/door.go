@@ -22,8 +22,11 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
-// BackendID is how the back end calls itself.
-const BackendID = "github_copilot_sdk"
+// BackendID is how the back end calls itself, DemoID where the demo model answers.
+const (
+	BackendID = "github_copilot_sdk"
+	DemoID    = "copilot_bridge_demo"
+)
 
 // Service is what the sidecar stands on: an engine with the agent in use.
 type Service interface {
@@ -81,6 +84,8 @@ type Order struct {
 // Session is a conversation under an order's policy.
 type Session interface {
 	ID() string
+	// Opened says who answers.
+	Opened() bridge.SessionOpened
 	Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Event, error]
 	// Unreadable says why the guard does not let a file be read, or is empty.
 	Unreadable(path string) string
@@ -160,7 +165,11 @@ type door struct {
 }
 
 func (d *door) backend() contract.Backend {
-	return contract.Backend{ID: BackendID, AdapterVersion: notEmpty(d.about.Version), BackendVersion: notEmpty(d.about.Runtime)}
+	id := BackendID
+	if d.about.Notice != "" {
+		id = DemoID
+	}
+	return contract.Backend{ID: id, AdapterVersion: notEmpty(d.about.Version), BackendVersion: notEmpty(d.about.Runtime)}
 }
 
 func (d *door) hello() contract.Envelope {

@@ -35,9 +35,10 @@ func (p *puppet) Open(_ context.Context, o abp.Order) (abp.Session, error) {
 	return p, nil
 }
 
-func (p *puppet) ID() string                  { return "s" }
-func (p *puppet) Unreadable(string) string    { return "" }
-func (p *puppet) Close(context.Context) error { return nil }
+func (p *puppet) ID() string                   { return "s" }
+func (p *puppet) Opened() bridge.SessionOpened { return bridge.SessionOpened{} }
+func (p *puppet) Unreadable(string) string     { return "" }
+func (p *puppet) Close(context.Context) error  { return nil }
 
 func (p *puppet) Send(ctx context.Context, _ bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {

@@ -25,6 +25,7 @@ type run struct {
 	work  *contract.WorkOrder
 	plan  *plan
 
+	session Session
 	started time.Time
 	last    time.Time // the time of the last event
 	trace   []contract.Event
@@ -107,6 +108,7 @@ func (r *run) follow(ctx context.Context, s Session) error {
 	if r.plan.order.Resume != "" {
 		message = "Copilot goes on with session " + s.ID()
 	}
+	r.session = s
 	r.emit(contract.Event{Kind: contract.RunStarted, Message: message, Ext: contract.Object{{Key: "session_id", Value: s.ID()}}})
 	r.warnings()
 	if r.plan.maxTurns != nil && *r.plan.maxTurns == 0 {
@@ -303,7 +305,8 @@ func (r *run) usageRaw() any {
 	for i, u := range r.counted {
 		requests[i] = contract.FromGo(u)
 	}
-	return contract.Object{{Key: "requests", Value: requests}, {Key: "total", Value: contract.FromGo(r.usage)}}
+	return contract.Object{{Key: "requests", Value: requests}, {Key: "total", Value: contract.FromGo(r.usage)},
+		{Key: "answered_by", Value: contract.FromGo(r.session.Opened().Answers)}}
 }
 
 // maxTrace leaves room in a line for everything else.

@@ -80,6 +80,8 @@ type TaskResult struct {
 	Reason     string    `json:"reason" jsonschema:"how the turn ended"`
 	DurationMs int64     `json:"durationMs"`
 	Notice     string    `json:"notice,omitempty" jsonschema:"set when the answers are not Copilot's"`
+
+	Answers bridge.Answers `json:"answeredBy" jsonschema:"whose model it was"`
 }
 
 // ToolUse is one tool call of a task.
@@ -116,6 +118,8 @@ type LargeResult struct {
 	KeptBranches []string   `json:"keptBranches,omitempty" jsonschema:"they hold work that is not in the result"`
 	Run          string     `json:"runId" jsonschema:"resume what is left with: copilot-bridge orchestrate --resume ID"`
 	Notice       string     `json:"notice,omitempty" jsonschema:"set when the answers are not Copilot's"`
+
+	Answers bridge.Answers `json:"answeredBy" jsonschema:"whose model it was"`
 }
 
 // Part is a part of a plan.

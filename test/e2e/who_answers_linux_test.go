@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
+)
+
+// accountBench runs commands with or without an account at a GitHub that
+// refuses every token.
+type accountBench struct {
+	t         *testing.T
+	home, dir string
+	env       []string
+}
+
+// newAccountBench makes one with a stored login, the text of a file in the home
+// directory, or further variables.
+func newAccountBench(t *testing.T, login, text string, env ...string) *accountBench {
+	t.Helper()
+	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
+	}))
+	t.Cleanup(github.Close)
+	b := &accountBench{t: t, home: t.TempDir(), dir: t.TempDir()}
+	b.env = append([]string{"HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_API_URL=" + github.URL,
+		"GITHUB_HOST=" + strings.TrimPrefix(github.URL, "http://"), "GITHUB_HOST_PROTOCOL=http", "COPILOT_BRIDGE_OPENCLAW_MEMORY=off", "OPENCLAW_PORT=1"}, env...)
+	if login != "" {
+		file := filepath.Join(b.home, login)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// run runs a command to its end, and says whether the task was done.
+func (b *accountBench) run(input string, args ...string) (out string, code int, made bool) {
+	b.t.Helper()
+	cmd := b.command(args...)
+	cmd.Stdin = strings.NewReader(input)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		b.t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode(), b.made()
+}
+
+func (b *accountBench) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir, cmd.Env = b.dir, b.env
+	return cmd
+}
+
+const helloTask = "create hello.txt saying hi"
+
+// made says whether the task was done, and undoes it.
+func (b *accountBench) made() bool { return os.Remove(filepath.Join(b.dir, "hello.txt")) == nil }
+
+// accountDoor is a command and how a client asks it for the task.
+type accountDoor struct {
+	args     []string
+	order    string // on standard input
+	tool     string // of an MCP server, with the key of its task
+	key      string
+	attended bool   // people use it, who see that the demo model answers
+	receipt  string // is how it names the demo model
+}
+
+// ask asks for the task.
+func (d accountDoor) ask(b *accountBench, more ...string) (out string, ok, made bool) {
+	b.t.Helper()
+	args := slices.Concat(d.args, more)
+	if d.tool == "" {
+		out, code, made := b.run(d.order, args...)
+		return out, code == 0, made
+	}
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(b.t.Context(), &mcp.CommandTransport{Command: b.command(args...), TerminateDuration: patience}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	r := mcpCall(b.t, c, d.tool, map[string]any{d.key: helloTask}, nil)
+	return mcpText(r) + toJSON(r.StructuredContent), !r.IsError, b.made()
+}
+
+func accountDoors() map[string]accountDoor {
+	return map[string]accountDoor{
+		"run":         {args: []string{"run", "--json", helloTask}, attended: true, receipt: `"answers":{"kind":"rehearsal"`},
+		"orchestrate": {args: []string{"orchestrate", "--json", "--isolation", "shared", helloTask}, attended: true, receipt: `"answers":{"kind":"rehearsal"`},
+		"abp": {args: []string{"abp"}, receipt: `"answered_by":{"detail":"the built-in rehearsal model (asked for)","kind":"rehearsal"}`,
+			order: `{"t":"run","id":"r","work_order":{"id":"11111111-2222-4333-8444-555555555555","task":"` + helloTask + `","lane":"workspace_first","workspace":{"root":".","mode":"pass_through"}}}` + "\n"},
+		"mcp":             {args: []string{"mcp", "copilot"}, tool: "copilot_code_task", key: "prompt", receipt: `"answeredBy":{"detail":"the built-in rehearsal model (asked for)","kind":"rehearsal"}`},
+		"mcp orchestrate": {args: []string{"mcp", "copilot"}, tool: "copilot_orchestrate", key: "task", receipt: `"kind":"rehearsal"`},
+		"openclaw":        {args: []string{"mcp", "plugin", "--workspace", "."}, tool: "copilot_code", key: "task", receipt: `"kind":"rehearsal"`},
+	}
+}
+
+// Where an account is refused no door lets the demo model answer: the error says
+// what was refused and what to do.
+func TestRefusedAccountIsNoDemo(t *testing.T) {
+	t.Parallel()
+	for name, account := range map[string]struct {
+		login, text string
+		env         []string
+		refused     string
+	}{
+		"GITHUB_TOKEN":  {env: []string{"GITHUB_TOKEN=ghp_refused"}, refused: "the token in GITHUB_TOKEN"},
+		"GH_TOKEN":      {env: []string{"GH_TOKEN=ghp_refused"}, refused: "the token in GH_TOKEN"},
+		"copilot login": {login: ".copilot/config.json", text: `{"lastLoggedInUser": {"host":"https://github.com","login":"octo"}}`, refused: "the login of `copilot login`"},
+		"gh":            {login: ".config/gh/hosts.yml", text: "github.com:\n    user: octo\n", refused: "the login of GitHub's CLI"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newAccountBench(t, account.login, account.text, account.env...)
+			for door, d := range accountDoors() {
+				if name != "GITHUB_TOKEN" && door != "run" && door != "abp" {
+					continue // how the account was found makes no difference to a door
+				}
+				out, ok, made := d.ask(b)
+				if made || ok || !strings.Contains(out, "GitHub did not accept "+account.refused) || !strings.Contains(out, "copilot login") {
+					t.Errorf("%s: done: %v, file made: %v\n%s", door, ok, made, out)
+				}
+				if strings.Contains(out, "NOT COPILOT") || strings.Contains(out, "ghp_refused") {
+					t.Errorf("%s: %s", door, out)
+				}
+			}
+		})
+	}
+}
+
+// Without any trace of an account the demo model answers people unasked, and
+// programs only if it is asked for. Receipts name it.
+func TestDemoAnswersWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []string{"", "flag", "setting"} {
+		t.Run("asked "+asked, func(t *testing.T) {
+			t.Parallel()
+			b := newAccountBench(t, "", "")
+			if asked != "" {
+				b.env = append(b.env, "GITHUB_TOKEN=ghp_refused") // it does not matter then
+			}
+			if asked == "setting" {
+				b.env = append(b.env, "COPILOT_BRIDGE_DEMO=true")
+			}
+			for door, d := range accountDoors() {
+				var flags []string
+				if asked == "flag" {
+					flags = []string{"--demo"}
+				}
+				out, ok, made := d.ask(b, flags...)
+				if asked == "" && !d.attended {
+					if made || ok || !strings.Contains(out, "nobody is logged in") || !strings.Contains(out, "COPILOT_BYOK_") {
+						t.Errorf("%s: done: %v, file made: %v\n%s", door, ok, made, out)
+					}
+					continue
+				}
+				if !made || !ok || !strings.Contains(out, d.receipt) {
+					t.Errorf("%s: done: %v, file made: %v, receipt %s\n%s", door, ok, made, d.receipt, out)
+				}
+				if door == "abp" && (strings.Contains(out, `"id":"github_copilot_sdk"`) || !strings.Contains(out, `"backend":{"id":"copilot_bridge_demo"`)) {
+					t.Errorf("the back end: %s", out)
+				}
+			}
+		})
+	}
+}
+
+// An ACP client is told to log in, and not answered by the demo model.
+func TestACPClientIsToldToLogIn(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{"refused": {"GITHUB_TOKEN=ghp_refused"}, "none": nil} {
+		b := newAccountBench(t, "", "", env...)
+		out, code, _ := b.run(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`+"\n"+
+			`{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"`+b.dir+`","mcpServers":[]}}`+"\n"+
+			`{"jsonrpc":"2.0","id":3,"method":"authenticate","params":{"methodId":"copilot-login"}}`+"\n", "acp")
+		for id, want := range map[string]string{"1": `"authMethods":[{`, "2": `"code":-32000`, "3": `"code":-32000`} {
+			line := ""
+			for l := range strings.Lines(out) {
+				if strings.Contains(l, `"id":`+id+`,`) {
+					line = l
+				}
+			}
+			if !strings.Contains(line, want) {
+				t.Errorf("%s: request %s: %s", name, id, out)
+			}
+		}
+		if code != 0 || !strings.Contains(out, "copilot login") {
+			t.Errorf("%s: exit code %d\n%s", name, code, out)
+		}
+	}
+}
+
+// A receipt names a provider of the user's own.
+func TestReceiptNamesTheProvider(t *testing.T) {
+	t.Parallel()
+	m := provider(t)
+	b := newAccountBench(t, "", "", "GITHUB_TOKEN=ghp_refused", "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+m.URL(), "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model())
+	detail := toJSON("openai at " + m.URL() + ", model " + m.Model())
+	for door, d := range accountDoors() {
+		out, ok, made := d.ask(b)
+		if !made || !ok || !strings.Contains(out, `"kind":"provider"`) || !strings.Contains(out, `"detail":`+detail) || strings.Contains(out, "NOT COPILOT") {
+			t.Errorf("%s: done: %v, file made: %v\n%s", door, ok, made, out)
+		}
+	}
+}
