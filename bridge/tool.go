@@ -160,6 +160,12 @@ type Gate interface {
 	Recover(ctx context.Context, message string, recoverable bool) Recovery
 }
 
+// Reviewer is a Gate that also judges a call which failed before the agent
+// asked about it. Nobody is asked any more: nothing was done.
+type Reviewer interface {
+	Review(ctx context.Context, call ToolCall) Decision
+}
+
 // Mask hides secrets in the events of one turn. It calls emit
 // for each event that may go on, none or several for one that comes in, and
 // returns false when emit has. A Gate may have a method Mask() Mask; the

@@ -212,6 +212,17 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
 }
 
+// Review is Before for a call that has failed already. A person is not asked
+// about it; it is denied, on record, if it would have been in any case.
+func (g *Guard) Review(ctx context.Context, call bridge.ToolCall) bridge.Decision {
+	_, alone := g.opts.Asker.(approval.Nobody)
+	out := g.policy().Evaluate(g.action(call))
+	if out.Verdict == policy.Allow || out.Verdict == policy.Ask && !alone {
+		return allow(out.Reason)
+	}
+	return g.Before(ctx, call)
+}
+
 // unreadable says why a tool must not open one of its files: a FIFO, a socket
 // or a device could let it wait for ever. Commands may use them.
 func (g *Guard) unreadable(a policy.Action) string {

@@ -180,6 +180,27 @@ func TestCopilotReads(t *testing.T) {
 	}
 }
 
+// A call that fails before Copilot asks about it is judged all the same.
+func TestCopilotFailsBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	ctx, a, _ := started(t, nil)
+	edit := agenttest.Script(agenttest.Tool("edit", map[string]any{"path": "nowhere.txt", "old_str": "a", "new_str": "b"}), "next", "text I go on")
+	for _, verdict := range []bridge.Verdict{bridge.Deny, bridge.Allow} {
+		g := &agenttest.Gate{BeforeFunc: func(bridge.ToolCall) bridge.Decision {
+			return bridge.Decision{Verdict: verdict, Reason: "house rules"}
+		}}
+		o := agenttest.Collect(ctx, open(t, ctx, a, bridge.SessionSpec{Gate: g}), edit)
+		ended := agenttest.Find[bridge.ToolFinished](o)
+		if o.Err != nil || o.Text() != "I go on" || len(g.Requests()) != 0 || len(g.Befores()) != 1 || len(ended) != 1 {
+			t.Fatalf("verdict %s: %q, %v, %+v", verdict, o.Text(), o.Err, ended)
+		}
+		denied := verdict == bridge.Deny
+		if e := ended[0]; e.OK || (e.Code == "denied") != denied || strings.Contains(e.Error, "house rules") != denied {
+			t.Errorf("verdict %s: %+v", verdict, e)
+		}
+	}
+}
+
 func TestCopilotModesAndModels(t *testing.T) {
 	t.Parallel()
 	ctx, a, m := started(t, nil)

@@ -232,6 +232,9 @@ func (tr *translator) tool(it item, u *acpwire.ToolCall) {
 		return
 	}
 	c.finished = true
+	if u.Status == acpwire.StatusFailed && !tr.replaying {
+		denied = s.review(c, tool)
+	}
 	if tr.finishTool(c, tool, u, text, denied) {
 		tr.other(it)
 	}
