@@ -27,6 +27,10 @@ type ToolCall struct {
 	NoGrant bool `json:"-"`
 }
 
+// RuntimeCall begins the name of a ToolCall that is a direct call of a method of
+// Copilot's runtime.
+const RuntimeCall = "runtime/"
+
 // ToolResult answers a parked call.
 type ToolResult struct {
 	Text string

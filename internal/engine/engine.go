@@ -7,6 +7,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -71,6 +72,11 @@ type (
 	Commander interface {
 		Commands(ctx context.Context) ([]bridge.Command, error)
 		Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
+	}
+	// Caller is a session whose runtime's methods can be called by name. It
+	// judges nothing.
+	Caller interface {
+		Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	}
 	// Remover is a session that can be closed and deleted in one.
 	Remover interface {

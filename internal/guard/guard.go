@@ -186,22 +186,30 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	began := time.Now()
 	unrecorded := g.refresh(ctx)
 	version := g.version.Load()
-	action := g.action(call)
+	judged, action, refusal := call, policy.Action{}, ""
+	method, direct := directMethod(call)
+	if direct {
+		judged, action, refusal = g.directCall(call, method)
+	} else {
+		action = g.action(call)
+	}
 	var d bridge.Decision
 	asked, agreed := false, false
 	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
 		d = deny(err.Error())
 	} else if unrecorded != nil {
 		d = unwritten(unrecorded)
+	} else if refusal != "" {
+		d = deny(refusal)
 	} else {
-		d, asked = g.decide(ctx, action, requestOf(call, action), agreed)
+		d, asked = g.decide(ctx, action, requestOf(judged, action), agreed)
 	}
 	if d.Verdict == bridge.Allow {
 		if why := g.unreadable(action); why != "" {
 			d = deny(why)
 		}
 	}
-	if d.Verdict == bridge.Allow {
+	if d.Verdict == bridge.Allow && !direct { // the runtime asks nothing for a direct call
 		d.Args, d.Consented = g.settled(call), asked
 		if p := g.lastPlan(); p != nil && call.Confined && g.opts.Wall != nil {
 			d.Confinement = &p.conf
