@@ -94,6 +94,9 @@ func TestCopilotErrorsAndNotices(t *testing.T) {
 	s := open(t, ctx, a, bridge.SessionSpec{Gate: agenttest.AllowAll()})
 	for status, code := range map[string]bridge.Code{"400": bridge.CodeProvider, "401": bridge.CodeUnauthenticated} {
 		o := agenttest.Collect(ctx, s, agenttest.Script("status "+status+" key "+m.Key()+" is bad"))
+		if said := agenttest.Find[bridge.TextDelta](o); len(said) > 0 { // it would be in the way of another agent
+			t.Errorf("%s: what the CLI says by itself is taken for an answer: %v", status, said)
+		}
 		if bridge.CodeOf(o.Err) != code || strings.Contains(o.Err.Error(), m.Key()) {
 			t.Errorf("%s: %v", status, o.Err)
 		}
