@@ -49,7 +49,7 @@ func (keyed) match(sc *scan, start, end int) {
 		return
 	}
 	nameStart := sc.nameStart(start)
-	if c := sc.back(nameStart); sc.back(nameStart-1) == '\\' && nameStart < start && (c == 'n' || c == 'r' || c == 't') {
+	if nameStart < start && sc.back(nameStart-1) == '\\' && (sc.s[nameStart] == 'n' || sc.s[nameStart] == 'r' || sc.s[nameStart] == 't') {
 		nameStart++ // of an escape
 	}
 	if sc.name == [2]int{nameStart, nameEnd} {

@@ -65,6 +65,10 @@ func classify(name string) kind {
 		before = words[len(words)-2]
 	}
 	switch {
+	case last == "key":
+		if k := keyKinds[before]; k != kindNone {
+			return k
+		}
 	case strings.HasSuffix(last, "password"), strings.HasSuffix(last, "passwd"), strings.HasSuffix(last, "passphrase"),
 		strings.HasSuffix(last, "pwd"), last == "pass", last == "passcode", passWords[last]:
 		return kindPassword
@@ -77,10 +81,6 @@ func classify(name string) kind {
 			return kindNone
 		}
 		return kindToken
-	case last == "key":
-		if k := keyKinds[before]; k != kindNone {
-			return k
-		}
 	case strings.HasSuffix(last, "key"):
 		stem := strings.TrimSuffix(last, "key")
 		for n := 2; n <= min(len(stem), 12); n++ {
