@@ -135,7 +135,7 @@ func splitName(name string) []string {
 var tailWords = setOf(`prod production dev development stage staging live test testing value val str string text plain
 	raw new old current b64 base64 default primary secondary main local global`)
 
-var passWords = setOf("storepass keypass bindpass authpass dbpass dbpw smtppass userpass rootpass ftppass mysqlpass pgpass adminpass sshpass passwort")
+var passWords = setOf("requirepass storepass keypass bindpass authpass dbpass dbpw smtppass userpass rootpass ftppass mysqlpass pgpass adminpass sshpass passwort")
 
 // notSecretToken are words before token that make it something else: a place
 // in a list, or a part of a text.
