@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -220,7 +221,8 @@ func (g *Guard) question(r bridge.PermissionRequest, content string) approval.Qu
 	switch summary, detail := g.shown(r, content, nil); {
 	case r.Kind == bridge.PermissionWrite && detail == "":
 		q.Unshown = "what would be written is not said"
-	case conceals(summary+detail, q.Summary+q.Detail):
+	case conceals(summary+detail, q.Summary+q.Detail),
+		r.Kind == bridge.PermissionShell && strings.Contains(q.Summary+q.Detail, "="+redact.Marker) && runsVariable.MatchString(r.Command):
 		q.Unshown = "a part of it looks like a secret, and may be more than that"
 	}
 	parts := []string{q.Detail}
@@ -233,6 +235,10 @@ func (g *Guard) question(r bridge.PermissionRequest, content string) approval.Qu
 	q.Detail = strings.TrimLeft(strings.Join(parts, "\n"), "\n")
 	return q
 }
+
+// runsVariable finds a variable where a shell expects the name of a program. If
+// the value of one is hidden, as in PASS=curl; $PASS …, nobody can know what runs.
+var runsVariable = regexp.MustCompile(`(?:^|[;&|({\n]|\b(?:eval|exec|command|builtin|env|xargs|sudo|sh -c|then|do|else)\s)\s*["']*\$`)
 
 // conceals reports whether a masked part of a text had characters that a shell
 // or a program would act on: it is then no plain secret.

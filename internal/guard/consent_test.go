@@ -311,6 +311,7 @@ func TestWhatCannotBeShown(t *testing.T) {
 		"a long file":    {tool("create", map[string]any{"path": "x", "file_text": strings.Repeat("abc def\nghi\n", approval.MaxShown/12)}), "bytes long"},
 		"long arguments": {tool("files-fetch", map[string]any{"x": strings.Repeat("abc ", approval.MaxShown/4)}), "bytes long"},
 		"a hidden part":  {tool("bash", map[string]any{"command": `PASSWORD="Qx9;touch_pwn;Zz8" ls`}), "looks like a secret"},
+		"what would run": {tool("bash", map[string]any{"command": "PASS=curl; $PASS example.com"}), "looks like a secret"},
 		"hidden lines":   {tool("bash", map[string]any{"command": "cat <<E\n" + key + "E\n"}), "looks like a secret"},
 		"hidden changes": {tool("edit", map[string]any{"path": "keys", "old_str": "ghp_0123456789abcdefghijABCDEFGHIJ012345", "new_str": "ghp_0123456789abcdefghijABCDEFGHIJ012346"}), "looks like a secret"},
 		"a patch unseen": {tool("mcp.edit.applyPatch", map[string]any{"paths": []any{"a"}, "dryRun": false}), "not said"},

@@ -53,7 +53,7 @@ func chosen(at *place, v string, c counts) bool {
 	}
 	bare := strings.TrimRight(v, ":.!?*")
 	switch {
-	case len(bare) < least, len(bare) < len(v) && placeholder(bare), nameOf(at, v, c):
+	case len(bare) < least, at.flag && strings.HasPrefix(v, "--"), len(bare) < len(v) && placeholder(bare), nameOf(at, v, c):
 		return false
 	case c.letters() == 0 && at.kind == kindPassword:
 		return c.digit > 0

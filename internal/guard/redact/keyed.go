@@ -49,7 +49,7 @@ func (keyed) match(sc *scan, start, end int) {
 		return
 	}
 	nameStart := sc.nameStart(start)
-	if c := sc.back(nameStart); sc.back(nameStart-1) == '\\' && nameStart < start && (c == 'n' || c == 'r' || c == 't') {
+	if nameStart < start && sc.back(nameStart-1) == '\\' && (sc.s[nameStart] == 'n' || sc.s[nameStart] == 'r' || sc.s[nameStart] == 't') {
 		nameStart++ // of an escape
 	}
 	if sc.name == [2]int{nameStart, nameEnd} {
@@ -216,8 +216,10 @@ func (sc *scan) sign(at *place, nameStart, p int) (int, bool) {
 		at.xml = q == nameEnd && sc.back(nameStart-1) == '<'
 		return q + 1, at.xml
 	case ',', '\n', '\r':
-		if sc.at(q) == ',' && keyMark != 0 && sc.back(nameStart-2) == '(' && word[sc.back(nameStart-3)] { // Set("X-Api-Key", "…")
-			at.call = true
+		call := sc.back(nameStart-2) == '(' && word[sc.back(nameStart-3)] // Set("X-Api-Key", "…")
+		option := sc.hasPrefix(nameStart, "--")                           // ["--password", "…"]
+		if sc.at(q) == ',' && keyMark != 0 && (call || option) {
+			at.call, at.flag = call && !option, option
 			q = sc.blank(q+1, false)
 			_, depth, end := sc.quote(q)
 			return q, end > q && depth == keyDepth

@@ -65,6 +65,10 @@ func classify(name string) kind {
 		before = words[len(words)-2]
 	}
 	switch {
+	case last == "key":
+		if k := keyKinds[before]; k != kindNone {
+			return k
+		}
 	case strings.HasSuffix(last, "password"), strings.HasSuffix(last, "passwd"), strings.HasSuffix(last, "passphrase"),
 		strings.HasSuffix(last, "pwd"), last == "pass", last == "passcode", passWords[last]:
 		return kindPassword
@@ -77,10 +81,6 @@ func classify(name string) kind {
 			return kindNone
 		}
 		return kindToken
-	case last == "key":
-		if k := keyKinds[before]; k != kindNone {
-			return k
-		}
 	case strings.HasSuffix(last, "key"):
 		stem := strings.TrimSuffix(last, "key")
 		for n := 2; n <= min(len(stem), 12); n++ {
@@ -135,7 +135,7 @@ func splitName(name string) []string {
 var tailWords = setOf(`prod production dev development stage staging live test testing value val str string text plain
 	raw new old current b64 base64 default primary secondary main local global`)
 
-var passWords = setOf("storepass keypass bindpass authpass dbpass dbpw smtppass userpass rootpass ftppass mysqlpass pgpass adminpass sshpass passwort")
+var passWords = setOf("requirepass storepass keypass bindpass authpass dbpass dbpw smtppass userpass rootpass ftppass mysqlpass pgpass adminpass sshpass passwort")
 
 // notSecretToken are words before token that make it something else: a place
 // in a list, or a part of a text.

@@ -74,9 +74,12 @@ func entropy(s string) float64 {
 
 // generated reports whether s looks like the output of a generator of keys.
 func generated(s string) bool {
+	if len(s) < 16 {
+		return false
+	}
 	c := count(s)
 	mixed := c.digit > 0 && c.letters() > 0 || c.upper > 3 && c.lower > 3
-	return len(s) >= 16 && mixed && entropy(s) >= 2.8 && !wordy(s)
+	return mixed && entropy(s) >= 2.8 && !wordy(s)
 }
 
 // wordy reports whether s is made of words: identifiers, file names, media

@@ -57,7 +57,13 @@ func (w *walker) value(key string, v any, depth int) any {
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = w.value(key, v[i], depth+1)
+			name := key
+			if i > 0 {
+				if option, _ := v[i-1].(string); strings.HasPrefix(option, "--") {
+					name = option
+				}
+			}
+			out[i] = w.value(name, v[i], depth+1)
 		}
 		return out
 	}
@@ -132,7 +138,7 @@ func pairName(m map[string]any) string {
 
 func (w *walker) text(key, s string, depth int) string {
 	if len(key) <= maxName && s != "" && len(s) <= 1<<16 {
-		at := place{kind: classify(key), quoted: true, phrase: isPhrase(key)}
+		at := place{kind: classify(key), quoted: true, phrase: isPhrase(key), flag: strings.HasPrefix(key, "--")}
 		switch at.kind {
 		case kindNone, kindCookie:
 		case kindAuth:

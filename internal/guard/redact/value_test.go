@@ -23,6 +23,7 @@ func TestValue(t *testing.T) {
 			`{"env":[{"name":"DB_PASSWORD","value":"[REDACTED]"},{"name":"HOME","value":"/root"}]}`},
 		{"authorization", `{"Authorization":"token a1b2c3d4"}`, `{"Authorization":"token [REDACTED]"}`},
 		{"short authorization", `{"Authorization":"Bearer abcdefghijkl"}`, `{"Authorization":"Bearer [REDACTED]"}`},
+		{"options of a command", `{"args":["--user","anna","--password","letmein","--token","--verbose","horsebattery"]}`, `{"args":["--user","anna","--password","[REDACTED]","--token","--verbose","horsebattery"]}`},
 		{"empty authorization", `{"Authorization":" "}`, `{"Authorization":" "}`},
 		{"words by key", `{"api_key":"letmeinplease","token":"horsebattery","pwd":"moth"}`, `{"api_key":"[REDACTED]","token":"[REDACTED]","pwd":"[REDACTED]"}`},
 		{"words that name something stay", `{"token":"keyword","password":"Password","secret":"db-credentials","auth":"required"}`, `{"token":"keyword","password":"Password","secret":"db-credentials","auth":"required"}`},
