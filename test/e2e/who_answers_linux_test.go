@@ -288,3 +288,63 @@ func TestFallsOverInTheTurn(t *testing.T) {
 		})
 	}
 }
+
+// A provider on this machine that wants no key gets none.
+func TestKeylessProvider(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys <- strings.TrimSpace(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer")) + r.Header.Get("X-Api-Key")
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := func(name, data string) { _, _ = io.WriteString(w, "event: "+name+"\ndata: "+data+"\n\n") }
+		switch r.URL.Path {
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"data":[{"id":"llama"}]}`)
+		case "/v1/messages":
+			event("message_start", `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"llama","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`)
+			event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+			event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"no key needed"}}`)
+			event("content_block_stop", `{"type":"content_block_stop","index":0}`)
+			event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`)
+			event("message_stop", `{"type":"message_stop"}`)
+		default:
+			_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"llama","choices":[{"index":0,"delta":{"role":"assistant","content":"no key needed"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		}
+	}))
+	t.Cleanup(server.Close)
+	for kind, path := range map[string]string{"openai": "/v1", "ollama": "/v1", "anthropic": ""} {
+		env := []string{"COPILOT_BYOK_PROVIDER=" + kind, "COPILOT_BYOK_BASE_URL=" + server.URL + path, "COPILOT_BYOK_MODEL=llama"}
+		b := newAccountBench(t, "", "", env...)
+		if out, code, _ := b.run("", "run", "hello"); code != 0 || !strings.Contains(out, "no key needed") {
+			t.Errorf("%s: exit code %d\n%s", kind, code, out)
+		}
+		s := serveProvider(t, env...)
+		if status, _, body := s.say(t, "/v1/chat/completions", "any", "hello", ""); status != http.StatusOK || !strings.Contains(body, "no key needed") {
+			t.Errorf("%s: %d %s", kind, status, body)
+		}
+	}
+	close(keys)
+	for key := range keys {
+		if key != "" {
+			t.Errorf("a key was sent: %q", key)
+		}
+	}
+}
+
+// Copilot's CLI is large: where it is missing, the error says how to install it.
+func TestCLIIsNotInstalledUnasked(t *testing.T) {
+	t.Parallel()
+	b := newAccountBench(t, "", "", "ABP_COPILOT_TRANSPORT=acp", "COPILOT_BYOK_PROVIDER=ollama", "COPILOT_BYOK_BASE_URL=http://127.0.0.1:1/v1", "COPILOT_BYOK_MODEL=llama")
+	for door, d := range accountDoors() {
+		out, ok, made := d.ask(b)
+		if ok || made || !strings.Contains(out, "no Copilot CLI was found") || !strings.Contains(out, "copilot-bridge setup --acp") {
+			t.Errorf("%s: done: %v, made: %v\n%s", door, ok, made, out)
+		}
+	}
+	if _, code, _ := b.run("", "run", "hello"); code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+	if found, err := filepath.Glob(filepath.Join(b.home, ".copilot-bridge", "cli*")); err != nil || len(found) > 0 {
+		t.Errorf("%q, %v", found, err)
+	}
+}
