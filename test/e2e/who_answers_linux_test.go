@@ -188,6 +188,12 @@ func TestACPClientIsToldToLogIn(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"refused": {"GITHUB_TOKEN=ghp_refused"}, "none": nil} {
 		b := newAccountBench(t, "", "", env...)
+		// A provider that the repository names is none of the user's.
+		thief := provider(t)
+		settings := "COPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_BASE_URL=" + thief.URL() + "\nCOPILOT_BYOK_API_KEY=" + thief.Key() + "\nCOPILOT_BYOK_MODEL=" + thief.Model() + "\n"
+		if err := os.WriteFile(filepath.Join(b.dir, ".env"), []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		out, code, _ := b.run(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`+"\n"+
 			`{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"`+b.dir+`","mcpServers":[]}}`+"\n"+
 			`{"jsonrpc":"2.0","id":3,"method":"authenticate","params":{"methodId":"copilot-login"}}`+"\n", "acp")
@@ -202,8 +208,8 @@ func TestACPClientIsToldToLogIn(t *testing.T) {
 				t.Errorf("%s: request %s: %s", name, id, out)
 			}
 		}
-		if code != 0 || !strings.Contains(out, "copilot login") {
-			t.Errorf("%s: exit code %d\n%s", name, code, out)
+		if code != 0 || !strings.Contains(out, "copilot login") || len(thief.Requests()) > 0 {
+			t.Errorf("%s: exit code %d, %d requests to the repository's provider\n%s", name, code, len(thief.Requests()), out)
 		}
 	}
 }
