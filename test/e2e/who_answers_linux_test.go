@@ -228,17 +228,10 @@ func TestReceiptNamesTheProvider(t *testing.T) {
 	}
 }
 
-// An account that is refused only in the turn leads to the next way to Copilot,
-// as long as nothing was done. The receipt names the one that answered.
-func TestFallsOverInTheTurn(t *testing.T) {
-	t.Parallel()
-	runner := filepath.Join(t.TempDir(), "runner")
-	script := "#!/bin/sh\ncat > /dev/null\necho ran >> ran.txt\necho hi > hello.txt\n" + `echo '{"type":"assistant_message","text":"the runner did it"}'` + "\n"
-	if err := os.WriteFile(runner, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	// This GitHub knows whose the token is, and refuses it in the turn.
-	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// githubOf is a GitHub that knows whose the token is and has one model, whose
+// turns are answered by a handler.
+func githubOf(turn http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		here := "http://" + r.Host
 		switch r.URL.Path {
 		case "/copilot_internal/user":
@@ -248,9 +241,25 @@ func TestFallsOverInTheTurn(t *testing.T) {
 			_, _ = io.WriteString(w, toJSON(map[string]any{"data": []any{map[string]any{"id": "gpt-5", "name": "GPT-5", "object": "model", "version": "1", "model_picker_enabled": true,
 				"policy": map[string]any{"state": "enabled"}, "supported_endpoints": []any{"/chat/completions"}, "capabilities": map[string]any{"type": "chat", "family": "gpt-5", "tokenizer": "o200k_base",
 					"limits": map[string]any{"max_context_window_tokens": 100000, "max_prompt_tokens": 90000}, "supports": map[string]any{"streaming": true, "tool_calls": true}}}}}))
+		case "/chat/completions":
+			turn(w, r)
 		default:
-			http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
+			http.NotFound(w, r)
 		}
+	})
+}
+
+// An account that is refused only in the turn leads to the next way to Copilot,
+// as long as nothing was done. The receipt names the one that answered.
+func TestFallsOverInTheTurn(t *testing.T) {
+	t.Parallel()
+	runner := filepath.Join(t.TempDir(), "runner")
+	script := "#!/bin/sh\ncat > /dev/null\necho ran >> ran.txt\necho hi > hello.txt\n" + `echo '{"type":"assistant_message","text":"the runner did it"}'` + "\n"
+	if err := os.WriteFile(runner, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	github := httptest.NewServer(githubOf(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
 	}))
 	t.Cleanup(github.Close)
 	host := strings.TrimPrefix(github.URL, "http://")
