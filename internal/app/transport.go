@@ -166,6 +166,10 @@ func (b *Bridge) acpAgent(ctx context.Context) (engine.Agent, error) {
 	default:
 		// It is large, so it is never installed unasked.
 		rt, err := copilotruntime.FindCLI(ctx, copilotruntime.Options{Home: c.Home, CLIPath: c.CLIPath})
+		if c.ABP.Transport == config.TransportACP && bridge.CodeOf(err) == bridge.CodeNotFound {
+			err = &bridge.Error{Code: bridge.CodeUnavailable, Message: "ABP_COPILOT_TRANSPORT is acp, and " + err.Error(),
+				Remedy: "run `copilot-bridge setup --acp`, which installs it (190 MB), or name another agent with ABP_COPILOT_CMD or ABP_COPILOT_ACP_URL"}
+		}
 		if err != nil {
 			return nil, err
 		}

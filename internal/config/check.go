@@ -54,10 +54,9 @@ func (l *loader) checkBYOK() {
 }
 
 // needsKey reports whether no request can succeed without a key. Servers that
-// merely speak OpenAI's API often want none.
+// merely speak OpenAI's or Anthropic's API often want none.
 func (b *BYOK) needsKey() bool {
-	return b.Provider == ProviderAzure || b.Provider == ProviderAnthropic ||
-		b.Provider == ProviderOpenAI && hostOf(b.BaseURL) == hostOf(baseURLs[ProviderOpenAI])
+	return b.Provider == ProviderAzure || b.Provider != ProviderOllama && hostOf(b.BaseURL) == hostOf(baseURLs[b.Provider])
 }
 
 func hostOf(base string) string {

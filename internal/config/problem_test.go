@@ -120,6 +120,7 @@ func TestBYOK(t *testing.T) {
 		{env: "PROVIDER=anthropic MODEL=m API_KEY=k", url: "https://api.anthropic.com"},
 		{env: "PROVIDER=ollama MODEL=m", url: "http://127.0.0.1:11434/v1"},
 		{env: "PROVIDER=openai MODEL=m BASE_URL=http://127.0.0.1:1/v1", url: "http://127.0.0.1:1/v1"},
+		{env: "PROVIDER=anthropic MODEL=m BASE_URL=https://x", url: "https://x"},
 		{env: "PROVIDER=azure MODEL=m API_KEY=k BASE_URL=https://x.example", url: "https://x.example"},
 		{env: "PROVIDER=anthropic MODEL=m API_KEY=k BASE_URL=https://x.example/", url: "https://x.example"},
 
@@ -128,7 +129,7 @@ func TestBYOK(t *testing.T) {
 		{env: "PROVIDER=openai MODEL=m BASE_URL=https://API.openai.com/v1/", want: b + "API_KEY: must be set, because the provider is openai"},
 		{env: "PROVIDER=azure MODEL=m API_KEY=k", want: b + "BASE_URL: must be set, because the provider is azure"},
 		{env: "PROVIDER=azure MODEL=m BASE_URL=https://x", want: b + "API_KEY: must be set, because the provider is azure"},
-		{env: "PROVIDER=anthropic MODEL=m BASE_URL=https://x", want: b + "API_KEY: must be set, because the provider is anthropic"},
+		{env: "PROVIDER=anthropic MODEL=m", want: b + "API_KEY: must be set, because the provider is anthropic"},
 		{env: "PROVIDER=ollama", want: b + "MODEL: must be set, because the provider is ollama"},
 		{env: "BASE_URL=http://x MODEL=m", want: b + "PROVIDER: must be set to one of openai, azure, anthropic, ollama, because " +
 			b + "BASE_URL and " + b + "MODEL are set"},

@@ -8,15 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -31,9 +32,9 @@ type gateway struct {
 	running  sync.WaitGroup
 }
 
-func newGateway(t *testing.T, m *demomodel.Server) *gateway {
+func newGateway(t *testing.T, url string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, to: strings.TrimPrefix(m.URL(), "http://"), addr: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	g := &gateway{t: t, to: strings.TrimPrefix(url, "http://"), addr: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
 	g.up()
 	t.Cleanup(g.down)
 	return g
@@ -107,7 +108,7 @@ func TestHealthFollowsTheProvider(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := provider(t)
-			g := newGateway(t, m)
+			g := newGateway(t, m.URL())
 			s := serveProvider(t, "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=http://"+g.addr, "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model(), "COPILOT_MAX_RETRIES=0")
 			s.waitHealth(t, "ok", "", http.StatusOK)
 			for _, api := range []struct{ path, model, more string }{
@@ -164,6 +165,46 @@ func TestServeTellsOfARefusedAccount(t *testing.T) {
 				t.Errorf("%s %s: %d %v %s", path, model, status, header, body)
 			}
 		}
+	}
+}
+
+// A server that started while GitHub could not be reached, or whose login ends,
+// says so and recovers without a restart.
+func TestServeRecoversWithGitHub(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Bool
+	github := httptest.NewServer(githubOf(func(w http.ResponseWriter, _ *http.Request) {
+		if refused.Load() {
+			http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"gpt-5","choices":[{"index":0,"delta":{"role":"assistant","content":"from GitHub"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(github.Close)
+	g := newGateway(t, github.URL)
+	g.down()
+	s := serveProvider(t, "GITHUB_TOKEN=ghu_octo", "COPILOT_API_URL=http://"+g.addr, "GITHUB_HOST="+g.addr, "GITHUB_HOST_PROTOCOL=http", "COPILOT_MAX_RETRIES=0")
+	if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "copilot_unavailable") {
+		t.Errorf("without GitHub: %d %s", status, body)
+	}
+	s.waitHealth(t, "unavailable", "could not list models", http.StatusServiceUnavailable)
+	g.up()
+	s.waitModels(t)
+	for _, out := range []bool{false, true, false} {
+		refused.Store(out)
+		status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", "")
+		if out {
+			if status != http.StatusServiceUnavailable || !strings.Contains(body, "copilot_unavailable") || !strings.Contains(body, "GitHub did not accept") {
+				t.Errorf("signed out: %d %s", status, body)
+			}
+			s.waitHealth(t, "unavailable", "GitHub did not accept", http.StatusServiceUnavailable)
+			continue
+		}
+		if status != http.StatusOK || !strings.Contains(body, "from GitHub") {
+			t.Errorf("signed in: %d %s", status, body)
+		}
+		s.waitHealth(t, "ok", "", http.StatusOK)
 	}
 }
 

@@ -188,6 +188,12 @@ func TestACPClientIsToldToLogIn(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"refused": {"GITHUB_TOKEN=ghp_refused"}, "none": nil} {
 		b := newAccountBench(t, "", "", env...)
+		// A provider that the repository names is none of the user's.
+		thief := provider(t)
+		settings := "COPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_BASE_URL=" + thief.URL() + "\nCOPILOT_BYOK_API_KEY=" + thief.Key() + "\nCOPILOT_BYOK_MODEL=" + thief.Model() + "\n"
+		if err := os.WriteFile(filepath.Join(b.dir, ".env"), []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		out, code, _ := b.run(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`+"\n"+
 			`{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"`+b.dir+`","mcpServers":[]}}`+"\n"+
 			`{"jsonrpc":"2.0","id":3,"method":"authenticate","params":{"methodId":"copilot-login"}}`+"\n", "acp")
@@ -202,8 +208,8 @@ func TestACPClientIsToldToLogIn(t *testing.T) {
 				t.Errorf("%s: request %s: %s", name, id, out)
 			}
 		}
-		if code != 0 || !strings.Contains(out, "copilot login") {
-			t.Errorf("%s: exit code %d\n%s", name, code, out)
+		if code != 0 || !strings.Contains(out, "copilot login") || len(thief.Requests()) > 0 {
+			t.Errorf("%s: exit code %d, %d requests to the repository's provider\n%s", name, code, len(thief.Requests()), out)
 		}
 	}
 }
@@ -222,17 +228,10 @@ func TestReceiptNamesTheProvider(t *testing.T) {
 	}
 }
 
-// An account that is refused only in the turn leads to the next way to Copilot,
-// as long as nothing was done. The receipt names the one that answered.
-func TestFallsOverInTheTurn(t *testing.T) {
-	t.Parallel()
-	runner := filepath.Join(t.TempDir(), "runner")
-	script := "#!/bin/sh\ncat > /dev/null\necho ran >> ran.txt\necho hi > hello.txt\n" + `echo '{"type":"assistant_message","text":"the runner did it"}'` + "\n"
-	if err := os.WriteFile(runner, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	// This GitHub knows whose the token is, and refuses it in the turn.
-	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// githubOf is a GitHub that knows whose the token is and has one model, whose
+// turns are answered by a handler.
+func githubOf(turn http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		here := "http://" + r.Host
 		switch r.URL.Path {
 		case "/copilot_internal/user":
@@ -242,9 +241,25 @@ func TestFallsOverInTheTurn(t *testing.T) {
 			_, _ = io.WriteString(w, toJSON(map[string]any{"data": []any{map[string]any{"id": "gpt-5", "name": "GPT-5", "object": "model", "version": "1", "model_picker_enabled": true,
 				"policy": map[string]any{"state": "enabled"}, "supported_endpoints": []any{"/chat/completions"}, "capabilities": map[string]any{"type": "chat", "family": "gpt-5", "tokenizer": "o200k_base",
 					"limits": map[string]any{"max_context_window_tokens": 100000, "max_prompt_tokens": 90000}, "supports": map[string]any{"streaming": true, "tool_calls": true}}}}}))
+		case "/chat/completions":
+			turn(w, r)
 		default:
-			http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
+			http.NotFound(w, r)
 		}
+	})
+}
+
+// An account that is refused only in the turn leads to the next way to Copilot,
+// as long as nothing was done. The receipt names the one that answered.
+func TestFallsOverInTheTurn(t *testing.T) {
+	t.Parallel()
+	runner := filepath.Join(t.TempDir(), "runner")
+	script := "#!/bin/sh\ncat > /dev/null\necho ran >> ran.txt\necho hi > hello.txt\n" + `echo '{"type":"assistant_message","text":"the runner did it"}'` + "\n"
+	if err := os.WriteFile(runner, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	github := httptest.NewServer(githubOf(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
 	}))
 	t.Cleanup(github.Close)
 	host := strings.TrimPrefix(github.URL, "http://")
@@ -286,5 +301,65 @@ func TestFallsOverInTheTurn(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A provider on this machine that wants no key gets none.
+func TestKeylessProvider(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys <- strings.TrimSpace(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer")) + r.Header.Get("X-Api-Key")
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := func(name, data string) { _, _ = io.WriteString(w, "event: "+name+"\ndata: "+data+"\n\n") }
+		switch r.URL.Path {
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"data":[{"id":"llama"}]}`)
+		case "/v1/messages":
+			event("message_start", `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"llama","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`)
+			event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+			event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"no key needed"}}`)
+			event("content_block_stop", `{"type":"content_block_stop","index":0}`)
+			event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`)
+			event("message_stop", `{"type":"message_stop"}`)
+		default:
+			_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"llama","choices":[{"index":0,"delta":{"role":"assistant","content":"no key needed"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		}
+	}))
+	t.Cleanup(server.Close)
+	for kind, path := range map[string]string{"openai": "/v1", "ollama": "/v1", "anthropic": ""} {
+		env := []string{"COPILOT_BYOK_PROVIDER=" + kind, "COPILOT_BYOK_BASE_URL=" + server.URL + path, "COPILOT_BYOK_MODEL=llama"}
+		b := newAccountBench(t, "", "", env...)
+		if out, code, _ := b.run("", "run", "hello"); code != 0 || !strings.Contains(out, "no key needed") {
+			t.Errorf("%s: exit code %d\n%s", kind, code, out)
+		}
+		s := serveProvider(t, env...)
+		if status, _, body := s.say(t, "/v1/chat/completions", "any", "hello", ""); status != http.StatusOK || !strings.Contains(body, "no key needed") {
+			t.Errorf("%s: %d %s", kind, status, body)
+		}
+	}
+	close(keys)
+	for key := range keys {
+		if key != "" {
+			t.Errorf("a key was sent: %q", key)
+		}
+	}
+}
+
+// Copilot's CLI is large: where it is missing, the error says how to install it.
+func TestCLIIsNotInstalledUnasked(t *testing.T) {
+	t.Parallel()
+	b := newAccountBench(t, "", "", "ABP_COPILOT_TRANSPORT=acp", "COPILOT_BYOK_PROVIDER=ollama", "COPILOT_BYOK_BASE_URL=http://127.0.0.1:1/v1", "COPILOT_BYOK_MODEL=llama")
+	for door, d := range accountDoors() {
+		out, ok, made := d.ask(b)
+		if ok || made || !strings.Contains(out, "no Copilot CLI was found") || !strings.Contains(out, "copilot-bridge setup --acp") {
+			t.Errorf("%s: done: %v, made: %v\n%s", door, ok, made, out)
+		}
+	}
+	if _, code, _ := b.run("", "run", "hello"); code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+	if found, err := filepath.Glob(filepath.Join(b.home, ".copilot-bridge", "cli*")); err != nil || len(found) > 0 {
+		t.Errorf("%q, %v", found, err)
 	}
 }
