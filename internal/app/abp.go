@@ -166,7 +166,11 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 	}
 	r := engine.Request{Spec: spec, Door: "abp", Title: o.Title}
 	if o.Resume != "" {
-		s.Session, err = b.Engine.Resume(ctx, o.Resume, r)
+		resume := b.Engine.Resume
+		if o.Fork {
+			resume = b.Engine.Fork
+		}
+		s.Session, err = resume(ctx, o.Resume, r)
 		return err
 	}
 	r.Spec.ID = o.RunID

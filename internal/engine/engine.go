@@ -34,6 +34,10 @@ type (
 		List(ctx context.Context) ([]bridge.SessionInfo, error)
 		Delete(ctx context.Context, id string) error
 	}
+	// Forker copies a stored session, and returns the id of the copy.
+	Forker interface {
+		Fork(ctx context.Context, id string) (string, error)
+	}
 	// ModelLister knows which models can answer.
 	ModelLister interface {
 		Models(ctx context.Context) ([]bridge.Model, error)

@@ -83,16 +83,9 @@ func (e *Engine) Open(ctx context.Context, r Request) (*Session, error) {
 // Resume resumes a session of the list; id may be shortened. What the
 // request leaves open is taken from the list.
 func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, error) {
-	if e.opts.Store == nil {
-		return nil, e.unsupported("resume sessions")
-	}
-	entry, err := e.opts.Store.Get(ctx, id)
+	entry, err := e.resumable(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	if name := e.Agent(); entry.Agent != name {
-		return nil, &bridge.Error{Code: bridge.CodeUnsupported,
-			Message: fmt.Sprintf("session %s belongs to the %s agent, not to %s", entry.ID, entry.Agent, name)}
 	}
 	if r.Spec.WorkingDir == "" {
 		r.Spec.WorkingDir = entry.WorkingDirectory
@@ -107,6 +100,50 @@ func (e *Engine) Resume(ctx context.Context, id string, r Request) (*Session, er
 		r.Mode = entry.Mode
 	}
 	return e.adopt(ctx, r, entry.ID)
+}
+
+// Fork is Resume for a copy of the session, which stays as it is.
+func (e *Engine) Fork(ctx context.Context, id string, r Request) (*Session, error) {
+	entry, err := e.resumable(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := e.agents.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := agent.(Forker)
+	if !ok {
+		return nil, e.unsupported("copy sessions")
+	}
+	copied, err := f.Fork(ctx, entry.ID)
+	if err != nil {
+		return nil, err
+	}
+	entry.ID, entry.State, entry.Created, entry.Updated, entry.Pinned = copied, sessionstore.StateIdle, time.Time{}, time.Time{}, false
+	if err := e.opts.Store.Put(ctx, entry); err != nil {
+		return nil, err
+	}
+	s, err := e.Resume(ctx, copied, r)
+	if err != nil {
+		return nil, errors.Join(err, e.Delete(context.WithoutCancel(ctx), copied))
+	}
+	return s, nil
+}
+
+// resumable finds a session of the list that the agent in use knows.
+func (e *Engine) resumable(ctx context.Context, id string) (entry sessionstore.Entry, err error) {
+	if e.opts.Store == nil {
+		return entry, e.unsupported("resume sessions")
+	}
+	if entry, err = e.opts.Store.Get(ctx, id); err != nil {
+		return entry, err
+	}
+	if name := e.Agent(); entry.Agent != name {
+		return entry, &bridge.Error{Code: bridge.CodeUnsupported,
+			Message: fmt.Sprintf("session %s belongs to the %s agent, not to %s", entry.ID, entry.Agent, name)}
+	}
+	return entry, nil
 }
 
 // prepare adds the texts that every session gets.

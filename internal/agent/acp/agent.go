@@ -58,8 +58,8 @@ type Options struct {
 type Agent struct {
 	opts Options
 
-	mu       sync.Mutex // held while a link is made
-	link     *link      // nil before the first start
+	mu       sync.Mutex       // held while a link is made
+	links    map[string]*link // by the servers that the program has, see serversOf
 	crashes  int
 	notUntil time.Time
 	closed   bool
@@ -72,44 +72,78 @@ func New(opts Options) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{opts: opts}
+	return &Agent{opts: opts, links: map[string]*link{}}
 }
 
 // Name is "acp".
 func (a *Agent) Name() string { return "acp" }
 
-// ensure returns a link that was alive a moment ago. After a crash there is a
-// pause that grows: none after the first, which may be chance.
-func (a *Agent) ensure(ctx context.Context) (*link, error) {
+// ensure returns a link, to a program with these servers, that was alive a
+// moment ago. The caller calls release when its session is registered. After a
+// crash there is a pause that grows: none after the first, which may be chance.
+func (a *Agent) ensure(ctx context.Context, servers string) (l *link, release func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return nil, session.ErrClosed()
-	}
-	if a.link != nil && a.link.alive() {
-		return a.link, nil
-	}
-	if a.link != nil {
-		if err := a.link.close(ctx); err != nil {
-			a.opts.Logger.Debug("acp.end_failed", "error", err) // how it died
+	defer func() {
+		if err == nil {
+			l.opening.Add(1)
+			release = func() { l.opening.Add(-1) }
 		}
-		a.link = nil
+	}()
+	if a.closed {
+		return nil, nil, session.ErrClosed()
+	}
+	if l = a.links[servers]; l != nil && l.alive() {
+		return l, nil, nil
+	}
+	if l != nil {
+		a.end(ctx, servers)
 		a.backOff()
+	}
+	for other, l := range a.links {
+		if other != "" && l.idle() {
+			a.end(ctx, other)
+		}
 	}
 	if wait := time.Until(a.notUntil); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 	}
-	l, err := a.connect(ctx)
-	if err != nil {
+	if l, err = a.connect(ctx, servers); err != nil {
 		a.backOff()
-		return nil, err
+		return nil, nil, err
 	}
-	a.link = l
-	return l, nil
+	a.links[servers] = l
+	return l, nil, nil
+}
+
+// end ends a link. mu is held.
+func (a *Agent) end(ctx context.Context, servers string) {
+	if err := a.links[servers].close(ctx); err != nil {
+		a.opts.Logger.Debug("acp.end_failed", "error", err) // how it died
+	}
+	delete(a.links, servers)
+}
+
+// running returns a link that is alive, or makes one: for what does not depend
+// on a session.
+func (a *Agent) running(ctx context.Context) (*link, error) {
+	a.mu.Lock()
+	for _, l := range a.links {
+		if l.alive() {
+			a.mu.Unlock()
+			return l, nil
+		}
+	}
+	a.mu.Unlock()
+	l, release, err := a.ensure(ctx, "")
+	if err == nil {
+		release()
+	}
+	return l, err
 }
 
 func (a *Agent) backOff() {
@@ -126,15 +160,25 @@ func (a *Agent) worked() {
 	a.mu.Unlock()
 }
 
+// linkFor is ensure for a session.
+func (a *Agent) linkFor(ctx context.Context, spec bridge.SessionSpec) (*link, func(), error) {
+	servers, err := a.serversOf(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.ensure(ctx, servers)
+}
+
 // Open makes a new session.
 func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Session, error) {
 	if err := a.supported(spec); err != nil {
 		return nil, err
 	}
-	l, err := a.ensure(ctx)
+	l, release, err := a.linkFor(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	req, err := l.newSession(spec)
 	if err != nil {
 		return nil, err
@@ -154,10 +198,11 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 	if err := a.supported(spec); err != nil {
 		return nil, err
 	}
-	l, err := a.ensure(ctx)
+	l, release, err := a.linkFor(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	method := acpwire.MethodSessionLoad
 	if c := l.init.Capabilities; !c.LoadSession && c.Session.Resume != nil {
 		method = acpwire.MethodSessionResume
@@ -203,9 +248,15 @@ func (a *Agent) adopt(ctx context.Context, s *conversation, resp acpwire.NewSess
 // agent knows; those named here are Copilot's.
 func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
 	native := bridge.Support{Level: bridge.SupportNative}
-	out := map[bridge.Capability]bridge.Support{bridge.CapStreaming: native, bridge.CapMCPClient: native, bridge.CapSessionResume: native,
+	out := map[bridge.Capability]bridge.Support{bridge.CapStreaming: native, bridge.CapSessionResume: native,
 		bridge.CapHooksPre:  {Level: bridge.SupportRestricted, Reason: "over ACP only calls that the agent asks about can be stopped"},
 		bridge.CapHooksPost: {Level: bridge.SupportRestricted, Reason: "over ACP the agent has a tool's result before the bridge"}}
+	switch {
+	case a.opts.Address == "":
+		out[bridge.CapMCPClient] = native
+	case !a.opts.Copilot:
+		out[bridge.CapMCPClient] = bridge.Support{Level: bridge.SupportRestricted, Reason: "Copilot's CLI starts no MCP servers when it is reached over TCP"}
+	}
 	if a.opts.Copilot {
 		for _, c := range []bridge.Capability{bridge.CapToolRead, bridge.CapToolWrite, bridge.CapToolEdit, bridge.CapToolBash, bridge.CapToolGlob, bridge.CapToolGrep} {
 			out[c] = native
@@ -218,25 +269,32 @@ func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
 func (a *Agent) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.closed = true
-	l := a.link
-	a.link = nil
+	links := a.links
+	a.links = nil
 	a.mu.Unlock()
-	if l == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return l.close(ctx)
+	errs := make(chan error, len(links))
+	for _, l := range links {
+		go func() { errs <- l.close(ctx) }()
+	}
+	var err error
+	for range links {
+		err = errors.Join(err, <-errs)
+	}
+	return err
 }
 
-// ProgramPID is the pid of the program that was started, or 0.
+// ProgramPID is the pid of a program that was started, or 0.
 func (a *Agent) ProgramPID() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.link == nil || a.link.group == nil {
-		return 0
+	for _, l := range a.links {
+		if l.group != nil {
+			return l.group.PID()
+		}
 	}
-	return a.link.group.PID()
+	return 0
 }
 
 func unsupported(what string) error {
@@ -277,7 +335,7 @@ func (a *Agent) loadable(spec bridge.SessionSpec) error {
 
 // List returns the sessions that the agent has stored.
 func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
-	l, err := a.ensure(ctx)
+	l, err := a.running(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +367,7 @@ func (a *Agent) List(ctx context.Context) ([]bridge.SessionInfo, error) {
 
 // Delete removes a stored session, where the agent can.
 func (a *Agent) Delete(ctx context.Context, id string) error {
-	l, err := a.ensure(ctx)
+	l, err := a.running(ctx)
 	if err != nil {
 		return err
 	}
@@ -335,7 +393,7 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 
 // Status says which agent runs and whether it opens sessions.
 func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
-	l, err := a.ensure(ctx)
+	l, err := a.running(ctx)
 	if err != nil {
 		return bridge.AgentStatus{}, err
 	}
@@ -358,12 +416,11 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 // probe opens and closes a session, which is the one way to learn whether
 // there is a login. It is done once a link, unless known is enough.
 func (a *Agent) probe(ctx context.Context, known bool) error {
-	l, err := a.ensure(ctx)
-	if err != nil {
+	if _, err := a.running(ctx); err != nil {
 		return err
 	}
 	a.mu.Lock()
-	done := a.loggedIn == l && (known || a.models != nil)
+	done := a.loggedIn != nil && a.loggedIn.alive() && (known || a.models != nil)
 	a.mu.Unlock()
 	if done {
 		return nil

@@ -40,26 +40,30 @@ const (
 
 // link is one connection to an agent, with its program if we started it.
 type link struct {
-	opts  *Options
-	conn  *jsonrpc.Conn
-	group *program.Group // nil if the agent runs already
-	words *lastWords
-	mute  chan struct{} // closed when the program's standard error has ended
-	init  acpwire.InitializeResponse
-	heard atomic.Int64 // when any session last said something, in Unix nanoseconds
-	wg    sync.WaitGroup
+	opts    *Options
+	conn    *jsonrpc.Conn
+	group   *program.Group // nil if the agent runs already
+	words   *lastWords
+	mute    chan struct{} // closed when the program's standard error has ended
+	init    acpwire.InitializeResponse
+	servers string       // that its program was started with, see serversOf
+	forget  func()       // removes the file with them, see serverArgs
+	opening atomic.Int32 // sessions that are about to be registered
+	heard   atomic.Int64 // when any session last said something, in Unix nanoseconds
+	wg      sync.WaitGroup
 
 	mu       sync.Mutex
 	sessions map[string]*conversation
 	early    map[string][]item
 }
 
-func (a *Agent) connect(ctx context.Context) (*link, error) {
-	l := &link{opts: &a.opts, words: &lastWords{log: a.opts.Logger}, sessions: map[string]*conversation{}, early: map[string][]item{}}
+func (a *Agent) connect(ctx context.Context, servers string) (*link, error) {
+	l := &link{opts: &a.opts, servers: servers, forget: func() {}, words: &lastWords{log: a.opts.Logger}, sessions: map[string]*conversation{}, early: map[string][]item{}}
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	began := time.Now()
 	r, w, err := l.dial(ctx)
+	defer func() { l.forget() }()
 	if err != nil {
 		return nil, l.explainStart(err)
 	}
@@ -144,7 +148,12 @@ func (l *link) start() (r *os.File, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := program.New(program.Place{Env: env}, l.opts.Program, args...)
+	more, forget, err := l.opts.serverArgs(l.servers)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.forget = forget
+	c, err := program.New(program.Place{Env: env}, l.opts.Program, append(args, more...)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,6 +216,13 @@ func (l *link) call(ctx context.Context, method string, params, result any) erro
 		}
 	}
 	return err
+}
+
+// idle says that nothing needs the link.
+func (l *link) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.sessions) == 0 && l.opening.Load() == 0
 }
 
 func (l *link) alive() bool {

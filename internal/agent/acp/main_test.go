@@ -21,13 +21,16 @@ import (
 )
 
 // The test binary is also the supervisor of what it starts, and an ACP agent
-// that does what Copilot does not.
+// that does what Copilot does not, and an MCP server.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
 		os.Exit(supervise.Main(os.Args[2:], os.Stderr))
 	}
 	if role := os.Getenv("ACP_TEST_AGENT"); role != "" {
 		os.Exit(agentMain(role))
+	}
+	if secret := os.Getenv("ACP_TEST_MCP"); secret != "" {
+		os.Exit(toolServerMain(secret))
 	}
 	goleak.VerifyTestMain(m)
 }

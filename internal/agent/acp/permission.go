@@ -147,6 +147,8 @@ func (s *conversation) requestOf(c *call, u *acpwire.ToolCall) bridge.Permission
 	}
 	edits := kind == acpwire.KindEdit || kind == acpwire.KindDelete || kind == acpwire.KindMove
 	switch {
+	case c.tool.Server != "":
+		r.Kind, r.Paths = bridge.PermissionMCP, nil
 	case !edits && text("command") != "":
 		r.Kind, r.Command, r.Paths = bridge.PermissionShell, text("command"), nil
 		if was, ok := before["command"].(string); ok && was != r.Command {
@@ -294,6 +296,9 @@ func (c *call) merge(u *acpwire.ToolCall) {
 	if len(u.Locations) > 0 {
 		c.wire.Locations = u.Locations
 	}
+	if u.Type == acpwire.UpdateToolCall {
+		c.wire.Content = u.Content // of an update it is the output
+	}
 }
 
 // runs says that a call has begun, or even ended well. One that failed may
@@ -385,17 +390,34 @@ func toolOf(u *acpwire.ToolCall, servers map[string]bridge.MCPServer) bridge.Too
 	if words, ok := args["command"].([]any); ok {
 		args["command"] = shellLine(words)
 	}
+	if out.Server = serverOf(u, args, servers); out.Server != "" {
+		out.Name, out.Args = u.Title, args
+		return out
+	}
 	out.Name = toolName(u, args)
 	if paths := locations(u); len(paths) > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(args)), isPathKey) {
 		args["paths"] = paths
 	}
 	out.Args = args
+	return out
+}
+
+// serverOf is the MCP server whose tool a call is of, or "". Copilot calls such
+// a tool SERVER-TOOL in the title and guesses its kind from the name. The titles
+// of some of its own tools are what the model says, so a call that looks like a
+// command, a sub-agent or a change of files is none of a server's.
+func serverOf(u *acpwire.ToolCall, args map[string]any, servers map[string]bridge.MCPServer) (server string) {
+	_, command := args["command"]
+	_, agent := args["agent_type"]
+	if command || agent || u.ToolKind == acpwire.KindExecute || len(u.Locations) > 0 || len(u.Content) > 0 || strings.ContainsAny(u.Title, " \t\n") {
+		return ""
+	}
 	for name := range servers {
-		if strings.HasPrefix(out.Name, name+"-") {
-			out.Server = name
+		if strings.HasPrefix(u.Title, name+"-") && len(name) > len(server) {
+			server = name
 		}
 	}
-	return out
+	return server
 }
 
 func isPathKey(k string) bool {

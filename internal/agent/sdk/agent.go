@@ -18,6 +18,7 @@ import (
 	"time"
 
 	copilot "github.com/github/copilot-sdk/go"
+	"github.com/github/copilot-sdk/go/rpc"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
@@ -181,6 +182,20 @@ func (a *Agent) Delete(ctx context.Context, id string) error {
 		return &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
 	}
 	return err
+}
+
+// Fork copies a stored session and returns the id of the copy.
+func (a *Agent) Fork(ctx context.Context, id string) (string, error) {
+	made, err := ask(ctx, a, bridge.ProfileAgent, "copy session "+id, func(c *copilot.Client) (*rpc.SessionsForkResult, error) {
+		return c.RPC.Sessions.Fork(ctx, &rpc.SessionsForkRequest{SessionID: id})
+	})
+	if err != nil {
+		if notFound(err) {
+			return "", &bridge.Error{Code: bridge.CodeNotFound, Message: "Copilot has no session " + id, Cause: err}
+		}
+		return "", err
+	}
+	return made.SessionID, nil
 }
 
 // Models lists what can answer: the provider's models if one is configured,

@@ -353,7 +353,7 @@ func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
 	out := map[bridge.Capability]bridge.Support{}
 	for _, c := range []bridge.Capability{bridge.CapStreaming, bridge.CapToolRead, bridge.CapToolWrite, bridge.CapToolEdit, bridge.CapToolBash,
 		bridge.CapToolGlob, bridge.CapToolGrep, bridge.CapToolAskUser, bridge.CapStructuredOutput,
-		bridge.CapHooksPre, bridge.CapHooksPost, bridge.CapSessionResume, bridge.CapMCPClient} {
+		bridge.CapHooksPre, bridge.CapHooksPost, bridge.CapSessionResume, bridge.CapSessionFork, bridge.CapMCPClient} {
 		out[c] = native
 	}
 	out[bridge.CapToolWebFetch] = native

@@ -71,6 +71,7 @@ type Order struct {
 	ExcludedTools  []string
 	MCPServers     map[string]bridge.MCPServer
 	Resume         string // a session to go on with
+	Fork           bool   // go on with a copy of it
 	Env            map[string]string
 	MaxCredits     float64 // AI credits; 0 = no bound
 	Raw            bool    // see bridge.SessionSpec.Raw

@@ -35,6 +35,7 @@ type copilotFields struct {
 	MCPServers      map[string]mcpServer `json:"mcpServers"`
 	MCPServersSnake map[string]mcpServer `json:"mcp_servers"`
 	SessionID       string               `json:"sessionId"`
+	ForkSession     bool                 `json:"forkSession"`
 	ResponseFormat  *bridge.ResponseFormat
 	Price           *price `json:"price"`
 }
@@ -119,8 +120,11 @@ func newPlan(w *contract.WorkOrder, dir string) (*plan, error) {
 	}
 	c := v.Copilot
 	o := &p.order
-	*o = Order{Title: w.Task, Text: w.JSON(), Root: root, Policy: w.Policy, Model: c.Model, Effort: c.ReasoningEffort, Resume: c.SessionID, Raw: p.mode == contract.Passthrough,
+	*o = Order{Title: w.Task, Text: w.JSON(), Root: root, Policy: w.Policy, Model: c.Model, Effort: c.ReasoningEffort, Resume: c.SessionID, Fork: c.ForkSession, Raw: p.mode == contract.Passthrough,
 		System: bridge.SystemText{Text: c.SystemMessage.Content, Replace: c.SystemMessage.Mode == "replace"}, MCPServers: servers(c, root)}
+	if o.Fork && o.Resume == "" {
+		return nil, invalid("config.vendor.copilot.forkSession needs a sessionId to copy")
+	}
 	if o.Model == "" && w.Config.Model != nil {
 		o.Model = *w.Config.Model
 	}

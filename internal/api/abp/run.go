@@ -107,6 +107,9 @@ func (r *run) follow(ctx context.Context, s Session) error {
 	message := "Copilot begins"
 	if r.plan.order.Resume != "" {
 		message = "Copilot goes on with session " + s.ID()
+		if r.plan.order.Fork {
+			message += ", a copy of " + r.plan.order.Resume
+		}
 	}
 	r.session = s
 	r.emit(contract.Event{Kind: contract.RunStarted, Message: message, Ext: contract.Object{{Key: "session_id", Value: s.ID()}}})

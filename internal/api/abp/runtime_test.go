@@ -306,8 +306,8 @@ func TestRequirements(t *testing.T) {
 		capability, least, lack string
 	}{
 		{"tool_bash", "native", ""},
-		{"session_fork", "any", ""},
-		{"session_fork", "emulated", "session_fork is needed as emulated and is unsupported"},
+		{"checkpointing", "any", ""},
+		{"checkpointing", "emulated", "checkpointing is needed as emulated and is unsupported"},
 		{"tool_ask_user", "emulated", "tool_ask_user is needed as emulated and is restricted: a sidecar has nobody to ask"},
 		{"logprobs", "native", "logprobs is needed as native and is unsupported"},
 	} {

@@ -52,7 +52,10 @@ func (s *session) choose(models []bridge.Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.models = models
-	s.mode = cmp.Or(s.live.Mode(), bridge.ModeInteractive)
+	s.mode = bridge.ModeInteractive
+	if mode, ok := modeOf(s.live.Mode()); ok {
+		s.mode = mode
+	}
 	s.model, s.effort = cmp.Or(s.live.Opened().Model, s.door.opts.Model), s.door.opts.Effort
 	if s.model == "" && len(models) > 0 {
 		s.model = models[0].ID
