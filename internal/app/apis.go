@@ -34,7 +34,7 @@ func (b *Bridge) apis(o Serving) *apis {
 	chats := chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
 		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: b.historyTurns(), Aliases: c.Facade.Aliases, UnknownModel: unknown,
-		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, ProviderKind: kind, Prompt: a.prompt, Warm: b.warm,
+		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, Headers: plain(c.RequestHeaders), ProviderKind: kind, Prompt: a.prompt, Warm: b.warm,
 	}
 	if b.opts.Window != nil {
 		chats.NoAgents = vscode.NoAgent

@@ -231,6 +231,8 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the provider's address is not a URL", Cause: err}
 	}
 	switch {
+	case p.BearerToken != "":
+		req.Header.Set("Authorization", "Bearer "+p.BearerToken)
 	case p.APIKey == "":
 	case p.Kind == "anthropic":
 		req.Header.Set("X-Api-Key", p.APIKey)
@@ -254,7 +256,7 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return nil, &bridge.Error{Code: bridge.CodeUnauthenticated, Status: resp.StatusCode,
-			Message: "the provider at " + p.BaseURL + " refused the credentials", Remedy: "check COPILOT_BYOK_API_KEY"}
+			Message: "the provider at " + p.BaseURL + " refused the credentials", Remedy: "check COPILOT_BYOK_API_KEY or COPILOT_BYOK_BEARER_TOKEN"}
 	case resp.StatusCode == http.StatusNotFound:
 		return out, nil
 	case resp.StatusCode/100 != 2:

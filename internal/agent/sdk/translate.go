@@ -10,12 +10,14 @@ import (
 	"github.com/github/copilot-sdk/go/rpc"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 )
 
 // translator turns the SDK's events into bridge's. It is used from one
 // goroutine at a time: the SDK's event loop, or a replay of the history.
 type translator struct {
 	host     *host
+	own      *bridge.Provider    // the session's, if it has one of its own
 	open     map[string]*spoken  // messages with deltas that are not finished
 	joined   map[string]string   // messages that continue an earlier one, and which
 	tools    map[string]toolRun  // running tool calls
@@ -40,6 +42,17 @@ func newTranslator(h *host) *translator {
 	tr := &translator{host: h}
 	tr.reset()
 	return tr
+}
+
+// scrub removes the credentials of whoever answers from a text.
+func (tr *translator) scrub(text string) string {
+	return common.Scrub(tr.host.scrubText(text), tr.own, "")
+}
+
+// failure is an error without them.
+func (tr *translator) failure(e *bridge.Error) *bridge.Error {
+	e.Message = tr.scrub(e.Message)
+	return e
 }
 
 // reset forgets the last turn.
@@ -68,7 +81,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.ModelCallFailureData:
 		tr.attempts++
 		tr.retract(push)
-		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.host.modelFailure(d)})
+		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.failure(tr.host.modelFailure(d))})
 	case *rpc.AssistantTurnRetryData:
 		tr.retract(push)
 	case *rpc.AssistantUsageData:
@@ -97,14 +110,14 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		}
 		push(bridge.UserSaid{Text: d.Content})
 	case *rpc.SessionWarningData:
-		push(bridge.Notice{Level: "warning", Text: tr.host.scrubText(d.Message)})
+		push(bridge.Notice{Level: "warning", Text: tr.scrub(d.Message)})
 	case *rpc.SessionInfoData:
-		push(bridge.Notice{Level: "info", Text: tr.host.scrubText(d.Message)})
+		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
 	default:
 		if level, text := notable(e); text != "" {
-			push(bridge.Notice{Level: level, Text: tr.host.scrubText(text)})
+			push(bridge.Notice{Level: level, Text: tr.scrub(text)})
 			return
 		}
 		if !echo(e) {
