@@ -110,6 +110,10 @@ func (h *host) modelFailure(d *rpc.ModelCallFailureData) *bridge.Error {
 	if e.Message == "" {
 		e.Message = "the request to the model failed"
 	}
+	e.Detail = &bridge.ErrorDetail{Type: str(d.ErrorType), Code: str(d.ErrorCode), ProviderCallID: str(d.ProviderCallID), ServiceRequestID: str(d.ServiceRequestID)}
+	if *e.Detail == (bridge.ErrorDetail{}) {
+		e.Detail = nil
+	}
 	h.classify(e)
 	e.RetryAfter = retryAfter(e)
 	return e
@@ -123,6 +127,11 @@ func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
 	e := &bridge.Error{Code: bridge.CodeProvider, Message: h.scrubText(d.Message)}
 	if d.StatusCode != nil {
 		e.Status = int(*d.StatusCode)
+	}
+	e.Detail = &bridge.ErrorDetail{Type: d.ErrorType, Code: str(d.ErrorCode), ProviderCallID: str(d.ProviderCallID), ServiceRequestID: str(d.ServiceRequestID),
+		URL: str(d.URL), AutoSwitch: d.EligibleForAutoSwitch != nil && *d.EligibleForAutoSwitch}
+	if d.Remediation != nil {
+		e.Detail.Remediation = string(*d.Remediation)
 	}
 	switch d.ErrorType {
 	case "authentication", "authorization":

@@ -52,6 +52,7 @@ func (tr *translator) scrub(text string) string {
 // failure is an error without them.
 func (tr *translator) failure(e *bridge.Error) *bridge.Error {
 	e.Message = tr.scrub(e.Message)
+	e.Detail = e.Detail.Hidden(tr.scrub)
 	return e
 }
 
@@ -85,7 +86,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.AssistantTurnRetryData:
 		tr.retract(push)
 	case *rpc.AssistantUsageData:
-		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason)})
+		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason), Call: modelCall(d)})
 	case *rpc.ExternalToolRequestedData:
 		push(bridge.ToolRequested{RequestID: d.RequestID, Call: bridge.ToolCall{ID: d.ToolCallID, Name: d.ToolName, Args: d.Arguments}})
 	case *rpc.ToolExecutionStartData, *rpc.ToolExecutionPartialResultData, *rpc.ToolExecutionProgressData, *rpc.ToolExecutionCompleteData:
@@ -250,6 +251,30 @@ func usage(d *rpc.AssistantUsageData) bridge.Usage {
 		u.Credits = d.CopilotUsage.TotalNanoAiu / 1e9
 	}
 	return u
+}
+
+func modelCall(d *rpc.AssistantUsageData) *bridge.ModelCall {
+	c := &bridge.ModelCall{ID: str(d.APICallID), ProviderID: str(d.ProviderCallID), Effort: str(d.ReasoningEffort),
+		FirstToken: millis(d.TimeToFirstTokenMs), InterToken: millis(d.InterTokenLatencyMs), Duration: time.Duration(num(d.Duration)) * time.Millisecond}
+	for name, q := range d.QuotaSnapshots {
+		if c.Quotas == nil {
+			c.Quotas = map[string]bridge.Quota{}
+		}
+		out := bridge.Quota{Entitlement: q.EntitlementRequests, RemainingPercent: q.RemainingPercentage, Unlimited: q.IsUnlimitedEntitlement,
+			Overage: q.Overage, OverageAllowed: q.OverageAllowedWithExhaustedQuota}
+		if q.ResetDate != nil {
+			out.Resets = *q.ResetDate
+		}
+		c.Quotas[name] = out
+	}
+	return c
+}
+
+func millis(p *float64) time.Duration {
+	if p == nil {
+		return 0
+	}
+	return time.Duration(*p * float64(time.Millisecond))
 }
 
 func str(p *string) string {
