@@ -2,6 +2,8 @@ package copilotbridge_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,5 +73,27 @@ func TestCall(t *testing.T) {
 	chat := session(t, c, copilotbridge.SessionOptions{Chat: true})
 	if _, err := chat.Call(t.Context(), "session.name.get", nil); bridge.CodeOf(err) != bridge.CodeUnsupported {
 		t.Errorf("in a chat: %v", err)
+	}
+}
+
+// A session may have a provider and headers of its own.
+func TestProviderOfASession(t *testing.T) {
+	asked := make(chan http.Header, 16)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Clone()
+		http.Error(w, `{"error":{"message":"no"}}`, http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	c := open(t, copilotbridge.Options{Settings: map[string]string{"request_headers": "X-Team=everybody"}})
+	for _, chat := range []bool{false, true} {
+		s := session(t, c, copilotbridge.SessionOptions{Chat: chat, Model: "m", Headers: map[string]string{"X-Session": "1"},
+			Provider: &bridge.Provider{Kind: "openai", BaseURL: srv.URL, BearerToken: "the-bearer", WireModel: "w", Headers: map[string]string{"X-Own": "2"}}})
+		if _, err := s.Ask(t.Context(), "hi"); bridge.CodeOf(err) != bridge.CodeProvider {
+			t.Errorf("chat %v: %v", chat, err)
+		}
+		h := <-asked
+		if h.Get("Authorization") != "Bearer the-bearer" || h.Get("X-Session") != "1" || h.Get("X-Own") != "2" || h.Get("X-Team") != "" {
+			t.Errorf("chat %v: asked with %v", chat, h)
+		}
 	}
 }

@@ -30,6 +30,10 @@ type SessionOptions struct {
 	MCPServers map[string]bridge.MCPServer
 	// Person answers questions of the agent; without one it asks none.
 	Person bridge.Person
+	// Provider answers instead of the configured one; it needs Model.
+	Provider *bridge.Provider
+	// Headers go with every request to the model's provider.
+	Headers map[string]string
 	// Title is shown by `copilot-bridge sessions`; the first prompt if empty.
 	Title string
 }
@@ -112,7 +116,10 @@ func (c *Client) spec(o SessionOptions, tools []bridge.ToolSpec) (spec bridge.Se
 		}
 		spec.Gate, err = c.bridge.Gate(app.Guarding{Workspace: c.opts.Dir, Door: door, Asker: c.asker(), Defaults: defaults, Tools: tools})
 	}
-	spec.Tools, spec.Person, spec.MCPServers = tools, o.Person, o.MCPServers
+	spec.Tools, spec.Person, spec.MCPServers, spec.Provider = tools, o.Person, o.MCPServers, o.Provider
+	if o.Headers != nil {
+		spec.Headers = o.Headers
+	}
 	if o.Model != "" {
 		spec.Model = o.Model
 	}

@@ -43,6 +43,32 @@ type Error struct {
 	Status     int           // HTTP status of a provider's answer, or 0
 	RetryAfter time.Duration // how long the other side asked us to wait, or 0
 	Cause      error
+	Detail     *ErrorDetail // what the runtime tells besides; nil for most errors
+}
+
+// ErrorDetail is what Copilot's runtime tells of an error, in its own words.
+type ErrorDetail struct {
+	Type             string `json:"type,omitempty"` // authentication, quota, rate_limit, …
+	Code             string `json:"code,omitempty"` // the provider's, such as user_weekly_rate_limited
+	ProviderCallID   string `json:"provider_call_id,omitempty"`
+	ServiceRequestID string `json:"service_request_id,omitempty"`
+	URL              string `json:"url,omitempty"` // for a person to open
+	// Remediation is what a person has to do, such as sign_in.
+	Remediation string `json:"remediation,omitempty"`
+	// AutoSwitch: the runtime would go on with another model.
+	AutoSwitch bool `json:"auto_switch,omitempty"`
+}
+
+// Hidden is d with every text as hide returns it; nil stays nil.
+func (d *ErrorDetail) Hidden(hide func(string) string) *ErrorDetail {
+	if d == nil {
+		return nil
+	}
+	out := *d
+	for _, text := range []*string{&out.Type, &out.Code, &out.ProviderCallID, &out.ServiceRequestID, &out.URL, &out.Remediation} {
+		*text = hide(*text)
+	}
+	return &out
 }
 
 // Error returns the message and, where one is known, the cause.

@@ -139,6 +139,8 @@ type (
 		// Finish is why the model stopped, in its provider's words: "stop",
 		// "length", "content_filter", …
 		Finish string `json:"finish,omitempty"`
+		// Call is what else is known of the request; nil where nothing is.
+		Call *ModelCall `json:"call,omitempty"`
 	}
 	// Notice is something worth telling a person.
 	Notice struct {
@@ -214,6 +216,29 @@ type Usage struct {
 	Credits float64 `json:"ai_credits,omitempty"`
 }
 
+// ModelCall is what an agent tells of one request to the model besides its
+// tokens. What is not known is zero.
+type ModelCall struct {
+	ID         string        `json:"id,omitempty"`               // the API's
+	ProviderID string        `json:"provider_call_id,omitempty"` // to find it in the provider's logs
+	Effort     string        `json:"reasoning_effort,omitempty"`
+	FirstToken time.Duration `json:"first_token_ns,omitempty"` // from the request to the first token
+	InterToken time.Duration `json:"inter_token_ns,omitempty"` // between two tokens, on average
+	Duration   time.Duration `json:"duration_ns,omitempty"`
+	// Quotas are what the account has left, by GitHub's name of the quota.
+	Quotas map[string]Quota `json:"quotas,omitempty"`
+}
+
+// Quota is how much of something an account may still use.
+type Quota struct {
+	Entitlement      int64     `json:"entitlement"` // requests in the period
+	RemainingPercent float64   `json:"remaining_percent"`
+	Unlimited        bool      `json:"unlimited,omitempty"`
+	Overage          float64   `json:"overage,omitempty"`         // used beyond it
+	OverageAllowed   bool      `json:"overage_allowed,omitempty"` // once it is used up
+	Resets           time.Time `json:"resets,omitzero"`
+}
+
 // Add returns the sum of both; the model is kept if it is the same.
 func (u Usage) Add(o Usage) Usage {
 	if u.Model == "" || u.Calls == 0 {
@@ -234,16 +259,17 @@ func (u Usage) Add(o Usage) Usage {
 
 // errorJSON is the wire form of Error.
 type errorJSON struct {
-	Code       Code   `json:"code"`
-	Message    string `json:"message"`
-	Remedy     string `json:"remedy,omitempty"`
-	Status     int    `json:"status,omitempty"`
-	RetryAfter int64  `json:"retry_after_ms,omitempty"`
+	Code       Code         `json:"code"`
+	Message    string       `json:"message"`
+	Remedy     string       `json:"remedy,omitempty"`
+	Status     int          `json:"status,omitempty"`
+	RetryAfter int64        `json:"retry_after_ms,omitempty"`
+	Detail     *ErrorDetail `json:"detail,omitempty"`
 }
 
 // MarshalJSON writes the code, the whole message and the remedy.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(errorJSON{e.Code, e.Error(), e.Remedy, e.Status, e.RetryAfter.Milliseconds()})
+	return json.Marshal(errorJSON{e.Code, e.Error(), e.Remedy, e.Status, e.RetryAfter.Milliseconds(), e.Detail})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote; the cause is part of the
@@ -254,6 +280,6 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*e = Error{Code: w.Code, Message: w.Message, Remedy: w.Remedy, Status: w.Status,
-		RetryAfter: time.Duration(w.RetryAfter) * time.Millisecond}
+		RetryAfter: time.Duration(w.RetryAfter) * time.Millisecond, Detail: w.Detail}
 	return nil
 }

@@ -40,6 +40,9 @@ type SessionSpec struct {
 	Infinite       *InfiniteSession
 	// Provider replaces the agent's own model provider for this session.
 	Provider *Provider
+	// Headers go with every request to the model's provider; those of a Prompt
+	// with the same name count instead.
+	Headers map[string]string
 	// Shared lets a session be resumed that another program has open. What
 	// both say then is not known to the other: it is for reading alone.
 	Shared bool
@@ -85,9 +88,17 @@ type Provider struct {
 	Kind            string // openai, azure, anthropic, ollama
 	BaseURL         string
 	APIKey          string // secret
+	BearerToken     string // secret; goes before APIKey
 	WireAPI         string // completions or responses; "" = the kind's default
 	AzureAPIVersion string
-	Headers         map[string]string
+	Headers         map[string]string // secret; sent with every request
+	// WireModel is what the provider calls the model; "" = as the session does.
+	WireModel string
+	// MaxInputTokens and MaxOutputTokens are limits of the model, by which the
+	// runtime compacts an agent's context; 0 = the runtime's defaults. Runtime
+	// 1.0.14 sends neither to the provider. A chat is not held to the first: its
+	// client shortens the conversation itself.
+	MaxInputTokens, MaxOutputTokens int
 }
 
 // MCPServer is a tool server that the session may use. Command and URL

@@ -133,6 +133,7 @@ type NewSessionRequest struct {
 	Cwd         string          `json:"cwd"`
 	Directories []string        `json:"additionalDirectories,omitzero"`
 	MCPServers  List[MCPServer] `json:"mcpServers"`
+	Meta        json.RawMessage `json:"_meta,omitzero"`
 }
 
 // NewSessionResponse answers all three; the SessionID only for a new one.

@@ -64,7 +64,8 @@ func (q Question) Decide(ctx context.Context) (Who, Account, error) {
 	case byok.Provider != "":
 		return q.who(bridge.AnswersProvider, string(byok.Provider)+" at "+byok.BaseURL+", model "+byok.Model, "byok.provider", "byok.base_url"),
 			Account{Model: byok.Model, Provider: &bridge.Provider{Kind: string(byok.Provider), BaseURL: byok.BaseURL,
-				APIKey: string(byok.APIKey), WireAPI: byok.WireAPI, AzureAPIVersion: byok.AzureAPIVersion}}, nil
+				APIKey: string(byok.APIKey), BearerToken: string(byok.BearerToken), Headers: config.Plain(byok.Headers), WireAPI: byok.WireAPI, AzureAPIVersion: byok.AzureAPIVersion,
+				WireModel: byok.WireModel, MaxInputTokens: byok.MaxInputTokens, MaxOutputTokens: byok.MaxOutputTokens}}, nil
 	case c.GitHubToken != "":
 		return q.who(bridge.AnswersGitHub, "GitHub's models, by COPILOT_GITHUB_TOKEN", "github_token"), Account{Token: string(c.GitHubToken)}, nil
 	}

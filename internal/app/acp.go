@@ -162,6 +162,9 @@ func noSession(id string) error {
 func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request, *guard.Guard, error) {
 	spec := s.Spec(bridge.ProfileAgent, o.WorkingDir)
 	spec.MCPServers, spec.Person = withServers(spec.MCPServers, o.MCPServers), o.Person
+	if o.Headers != nil {
+		spec.Headers = o.Headers
+	}
 	g := Guarding{Workspace: o.WorkingDir, Door: "acp", Client: o.Client, Asker: o.Asker, Defaults: s.defaults, Servers: slices.Sorted(maps.Keys(o.MCPServers))}
 	// The client has started this agent and acts for the person: naming a
 	// server is their consent, where the policy does not say no.

@@ -48,7 +48,7 @@ func (l *loader) checkBYOK() {
 			l.missing("byok.base_url", "must be set, "+because)
 		}
 	}
-	if byok.APIKey == "" && !l.bad["byok.api_key"] && byok.needsKey() {
+	if byok.APIKey == "" && byok.BearerToken == "" && !l.bad["byok.api_key"] && !l.bad["byok.bearer_token"] && byok.needsKey() {
 		l.missing("byok.api_key", "must be set, "+because)
 	}
 }

@@ -27,6 +27,7 @@ type Config struct {
 	Sandbox         string // whether programs are confined: "auto", "require" or "off"
 
 	BYOK             BYOK
+	RequestHeaders   map[string]Secret // sent with every request to the model
 	OpenClaw         OpenClaw
 	ABP              ABP
 	Engine           Engine
@@ -53,7 +54,12 @@ type Sessions struct {
 type BYOK struct {
 	Provider        Provider
 	APIKey          Secret
-	BaseURL         string // without a trailing slash
+	BearerToken     Secret            // goes before APIKey
+	Headers         map[string]Secret // sent with every request
+	WireModel       string            // what the provider calls the model; "" for the same
+	MaxInputTokens  int               // of a request; 0 for the runtime's default
+	MaxOutputTokens int               // likewise
+	BaseURL         string            // without a trailing slash
 	Model           string
 	WireAPI         string // "completions", "responses", or "" for the provider's default
 	AzureAPIVersion string // "" for Azure's versionless route
@@ -260,12 +266,23 @@ func (c *Config) Value(key string) string {
 	return s.text()
 }
 
+// secretHeader is the length from which the value of a header may be a secret: a
+// shorter one is a word, which logs may well contain.
+const secretHeader = 16
+
 // Secrets returns every secret value in force, so that logs can be scrubbed.
 func (c *Config) Secrets() []string {
 	var all []string
 	for _, s := range settings(c) {
-		if s.secret() && s.reveal() != "" {
+		if s.secret() && s.yaml != textMapping && s.reveal() != "" {
 			all = append(all, s.reveal())
+		}
+	}
+	for _, headers := range []map[string]Secret{c.BYOK.Headers, c.RequestHeaders} {
+		for _, value := range headers {
+			if len(value) >= secretHeader {
+				all = append(all, string(value))
+			}
 		}
 	}
 	return all

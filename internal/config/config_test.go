@@ -169,6 +169,8 @@ func TestEveryField(t *testing.T) {
 		"COPILOT_BRIDGE_MODEL=m1", "COPILOT_BRIDGE_REASONING_EFFORT=xhigh", "COPILOT_LOG_LEVEL=all",
 		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_AUDIT_KEEP_DAYS=365", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require",
 		"COPILOT_BYOK_PROVIDER=azure", "COPILOT_BYOK_API_KEY=key", "COPILOT_BYOK_BASE_URL=https://x.example/",
+		"COPILOT_BYOK_BEARER_TOKEN=bear", "COPILOT_BYOK_HEADERS=X-Key=a-secret-of-16-bytes,X-Team=tools", "COPILOT_BYOK_WIRE_MODEL=w", "COPILOT_BYOK_MAX_INPUT_TOKENS=11", "COPILOT_BYOK_MAX_OUTPUT_TOKENS=12",
+		"COPILOT_BRIDGE_REQUEST_HEADERS=X-Turn=a-turns-own-secret",
 		"COPILOT_BYOK_MODEL=m2", "COPILOT_BYOK_WIRE_API=responses", "COPILOT_BYOK_AZURE_API_VERSION=2024-10-21",
 		"OPENCLAW_HOST=::1", "OPENCLAW_PORT=1", "OPENCLAW_GATEWAY_TOKEN=gate", "COPILOT_BRIDGE_OPENCLAW_AGENT=main", "COPILOT_BRIDGE_OPENCLAW_MEMORY=off",
 		"ABP_COPILOT_TRANSPORT=sdk", "ABP_COPILOT_PROTOCOL=legacy", "ABP_COPILOT_RUNNER=./bin/runner",
@@ -199,7 +201,9 @@ func TestEveryField(t *testing.T) {
 		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), AuditKeepDays: 365, Sandbox: "require",
 		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
 		ProjectContext: " two\nlines ",
+		RequestHeaders: map[string]Secret{"X-Turn": "a-turns-own-secret"},
 		BYOK: BYOK{
+			BearerToken: "bear", Headers: map[string]Secret{"X-Key": "a-secret-of-16-bytes", "X-Team": "tools"}, WireModel: "w", MaxInputTokens: 11, MaxOutputTokens: 12,
 			Provider: ProviderAzure, APIKey: "key", BaseURL: "https://x.example", Model: "m2",
 			WireAPI: "responses", AzureAPIVersion: "2024-10-21",
 		},
@@ -224,7 +228,7 @@ func TestEveryField(t *testing.T) {
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("Load = %+v\nwant   %+v", cfg, want)
 	}
-	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "gate", "tok"}; !slices.Equal(got, want) {
+	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "bear", "gate", "tok", "a-secret-of-16-bytes", "a-turns-own-secret"}; !slices.Equal(got, want) {
 		t.Errorf("Secrets = %q, want %q", got, want)
 	}
 	// A text from Value means the same elsewhere.

@@ -16,6 +16,7 @@ import (
 var sample = map[string]string{
 	"reasoning_effort": "low", "log_level": "none", "audit_keep_days": "9", "max_retries": "9", "sandbox": "off", "demo": "true",
 	"byok.provider": "openai", "byok.base_url": "https://evil.example/v1", "byok.wire_api": "responses", "byok.azure_api_version": "2024-10-21",
+	"byok.headers": "X-Team=evil", "request_headers": "X-Team=evil", "byok.max_input_tokens": "9", "byok.max_output_tokens": "9",
 	"openclaw.port": "6666", "openclaw.memory": "on",
 	"abp.transport": "legacy", "abp.protocol": "legacy", "abp.acp_url": "tcp://evil.example:1", "abp.acp_port": "6666", "abp.max_inline_output_bytes": "1",
 	"engine.idle_timeout": "9h", "engine.total_timeout": "9h", "engine.approval_timeout": "9h", "engine.max_concurrent": "99", "engine.queue_limit": "99", "sessions.keep_days": "9", "sessions.keep": "9",

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -43,6 +44,41 @@ func pairs(field *map[string]string, name, value string) kind {
 	k.yaml = textMapping
 	return k
 }
+
+// headers maps names of HTTP headers to values, which are secret.
+func headers(field *map[string]Secret) kind {
+	const allowed = `a JSON object of HTTP headers such as {"X-Team": "tools"}, or pairs such as X-Team=tools separated by commas or spaces`
+	k := into(field, allowed, func(s string, _ place) (map[string]Secret, error) {
+		all, err := parsePairs(s)
+		out := make(map[string]Secret, len(all))
+		for name, value := range all {
+			if !headerName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+				return nil, errNotAllowed
+			}
+			out[name] = Secret(value)
+		}
+		return out, err
+	})
+	k.yaml = textMapping
+	k.reveal = func() string {
+		if len(*field) == 0 {
+			return ""
+		}
+		plain := make(map[string]string, len(*field))
+		for name, value := range *field {
+			plain[name] = string(value)
+		}
+		data, err := json.Marshal(plain)
+		if err != nil { // texts can be encoded
+			return ""
+		}
+		return string(data)
+	}
+	return k
+}
+
+// headerName is what RFC 9110 calls a token.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 func parsePairs(s string) (map[string]string, error) {
 	out := map[string]string{}

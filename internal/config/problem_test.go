@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -245,7 +246,15 @@ func TestNoSecretShows(t *testing.T) {
 			if len(secrets) > 0 && rng.IntN(4) == 0 {
 				secret += "\x01" // a secret that is wrong itself
 			}
-			put(&s, secret)
+			if value := secret; s.yaml == textMapping {
+				pair, err := json.Marshal(map[string]string{"X-Key": value})
+				if err != nil {
+					t.Fatal(err)
+				}
+				put(&s, string(pair))
+			} else {
+				put(&s, value)
+			}
 			secrets = append(secrets, strings.TrimSuffix(secret, "\x01"))
 		}
 		// A secret in the wrong place is recognised if it can also be read from

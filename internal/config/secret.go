@@ -30,3 +30,15 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.masked()), nil }
 
 // LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.masked()) }
+
+// Plain are headers as they are sent.
+func Plain(headers map[string]Secret) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(headers))
+	for name, value := range headers {
+		out[name] = string(value)
+	}
+	return out
+}

@@ -41,12 +41,22 @@ func settings(c *Config) []setting {
 			"Confine programs with the operating system: where possible (auto), always or not at all (require), never (off)",
 			oneOf(&c.Sandbox, "auto", "require", "off")},
 
+		{"request_headers", "COPILOT_BRIDGE_REQUEST_HEADERS", "", "HTTP headers for the requests of every turn to the model, whoever provides it", headers(&c.RequestHeaders)},
+
 		{"byok.provider", "COPILOT_BYOK_PROVIDER", "", "Your own model provider, instead of GitHub's models",
 			oneOf(&byok.Provider, ProviderOpenAI, ProviderAzure, ProviderAnthropic, ProviderOllama)},
 		{"byok.api_key", "COPILOT_BYOK_API_KEY", "", "The provider's API key", secret(&byok.APIKey)},
+		{"byok.bearer_token", "COPILOT_BYOK_BEARER_TOKEN", "", "The provider's bearer token; it goes before the API key", secret(&byok.BearerToken)},
+		{"byok.headers", "COPILOT_BYOK_HEADERS", "", "HTTP headers for every request to the provider", headers(&byok.Headers)},
 		{"byok.base_url", "COPILOT_BYOK_BASE_URL", "", "The provider's base URL",
 			httpURL(&byok.BaseURL).derivedFrom("the provider's public or local URL; none for azure")},
 		{"byok.model", "COPILOT_BYOK_MODEL", "", "The provider's model", oneLine(&byok.Model)},
+		{"byok.wire_model", "COPILOT_BYOK_WIRE_MODEL", "", "What the provider calls the model, such as the name of a deployment",
+			oneLine(&byok.WireModel).derivedFrom("byok.model")},
+		{"byok.max_input_tokens", "COPILOT_BYOK_MAX_INPUT_TOKENS", "0", "Most tokens that an agent's request may have before its context is compacted; 0 for the runtime's default",
+			whole(&byok.MaxInputTokens, 0, 100_000_000)},
+		{"byok.max_output_tokens", "COPILOT_BYOK_MAX_OUTPUT_TOKENS", "0", "How many tokens the runtime takes the model to answer with at most; 0 for its default",
+			whole(&byok.MaxOutputTokens, 0, 100_000_000)},
 		{"byok.wire_api", "COPILOT_BYOK_WIRE_API", "", "Which API to call, where the provider has two", oneOf(&byok.WireAPI, "completions", "responses")},
 		{"byok.azure_api_version", "COPILOT_BYOK_AZURE_API_VERSION", "", "Azure API version", azureVersion(&byok.AzureAPIVersion)},
 

@@ -229,7 +229,7 @@ func (m *mask) failure(e *bridge.Error) *bridge.Error {
 	if text := m.text(e.Error()); text != e.Error() {
 		clean.Message, clean.Cause = text, nil
 	}
-	clean.Remedy = m.text(e.Remedy)
+	clean.Remedy, clean.Detail = m.text(e.Remedy), e.Detail.Hidden(m.text)
 	return &clean
 }
 

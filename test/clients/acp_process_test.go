@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
 // acpProcess is `copilot-bridge acp` with pipes for standard input and output.
@@ -182,5 +184,44 @@ func TestACPShowsAllOfIt(t *testing.T) {
 	p.waitForMessage(`"stopReason":"end_turn"`)
 	if _, err := os.Stat(filepath.Join(e.workspace, "evil")); err == nil {
 		t.Error("a rejected command has run")
+	}
+}
+
+// Headers in "_meta" go with the requests of that session alone.
+func TestACPRequestHeaders(t *testing.T) {
+	e := &editor{workspace: t.TempDir(), home: t.TempDir(), model: provider(t)}
+	e.env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + e.home, "USERPROFILE=" + e.home, "TMPDIR=" + os.TempDir(),
+		"COPILOT_BRIDGE_HOME=" + filepath.Join(e.home, "bridge"), "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_BRIDGE_REQUEST_HEADERS=X-Team=everybody",
+		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + e.model.URL(), "COPILOT_BYOK_API_KEY=" + e.model.Key(), "COPILOT_BYOK_MODEL=" + e.model.Model(),
+	}
+	p := e.startACP(t)
+	for i, c := range []struct{ meta, want string }{
+		{`,"_meta":{"copilot-bridge":{"requestHeaders":{"X-Team":"one"}},"others":[1]}`, "one"},
+		{"", "everybody"},
+	} {
+		p.send(`{"jsonrpc":"2.0","id":%d,"method":"session/new","params":{"cwd":%q,"mcpServers":[]%s}}`, 10+i, e.workspace, c.meta)
+		var m struct{ Result struct{ SessionID string } }
+		if err := json.Unmarshal([]byte(p.waitForMessage(fmt.Sprintf(`"id":%d,`, 10+i))), &m); err != nil || m.Result.SessionID == "" {
+			t.Fatal("no session", err)
+		}
+		p.prompt(20+i, m.Result.SessionID, "rehearsal: text fine")
+		p.waitForMessage(fmt.Sprintf(`"id":%d,`, 20+i), "end_turn")
+		all := e.model.Requests()
+		if len(all) == 0 || all[len(all)-1].Header.Get("X-Team") != c.want {
+			t.Errorf("%q: %d requests, the last without %q", c.meta, len(all), c.want)
+		}
+	}
+	for i, meta := range []string{`{"copilot-bridge":{"requestHeaders":{"X-Team":7}}}`, `{"copilot-bridge":{"requestHeaders":{"X":"a\r\nY: b"}}}`, `7`} {
+		p.send(`{"jsonrpc":"2.0","id":%d,"method":"session/new","params":{"cwd":%q,"mcpServers":[],"_meta":%s}}`, 30+i, e.workspace, meta)
+		p.waitForMessage(fmt.Sprintf(`"id":%d,`, 30+i), "_meta: ")
+	}
+	if err := p.in.Close(); err != nil {
+		t.Error(err)
+	}
+	for range p.lines { // until it has ended
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

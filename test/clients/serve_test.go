@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -220,5 +221,53 @@ func TestIgnoredFieldsAndSyntheticModel(t *testing.T) {
 	}
 	if err := resp.Body.Close(); err != nil || resp.StatusCode != 200 {
 		t.Errorf("the model gpt-4o-copilot: %d, %v", resp.StatusCode, err)
+	}
+}
+
+// The settings of a provider reach its requests, and what is secret in them is in
+// no answer.
+func TestProviderSettings(t *testing.T) {
+	type request struct {
+		header http.Header
+		body   string
+	}
+	asked := make(chan request, 64)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost {
+			http.NotFound(w, r) // it lists no models
+			return
+		}
+		asked <- request{r.Header.Clone(), string(body)}
+		http.Error(w, `{"error":{"message":"wrong token the-bearer-token, key a-secret-of-16-bytes"}}`, http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	s := serve(t, "COPILOT_BYOK_BASE_URL="+srv.URL, "COPILOT_BYOK_BEARER_TOKEN=the-bearer-token", "COPILOT_BYOK_WIRE_MODEL=as-deployed",
+		`COPILOT_BYOK_HEADERS={"X-Key":"a-secret-of-16-bytes"}`, "COPILOT_BRIDGE_REQUEST_HEADERS=X-Turn=7")
+	client := &http.Client{Timeout: patience}
+	for _, prefix := range []string{"", "agent/"} {
+		resp, err := client.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(
+			`{"model":"`+prefix+s.model.Model()+`","messages":[{"role":"user","content":"hi"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(resp.Body)
+		if e := resp.Body.Close(); err != nil || e != nil {
+			t.Fatal(err, e)
+		}
+		if resp.StatusCode != http.StatusBadRequest || strings.Contains(string(answer), "the-bearer-token") || strings.Contains(string(answer), "a-secret-of") {
+			t.Errorf("%q: %d %s", prefix, resp.StatusCode, answer)
+		}
+		select {
+		case r := <-asked:
+			if h := r.header; h.Get("Authorization") != "Bearer the-bearer-token" || h.Get("X-Key") != "a-secret-of-16-bytes" || h.Get("X-Turn") != "7" {
+				t.Errorf("%q: asked with %v", prefix, h)
+			}
+			if !strings.Contains(r.body, `"model":"as-deployed"`) {
+				t.Errorf("%q: asked for another model: %.200s", prefix, r.body)
+			}
+		default:
+			t.Errorf("%q: the provider was not asked: %s", prefix, answer)
+		}
 	}
 }

@@ -317,6 +317,8 @@ func (a *Agent) supported(spec bridge.SessionSpec) error {
 		return unsupported("call tools of the caller")
 	case spec.Provider != nil:
 		return unsupported("use another provider for one session")
+	case len(spec.Headers) > 0:
+		return unsupported("send headers of the caller's with its requests")
 	case spec.MaxAICredits > 0:
 		return unsupported("bound the credits of one session")
 	case spec.Confinement != nil:

@@ -403,7 +403,7 @@ func (w *lastWords) String() string {
 }
 
 // secretNames are the variables that Copilot must not hand to its shells.
-var secretNames = []string{"COPILOT_PROVIDER_API_KEY", "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"}
+var secretNames = []string{"COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_HEADERS", "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"}
 
 // command returns the arguments and the environment of the program.
 func (o *Options) command() (args, env []string, err error) {
@@ -466,6 +466,20 @@ func (o *Options) environment() []string {
 	env = append(env, "COPILOT_PROVIDER_TYPE="+kind, "COPILOT_PROVIDER_BASE_URL="+p.BaseURL, "COPILOT_PROVIDER_API_KEY="+p.APIKey)
 	if p.WireAPI != "" {
 		env = append(env, "COPILOT_PROVIDER_WIRE_API="+p.WireAPI)
+	}
+	var headers []string
+	for name, value := range p.Headers {
+		headers = append(headers, name+": "+value)
+	}
+	for name, value := range map[string]string{"BEARER_TOKEN": p.BearerToken, "WIRE_MODEL": p.WireModel, "HEADERS": strings.Join(headers, "\n")} {
+		if value != "" {
+			env = append(env, "COPILOT_PROVIDER_"+name+"="+value)
+		}
+	}
+	for name, most := range map[string]int{"MAX_PROMPT_TOKENS": p.MaxInputTokens, "MAX_OUTPUT_TOKENS": p.MaxOutputTokens} {
+		if most > 0 {
+			env = append(env, fmt.Sprintf("COPILOT_PROVIDER_%s=%d", name, most))
+		}
 	}
 	if p.AzureAPIVersion != "" {
 		env = append(env, "COPILOT_PROVIDER_AZURE_API_VERSION="+p.AzureAPIVersion)

@@ -53,7 +53,7 @@ func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session
 		return nil, unsupported("be kept from using its own tools, which a chat must")
 	case len(spec.Tools) > 0:
 		return nil, unsupported("call tools of the caller")
-	case spec.Provider != nil || spec.MaxAICredits > 0:
+	case spec.Provider != nil || len(spec.Headers) > 0 || spec.MaxAICredits > 0:
 		return nil, unsupported("be told of providers or credits")
 	case spec.Confinement != nil:
 		return nil, unsupported("keep its programs inside a sandbox")

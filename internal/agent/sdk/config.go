@@ -237,7 +237,11 @@ func (s *session) provide(c *copilot.SessionConfig) error {
 	if c.Model == "" {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a provider needs a model", Remedy: "set COPILOT_BYOK_MODEL or pass --model"}
 	}
-	c.Provider = &copilot.ProviderConfig{Type: providerType(p.Kind), BaseURL: p.BaseURL, APIKey: p.APIKey, WireAPI: p.WireAPI, Headers: p.Headers}
+	c.Provider = &copilot.ProviderConfig{Type: providerType(p.Kind), BaseURL: p.BaseURL, APIKey: p.APIKey, BearerToken: p.BearerToken, WireAPI: p.WireAPI,
+		Headers: p.Headers, WireModel: p.WireModel, MaxOutputTokens: p.MaxOutputTokens}
+	if s.Spec.Profile == bridge.ProfileAgent {
+		c.Provider.MaxPromptTokens = p.MaxInputTokens
+	}
 	if p.AzureAPIVersion != "" {
 		c.Provider.Azure = &copilot.AzureProviderOptions{APIVersion: p.AzureAPIVersion}
 	}

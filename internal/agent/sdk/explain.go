@@ -110,6 +110,10 @@ func (h *host) modelFailure(d *rpc.ModelCallFailureData) *bridge.Error {
 	if e.Message == "" {
 		e.Message = "the request to the model failed"
 	}
+	e.Detail = &bridge.ErrorDetail{Type: str(d.ErrorType), Code: str(d.ErrorCode), ProviderCallID: str(d.ProviderCallID), ServiceRequestID: str(d.ServiceRequestID)}
+	if *e.Detail == (bridge.ErrorDetail{}) {
+		e.Detail = nil
+	}
 	h.classify(e)
 	e.RetryAfter = retryAfter(e)
 	return e
@@ -123,6 +127,11 @@ func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
 	e := &bridge.Error{Code: bridge.CodeProvider, Message: h.scrubText(d.Message)}
 	if d.StatusCode != nil {
 		e.Status = int(*d.StatusCode)
+	}
+	e.Detail = &bridge.ErrorDetail{Type: d.ErrorType, Code: str(d.ErrorCode), ProviderCallID: str(d.ProviderCallID), ServiceRequestID: str(d.ServiceRequestID),
+		URL: str(d.URL), AutoSwitch: d.EligibleForAutoSwitch != nil && *d.EligibleForAutoSwitch}
+	if d.Remediation != nil {
+		e.Detail.Remediation = string(*d.Remediation)
 	}
 	switch {
 	case d.ErrorType == "authentication", d.ErrorType == "authorization", e.Status == 0 && common.LoginRefused(d.Message):
@@ -234,6 +243,8 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the provider's address is not a URL", Cause: err}
 	}
 	switch {
+	case p.BearerToken != "":
+		req.Header.Set("Authorization", "Bearer "+p.BearerToken)
 	case p.APIKey == "":
 	case p.Kind == "anthropic":
 		req.Header.Set("X-Api-Key", p.APIKey)
@@ -257,7 +268,7 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return nil, &bridge.Error{Code: bridge.CodeUnauthenticated, Status: resp.StatusCode,
-			Message: "the provider at " + p.BaseURL + " refused the credentials", Remedy: "check COPILOT_BYOK_API_KEY"}
+			Message: "the provider at " + p.BaseURL + " refused the credentials", Remedy: "check COPILOT_BYOK_API_KEY or COPILOT_BYOK_BEARER_TOKEN"}
 	case resp.StatusCode == http.StatusNotFound:
 		return out, nil
 	case resp.StatusCode/100 != 2:

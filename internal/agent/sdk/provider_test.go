@@ -4,11 +4,13 @@ package sdk_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +34,8 @@ func TestProvidersOnTheWire(t *testing.T) {
 		"ollama":           {bridge.Provider{Kind: "ollama"}, "/chat/completions", "Authorization", "Bearer the-key"},
 		"anthropic":        {bridge.Provider{Kind: "anthropic"}, "/v1/messages", "X-Api-Key", "the-key"},
 		"azure":            {bridge.Provider{Kind: "azure", AzureAPIVersion: "2024-10-21"}, "/openai/deployments/the-model/chat/completions", "Api-Key", "the-key"},
+		"bearer token":     {bridge.Provider{Kind: "openai", BearerToken: "the-bearer"}, "/chat/completions", "Authorization", "Bearer the-bearer"},
+		"wire model":       {bridge.Provider{Kind: "openai", WireModel: "the-model-as-deployed"}, "/chat/completions", "Authorization", "Bearer the-key"},
 		"custom header":    {bridge.Provider{Kind: "openai", Headers: map[string]string{"X-Team": "bridge"}}, "/chat/completions", "X-Team", "bridge"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,13 +64,67 @@ func TestProvidersOnTheWire(t *testing.T) {
 				if r.Header.Get("X-Turn") != "7" {
 					t.Error("the turn's header is lost")
 				}
-				if body := <-bodies; !strings.Contains(body, "the-model") && name != "azure" {
+				body := <-bodies
+				if !strings.Contains(body, "the-model") && name != "azure" {
 					t.Errorf("body %.200s", body)
+				}
+				if wire := tc.provider.WireModel; wire != "" && !strings.Contains(body, `"model":"`+wire+`"`) {
+					t.Errorf("another model: %.300s", body)
 				}
 			default:
 				t.Fatal("the provider was not asked")
 			}
 		})
+	}
+}
+
+// A session may have a provider and headers of its own, and a prompt headers that
+// count instead. Its secrets stay out of errors.
+func TestProviderOfOneSession(t *testing.T) {
+	t.Parallel()
+	asked := make(chan http.Header, 16)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Clone()
+		http.Error(w, `{"error":{"message":"wrong: own-bearer-token, own-header-secret-value"}}`, http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	ctx, a, _ := start(t, nil)
+	s := openSession(t, ctx, a, bridge.SessionSpec{Model: "theirs", Headers: map[string]string{"X-Session": "1", "X-Both": "session"},
+		Provider: &bridge.Provider{Kind: "openai", BaseURL: srv.URL, BearerToken: "own-bearer-token", Headers: map[string]string{"X-Secret": "own-header-secret-value"}}})
+	o := agenttest.Collect(ctx, s, bridge.Prompt{Text: "hi", Headers: map[string]string{"x-both": "prompt"}})
+	if o.Err == nil || strings.Contains(o.Err.Error(), "own-") || !strings.Contains(o.Err.Error(), "[REDACTED]") {
+		t.Errorf("the error is %v", o.Err)
+	}
+	for _, ev := range agenttest.Find[bridge.ModelFailed](o) {
+		if strings.Contains(ev.Error.Error(), "own-") {
+			t.Errorf("a failure says %v", ev.Error)
+		}
+	}
+	h := <-asked
+	if h.Get("Authorization") != "Bearer own-bearer-token" || h.Get("X-Secret") == "" || h.Get("X-Session") != "1" || h.Get("X-Both") != "prompt" {
+		t.Errorf("asked with %v", h)
+	}
+}
+
+// The bounds on tokens are limits of the model to the runtime: it compacts an
+// agent's context by the first. (It sends the second to no provider, as version
+// 1.0.14 shows.) A chat is not held to the first.
+func TestTokensOfAProvider(t *testing.T) {
+	t.Parallel()
+	ctx, a, _ := start(t, func(o *sdk.Options) { o.Provider.MaxInputTokens, o.Provider.MaxOutputTokens = 54321, 4321 })
+	for profile, bound := range map[bridge.Profile]bool{bridge.ProfileAgent: true, bridge.ProfileChat: false} {
+		o := agenttest.Collect(ctx, openSession(t, ctx, a, bridge.SessionSpec{Profile: profile, Raw: true}), agenttest.Say("measured"))
+		m := agenttest.Find[bridge.ContextMeasured](o)
+		if o.Err != nil || len(m) == 0 || (m[0].Limit == 54321) != bound {
+			t.Errorf("%s: %+v, %v", profile, m, o.Err)
+		}
+		told := slices.ContainsFunc(agenttest.Find[bridge.Other](o), func(e bridge.Other) bool {
+			text, err := json.Marshal(e.Data)
+			return err == nil && e.Name == bridge.RawPrefix+"model.turn_started" && strings.Contains(string(text), `"max_output_tokens":4321`)
+		})
+		if !told {
+			t.Errorf("%s: the runtime does not know how much the model may say", profile)
+		}
 	}
 }
 

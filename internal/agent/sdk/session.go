@@ -62,6 +62,7 @@ type session struct {
 
 func newSession(h *host, p *process, spec bridge.SessionSpec) *session {
 	s := &session{Base: common.New("", spec), host: h, proc: p, tr: newTranslator(h), reach: &reach{}, resumed: make(chan bool, 1)}
+	s.tr.own = spec.Provider
 	s.reach.session.Store(s)
 	return s
 }
@@ -135,6 +136,7 @@ func (s *session) History(ctx context.Context) ([]bridge.Event, error) {
 		return nil, s.host.explain(err, "read the session's history")
 	}
 	tr := newTranslator(s.host)
+	tr.own = s.Spec.Provider
 	var out []bridge.Event
 	for _, e := range stored {
 		tr.translate(e, func(ev bridge.Event) { out = append(out, ev) })
@@ -293,7 +295,7 @@ func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
 		p.Text = text
 	}
 	p.ResponseFormat = nil // the turn's own holds
-	req, err := sendRequest(p)
+	req, err := s.request(p)
 	if err != nil {
 		return err
 	}

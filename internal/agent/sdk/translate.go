@@ -10,12 +10,14 @@ import (
 	"github.com/github/copilot-sdk/go/rpc"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 )
 
 // translator turns the SDK's events into bridge's. It is used from one
 // goroutine at a time: the SDK's event loop, or a replay of the history.
 type translator struct {
 	host     *host
+	own      *bridge.Provider    // the session's, if it has one of its own
 	open     map[string]*spoken  // messages with deltas that are not finished
 	joined   map[string]string   // messages that continue an earlier one, and which
 	tools    map[string]toolRun  // running tool calls
@@ -40,6 +42,18 @@ func newTranslator(h *host) *translator {
 	tr := &translator{host: h}
 	tr.reset()
 	return tr
+}
+
+// scrub removes the credentials of whoever answers from a text.
+func (tr *translator) scrub(text string) string {
+	return common.Scrub(tr.host.scrubText(text), tr.own, "")
+}
+
+// failure is an error without them.
+func (tr *translator) failure(e *bridge.Error) *bridge.Error {
+	e.Message = tr.scrub(e.Message)
+	e.Detail = e.Detail.Hidden(tr.scrub)
+	return e
 }
 
 // reset forgets the last turn.
@@ -68,11 +82,11 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.ModelCallFailureData:
 		tr.attempts++
 		tr.retract(push)
-		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.host.modelFailure(d)})
+		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.failure(tr.host.modelFailure(d))})
 	case *rpc.AssistantTurnRetryData:
 		tr.retract(push)
 	case *rpc.AssistantUsageData:
-		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason)})
+		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason), Call: modelCall(d)})
 	case *rpc.ExternalToolRequestedData:
 		push(bridge.ToolRequested{RequestID: d.RequestID, Call: bridge.ToolCall{ID: d.ToolCallID, Name: d.ToolName, Args: d.Arguments}})
 	case *rpc.ToolExecutionStartData, *rpc.ToolExecutionPartialResultData, *rpc.ToolExecutionProgressData, *rpc.ToolExecutionCompleteData:
@@ -97,14 +111,14 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		}
 		push(bridge.UserSaid{Text: d.Content})
 	case *rpc.SessionWarningData:
-		push(bridge.Notice{Level: "warning", Text: tr.host.scrubText(d.Message)})
+		push(bridge.Notice{Level: "warning", Text: tr.scrub(d.Message)})
 	case *rpc.SessionInfoData:
-		push(bridge.Notice{Level: "info", Text: tr.host.scrubText(d.Message)})
+		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
 	default:
 		if level, text := notable(e); text != "" {
-			push(bridge.Notice{Level: level, Text: tr.host.scrubText(text)})
+			push(bridge.Notice{Level: level, Text: tr.scrub(text)})
 			return
 		}
 		if !echo(e) {
@@ -237,6 +251,30 @@ func usage(d *rpc.AssistantUsageData) bridge.Usage {
 		u.Credits = d.CopilotUsage.TotalNanoAiu / 1e9
 	}
 	return u
+}
+
+func modelCall(d *rpc.AssistantUsageData) *bridge.ModelCall {
+	c := &bridge.ModelCall{ID: str(d.APICallID), ProviderID: str(d.ProviderCallID), Effort: str(d.ReasoningEffort),
+		FirstToken: millis(d.TimeToFirstTokenMs), InterToken: millis(d.InterTokenLatencyMs), Duration: time.Duration(num(d.Duration)) * time.Millisecond}
+	for name, q := range d.QuotaSnapshots {
+		if c.Quotas == nil {
+			c.Quotas = map[string]bridge.Quota{}
+		}
+		out := bridge.Quota{Entitlement: q.EntitlementRequests, RemainingPercent: q.RemainingPercentage, Unlimited: q.IsUnlimitedEntitlement,
+			Overage: q.Overage, OverageAllowed: q.OverageAllowedWithExhaustedQuota}
+		if q.ResetDate != nil {
+			out.Resets = *q.ResetDate
+		}
+		c.Quotas[name] = out
+	}
+	return c
+}
+
+func millis(p *float64) time.Duration {
+	if p == nil {
+		return 0
+	}
+	return time.Duration(*p * float64(time.Millisecond))
 }
 
 func str(p *string) string {

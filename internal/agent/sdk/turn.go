@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,6 +116,19 @@ func (t *turn) settle() {
 	if t.late != nil {
 		t.late.Stop()
 	}
+}
+
+// request makes a prompt of the session a request of the runtime.
+func (s *session) request(p bridge.Prompt) (*rpc.SendRequest, error) {
+	if len(s.Spec.Headers) > 0 {
+		all := maps.Clone(s.Spec.Headers)
+		for name, value := range p.Headers {
+			maps.DeleteFunc(all, func(other, _ string) bool { return strings.EqualFold(name, other) })
+			all[name] = value
+		}
+		p.Headers = all
+	}
+	return sendRequest(p)
 }
 
 // sendRequest makes a prompt a request of the runtime, which is answered when the
@@ -228,7 +243,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	switch d := e.Data.(type) {
 	case *rpc.SessionErrorData:
 		if e.AgentID == nil {
-			t.Fail(s.host.sessionError(d))
+			t.Fail(s.tr.failure(s.host.sessionError(d)))
 			return
 		}
 	case *rpc.SessionIdleData:
@@ -250,7 +265,7 @@ func (s *session) send(ctx context.Context, st *common.Turn, p bridge.Prompt) er
 		return err
 	}
 	defer exit()
-	req, err := sendRequest(p)
+	req, err := s.request(p)
 	if err != nil {
 		return err
 	}

@@ -278,12 +278,21 @@ func LoginRefused(text string) bool {
 		func(words string) bool { return strings.Contains(text, words) })
 }
 
+// secretHeader is the length from which the value of a header may be a secret: a
+// shorter one is a word, which texts may well contain.
+const secretHeader = 16
+
 // Scrub replaces secrets that the bridge has given to an agent in one of its
 // texts.
 func Scrub(text string, p *bridge.Provider, token string) string {
 	secrets := []string{token}
 	if p != nil {
-		secrets = append(secrets, p.APIKey)
+		secrets = append(secrets, p.APIKey, p.BearerToken)
+		for _, value := range p.Headers {
+			if len(value) >= secretHeader {
+				secrets = append(secrets, value)
+			}
+		}
 	}
 	for _, s := range secrets {
 		if len(s) >= 4 {

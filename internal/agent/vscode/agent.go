@@ -76,7 +76,7 @@ func (a *Agent) Open(_ context.Context, spec bridge.SessionSpec) (bridge.Session
 		return nil, session.ErrClosed()
 	case spec.Profile == bridge.ProfileAgent:
 		return nil, &bridge.Error{Code: bridge.CodeUnsupported, Message: "VS Code offers models, not Copilot's agent with its tools", Remedy: NoAgent}
-	case spec.Provider != nil || spec.MaxAICredits > 0 || len(spec.MCPServers) > 0:
+	case spec.Provider != nil || len(spec.Headers) > 0 || spec.MaxAICredits > 0 || len(spec.MCPServers) > 0:
 		return nil, unsupported("be told of providers, credits or MCP servers")
 	}
 	if err := checkTools(spec.Tools); err != nil {

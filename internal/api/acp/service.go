@@ -33,6 +33,7 @@ type Opening struct {
 	WorkingDir string
 	Client     string // as initialize has named it
 	MCPServers map[string]bridge.MCPServer
+	Headers    map[string]string // for the requests to the model; nil for those of the configuration
 	Asker      approval.Asker
 	Person     bridge.Person // nil if the client cannot put questions
 }

@@ -2,13 +2,16 @@ package acp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/acpwire"
@@ -128,6 +131,9 @@ func opening(p acpwire.NewSessionRequest) (Opening, error) {
 	case err != nil || !info.IsDir():
 		return o, invalid("cwd", p.Cwd+" is no directory that can be used")
 	}
+	if err := o.readMeta(p.Meta); err != nil {
+		return o, err
+	}
 	if len(p.Directories) > 0 {
 		return o, invalid("additionalDirectories", "a session has one workspace, which the policy is about; open another session for another directory")
 	}
@@ -150,6 +156,29 @@ func opening(p acpwire.NewSessionRequest) (Opening, error) {
 		o.MCPServers[m.Name] = server
 	}
 	return o, nil
+}
+
+// readMeta reads what only this agent knows: in "_meta" the member
+// "copilot-bridge", whose requestHeaders go with the session's requests.
+func (o *Opening) readMeta(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var meta struct {
+		Ours struct {
+			Headers map[string]string `json:"requestHeaders"`
+		} `json:"copilot-bridge"`
+	}
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return invalid("_meta", `its "copilot-bridge" is not an object with requestHeaders, which are texts`)
+	}
+	for name, value := range meta.Ours.Headers {
+		if name == "" || strings.ContainsFunc(name+value, unicode.IsControl) {
+			return invalid("_meta", "a request header has no name, or a control character in it")
+		}
+	}
+	o.Headers = meta.Ours.Headers
+	return nil
 }
 
 func pairs(list []acpwire.NameVal) map[string]string {

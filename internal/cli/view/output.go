@@ -58,6 +58,7 @@ func (o *Output) Failure() error {
 func Shown(err error) *bridge.Error {
 	e := *bridge.AsError(err)
 	e.Message, e.Remedy, e.Cause = WithoutTokens(strings.TrimSpace(err.Error())), WithoutTokens(e.Remedy), nil
+	e.Detail = e.Detail.Hidden(WithoutTokens)
 	return &e
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 	UnknownModel string
 	// DefaultModel is the first of the list if empty.
 	DefaultModel string
+	// Headers go with every request of a chat to the model's provider.
+	Headers map[string]string
 	// ProviderKind is that of the configured provider, "" with GitHub's models.
 	ProviderKind string
 	// Warm is called when a runtime has been replaced, so that the next caller

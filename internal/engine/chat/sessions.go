@@ -96,7 +96,7 @@ func (s *Service) removePooled(bad func(pooled) bool) (removed []*engine.Session
 func (s *Service) open(ctx context.Context, c *bridge.Chat, sh *shape) (*engine.Session, error) {
 	// The client decides how much of a conversation the model is told, so the
 	// runtime does not shorten it.
-	spec := bridge.SessionSpec{Profile: bridge.ProfileChat, System: bridge.SystemText{Replace: true}, Infinite: &bridge.InfiniteSession{}}
+	spec := bridge.SessionSpec{Profile: bridge.ProfileChat, System: bridge.SystemText{Replace: true}, Infinite: &bridge.InfiniteSession{}, Headers: s.opts.Headers}
 	if sh.agent {
 		var err error
 		if spec, err = s.opts.AgentSpec(sh.tools.specs); err != nil {
