@@ -11,6 +11,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/vscode"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/anthropic"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/openai"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 )
@@ -34,7 +35,7 @@ func (b *Bridge) apis(o Serving) *apis {
 	chats := chat.Options{
 		Logger: b.opts.Logger, Conversations: c.Facade.Conversations, ConversationTTL: c.Facade.ConversationTTL, ParkTimeout: c.Facade.ToolTTL,
 		HistoryBytes: c.Facade.HistoryBytes, HistoryTurns: b.historyTurns(), Aliases: c.Facade.Aliases, UnknownModel: unknown,
-		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, Headers: plain(c.RequestHeaders), ProviderKind: kind, Prompt: a.prompt, Warm: b.warm,
+		DefaultModel: b.Spec(bridge.ProfileChat, "").Model, Headers: config.Plain(c.RequestHeaders), ProviderKind: kind, Prompt: a.prompt, Warm: b.warm,
 	}
 	if b.opts.Window != nil {
 		chats.NoAgents = vscode.NoAgent

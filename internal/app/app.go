@@ -187,7 +187,7 @@ func (b *Bridge) closeModel() error {
 // Spec is a session in a workspace as the configuration has it.
 func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
 	c := b.opts.Config
-	spec := bridge.SessionSpec{Profile: p, WorkingDir: workspace, Model: c.Model, ReasoningEffort: c.ReasoningEffort, Headers: plain(c.RequestHeaders)}
+	spec := bridge.SessionSpec{Profile: p, WorkingDir: workspace, Model: c.Model, ReasoningEffort: c.ReasoningEffort, Headers: config.Plain(c.RequestHeaders)}
 	if b.Answers.Kind == AnswersRehearsal {
 		spec.Model = "" // it has but one
 	}

@@ -292,7 +292,7 @@ func (b *Bridge) copilotAgent(ctx context.Context, via string, build func(accoun
 	case byok.Provider != "":
 		b.Answers = Answers{Kind: AnswersProvider, Detail: string(byok.Provider) + " at " + byok.BaseURL + ", model " + byok.Model + via}
 		return build(account{model: byok.Model, provider: &bridge.Provider{Kind: string(byok.Provider), BaseURL: byok.BaseURL,
-			APIKey: string(byok.APIKey), BearerToken: string(byok.BearerToken), Headers: plain(byok.Headers), WireAPI: byok.WireAPI, AzureAPIVersion: byok.AzureAPIVersion,
+			APIKey: string(byok.APIKey), BearerToken: string(byok.BearerToken), Headers: config.Plain(byok.Headers), WireAPI: byok.WireAPI, AzureAPIVersion: byok.AzureAPIVersion,
 			WireModel: byok.WireModel, MaxInputTokens: byok.MaxInputTokens, MaxOutputTokens: byok.MaxOutputTokens}}), nil
 	case c.GitHubToken != "":
 		b.Answers = Answers{Kind: AnswersGitHub, Detail: "GitHub's models, by COPILOT_GITHUB_TOKEN" + via}
@@ -319,18 +319,6 @@ func (b *Bridge) copilotAgent(ctx context.Context, via string, build func(accoun
 	}
 	b.Answers = Answers{Kind: AnswersRehearsal, Detail: "the built-in rehearsal model (" + why + ")" + via, Notice: demomodel.Notice}
 	return build(account{model: b.model.Model(), provider: &bridge.Provider{Kind: "openai", BaseURL: b.model.URL(), APIKey: b.model.Key()}}), nil
-}
-
-// plain are headers as they are sent.
-func plain(headers map[string]config.Secret) map[string]string {
-	if len(headers) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(headers))
-	for name, value := range headers {
-		out[name] = string(value)
-	}
-	return out
 }
 
 // account is how Copilot's own program gets its answers.
