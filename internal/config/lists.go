@@ -64,11 +64,7 @@ func headers(field *map[string]Secret) kind {
 		if len(*field) == 0 {
 			return ""
 		}
-		plain := make(map[string]string, len(*field))
-		for name, value := range *field {
-			plain[name] = string(value)
-		}
-		data, err := json.Marshal(plain)
+		data, err := json.Marshal(Plain(*field))
 		if err != nil { // texts can be encoded
 			return ""
 		}

@@ -10,6 +10,18 @@ import (
 // gets a mark instead; string(s) gives the value to those who need it.
 type Secret string
 
+// Plain are headers as they are sent; nil if there are none.
+func Plain(headers map[string]Secret) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(headers))
+	for name, value := range headers {
+		out[name] = string(value)
+	}
+	return out
+}
+
 const mark = "••••••"
 
 func (s Secret) masked() string {
@@ -30,15 +42,3 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.masked()), nil }
 
 // LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.masked()) }
-
-// Plain are headers as they are sent.
-func Plain(headers map[string]Secret) map[string]string {
-	if len(headers) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(headers))
-	for name, value := range headers {
-		out[name] = string(value)
-	}
-	return out
-}

@@ -4,6 +4,9 @@ package acp_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +129,7 @@ func TestSecretsStayOutOfShells(t *testing.T) {
 		for _, name := range []string{"COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_API_KEY", "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"} {
 			o.Env = append(o.Env, name+"="+secret)
 		}
+		o.Provider.BearerToken, o.Provider.Headers = o.Provider.APIKey, map[string]string{"X-Key": secret}
 	})
 	s := open(t, ctx, a, bridge.SessionSpec{Gate: agenttest.AllowAll()})
 	o := agenttest.Collect(ctx, s, agenttest.Script(agenttest.Tool("bash", map[string]any{"command": "env", "description": "look"}), "next", "text ok"))
@@ -231,5 +235,41 @@ func TestCopilotModesAndModels(t *testing.T) {
 	}
 	if st, err := a.Status(ctx); err != nil || !st.Authenticated || st.RuntimeVersion != "Copilot 1.0.102" {
 		t.Errorf("status %+v, %v", st, err)
+	}
+}
+
+// All that a provider's description says reaches the real CLI's requests.
+func TestCopilotsProvider(t *testing.T) {
+	asked := make(chan *http.Request, 64)
+	bodies := make(chan string, 64)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && r.Method == http.MethodPost {
+			asked <- r
+			bodies <- string(body)
+		}
+		http.Error(w, `{"error":{"message":"enough seen"}}`, http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	ctx, a, _ := started(t, func(o *acp.Options) {
+		o.Model = "the-model"
+		o.Provider = &bridge.Provider{Kind: "openai", BaseURL: srv.URL, BearerToken: "the-bearer", WireModel: "as-deployed", MaxInputTokens: 54321, MaxOutputTokens: 4321,
+			Headers: map[string]string{"X-One": "1", "X-Two": "a b"}}
+	})
+	s, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agenttest.Collect(ctx, s, bridge.Prompt{Text: "hi"})
+	select {
+	case r := <-asked:
+		if h := r.Header; h.Get("Authorization") != "Bearer the-bearer" || h.Get("X-One") != "1" || h.Get("X-Two") != "a b" {
+			t.Errorf("asked with %v", h)
+		}
+		if body := <-bodies; !strings.Contains(body, `"model":"as-deployed"`) {
+			t.Errorf("asked for another model: %.200s", body)
+		}
+	default:
+		t.Error("the provider was not asked")
 	}
 }
