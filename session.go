@@ -2,6 +2,7 @@ package copilotbridge
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"strings"
@@ -218,6 +219,23 @@ func (s *Session) SetModel(ctx context.Context, model, effort string) error {
 
 // History returns the conversation so far, oldest first.
 func (s *Session) History(ctx context.Context) ([]bridge.Event, error) { return s.inner.History(ctx) }
+
+// Call calls a method of Copilot's runtime by its name, such as
+// "session.name.set", in this session: for what this package has no function
+// for. The policy judges it, a person is asked where it acts beyond the session,
+// and methods that would bypass the guard are refused (bridge.CodeDenied). params
+// is marshalled to a JSON object and may be nil. `copilot-bridge capabilities`
+// lists the methods, which may change with the runtime's version.
+func (s *Session) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	if params == nil {
+		return s.inner.Call(ctx, method, nil)
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the parameters of " + method + " cannot be marshalled", Cause: err}
+	}
+	return s.inner.Call(ctx, method, raw)
+}
 
 // Close releases the session. Its stored state stays, and can be resumed.
 func (s *Session) Close(ctx context.Context) error { return s.inner.Close(ctx) }

@@ -35,6 +35,20 @@ func Classify(err error) Class {
 	return ClassFatal
 }
 
+// Outage reports whether an error means that Copilot cannot be had: there is no
+// login, or Copilot or the model's provider does not answer, refuses the key or
+// fails by itself. What is wrong with one request alone is none.
+func Outage(e *Error) bool {
+	switch e.Code {
+	case CodeUnavailable, CodeUnauthenticated:
+		return true
+	case CodeProvider:
+		return e.Status == 0 || e.Status >= http.StatusInternalServerError
+	default:
+		return false
+	}
+}
+
 // ClassifyText sorts an error of which only the text is known.
 func ClassifyText(text string) Class {
 	t := strings.ToLower(text)

@@ -27,6 +27,10 @@ type ToolCall struct {
 	NoGrant bool `json:"-"`
 }
 
+// RuntimeCall begins the name of a ToolCall that is a direct call of a method of
+// Copilot's runtime.
+const RuntimeCall = "runtime/"
+
 // ToolResult answers a parked call.
 type ToolResult struct {
 	Text string
@@ -158,6 +162,12 @@ type Gate interface {
 	Failed(ctx context.Context, call ToolCall, message string)
 	// Recover classifies an error that the runtime reports.
 	Recover(ctx context.Context, message string, recoverable bool) Recovery
+}
+
+// Reviewer is a Gate that also judges a call which failed before the agent
+// asked about it. Nobody is asked any more: nothing was done.
+type Reviewer interface {
+	Review(ctx context.Context, call ToolCall) Decision
 }
 
 // Mask hides secrets in the events of one turn. It calls emit

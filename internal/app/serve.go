@@ -308,7 +308,8 @@ func (a busAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer
 		Remedy: "allow it in a policy, or have a client with the token subscribe to approvals, see docs/guides/toolbus.md"}
 }
 
-// health asks the runtime itself, or knows from the last request to an editor.
+// health asks the runtime itself and knows what the last turn met, or knows from
+// the last request to an editor.
 func (s *Server) health(ctx context.Context) httpserver.Health {
 	if w := s.bridge.opts.Window; w != nil {
 		return w.health(s.bridge.Answers.Detail)
@@ -317,17 +318,24 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 	status, err := s.bridge.Engine.Status(ctx)
 	switch {
 	case err != nil:
-		e := bridge.AsError(err)
-		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, e.Message
-		if e.Remedy != "" {
-			h.Reason += "; " + e.Remedy
-		}
+		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, reason(bridge.AsError(err))
 	case !status.Authenticated:
 		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, "not logged in"
 	default:
 		h.Details["runtime"] = status.RuntimeVersion
+		if t := s.bridge.Engine.Trouble(); t != nil {
+			h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, !t.Fresh(), reason(t.Error)
+			h.Details["since"] = t.At.UTC().Format(time.RFC3339)
+		}
 	}
 	return h
+}
+
+func reason(e *bridge.Error) string {
+	if e.Remedy == "" {
+		return e.Message
+	}
+	return e.Message + "; " + e.Remedy
 }
 
 // gauges are the counts that tell a leak.

@@ -16,7 +16,16 @@ func TokenFile(c *config.Config) string { return c.Path("serve.token") }
 // c itself. Elsewhere it has a token that is made when it is first needed and
 // kept in a file that this user alone can read.
 func WithToken(ctx context.Context, c *config.Config) (*config.Config, error) {
-	if httpserver.KnowsPeers || c.Serve.Token != "" {
+	if httpserver.KnowsPeers {
+		return c, nil
+	}
+	return WithKeptToken(ctx, c)
+}
+
+// WithKeptToken is WithToken for clients that answer for the user: they need
+// the token on every system.
+func WithKeptToken(ctx context.Context, c *config.Config) (*config.Config, error) {
+	if c.Serve.Token != "" {
 		return c, nil
 	}
 	token, err := httpserver.KeptToken(ctx, TokenFile(c))

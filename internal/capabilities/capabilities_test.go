@@ -91,11 +91,6 @@ func TestMarksAreNotStale(t *testing.T) {
 	for _, v := range inv.Runtime.Permissions {
 		names["permission"] = append(names["permission"], v.Kind)
 	}
-	for _, m := range inv.methods() {
-		if c := inv.ofMethod(m); c.Mark != Used {
-			names["method"] = append(names["method"], m.Name)
-		}
-	}
 	for _, m := range inv.SDK.Members {
 		if len(m.Uses) == 0 {
 			names["member"] = append(names["member"], m.Owner+"."+m.Name)

@@ -6,16 +6,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/runtimecall"
 )
 
 // Mark says what the bridge does with something.
 type Mark string
 
-// The marks. Used is found in the code, the others are in reasons.txt. What is
-// in neither is not done yet.
+// The marks. Used is found in the code, Direct in the guard's table of direct
+// calls, the others are in reasons.txt. What is in none is not done yet.
 const (
 	Used    Mark = "used"
 	Passed  Mark = "passed through"
+	Direct  Mark = "by direct call"
 	Ignored Mark = "ignored on purpose"
 	NotYet  Mark = "not yet"
 )
@@ -141,16 +144,35 @@ func (inv *Inventory) ofMethod(m Method) Coverage {
 		if needs != "" && inv.fieldUsed(needs) {
 			return Coverage{Used, "answered by the SDK through `" + needs + "`"}
 		}
-		return reasonFor("method", m.Name)
+		return direct(m.Name)
 	}
 	var call Call
 	if i := slices.IndexFunc(inv.SDK.Calls, func(c Call) bool { return c.Method == m.Name }); i >= 0 {
 		call = inv.SDK.Calls[i]
 	}
-	if len(call.Uses) == 0 && len(call.Through) > 0 && (needs == "" || inv.fieldUsed(needs)) {
+	switch {
+	case len(call.Uses) == 0 && len(call.Through) > 0 && (needs == "" || inv.fieldUsed(needs)):
 		return Coverage{Used, "by the SDK, in `" + strings.Join(call.Through, "`, `") + "`"}
+	case len(call.Uses) > 0:
+		return usedIn(call.Uses)
 	}
-	return coverage("method", m.Name, call.Uses)
+	return direct(m.Name)
+}
+
+// direct marks a method that only a direct call can reach, if any can.
+func direct(method string) Coverage {
+	switch rule := runtimecall.Of(method); rule.Kind {
+	case runtimecall.Read:
+		return Coverage{Direct, "it only reads"}
+	case runtimecall.Change:
+		return Coverage{Direct, "it changes the session alone"}
+	case runtimecall.Ask:
+		return Coverage{Direct, "with consent"}
+	case runtimecall.Command:
+		return Coverage{Direct, "judged as a command"}
+	default:
+		return Coverage{Ignored, rule.Note}
+	}
 }
 
 func (inv *Inventory) fieldUsed(name string) bool {
@@ -174,6 +196,7 @@ type Figures struct {
 	Total   int    `json:"total"`
 	Used    int    `json:"used"`
 	Passed  int    `json:"passed_through"`
+	Direct  int    `json:"by_direct_call"`
 	Ignored int    `json:"ignored"`
 	NotYet  int    `json:"not_yet"`
 }
@@ -213,7 +236,7 @@ func (inv *Inventory) Figures() []Figures {
 	for _, k := range [][2]string{{"member", "methods of the SDK's client and session"}, {"method", "methods of the runtime's protocol"}, {"event", "event types"},
 		{"permission", "permission kinds"}, {"field", "fields of the SDK's options and contracts"}} {
 		n := counts[k[0]]
-		out = append(out, Figures{k[1], n[Used] + n[Passed] + n[Ignored] + n[NotYet], n[Used], n[Passed], n[Ignored], n[NotYet]})
+		out = append(out, Figures{k[1], n[Used] + n[Passed] + n[Direct] + n[Ignored] + n[NotYet], n[Used], n[Passed], n[Direct], n[Ignored], n[NotYet]})
 	}
 	return out
 }

@@ -74,9 +74,9 @@ func capabilitiesText(inv *capabilities.Inventory) string {
 	var b strings.Builder
 	writeln(&b, fmt.Sprintf("Copilot runtime %s, SDK %s, protocol %d", inv.Runtime.Version, inv.SDK.Version, inv.SDK.Protocol))
 	writeln(&b, "")
-	writeln(&b, fmt.Sprintf("%-44s %6s %6s %7s %8s %8s", "", "in all", "used", "passed", "ignored", "not yet"))
+	writeln(&b, fmt.Sprintf("%-44s %6s %6s %7s %7s %8s %8s", "", "in all", "used", "passed", "direct", "ignored", "not yet"))
 	for _, f := range inv.Figures() {
-		writeln(&b, fmt.Sprintf("%-44s %6d %6d %7d %8d %8d", f.What, f.Total, f.Used, f.Passed, f.Ignored, f.NotYet))
+		writeln(&b, fmt.Sprintf("%-44s %6d %6d %7d %7d %8d %8d", f.What, f.Total, f.Used, f.Passed, f.Direct, f.Ignored, f.NotYet))
 	}
 	writeln(&b, "")
 	writeln(&b, "For the whole list: copilot-bridge capabilities --markdown, or --json")

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"syscall"
 
@@ -111,9 +110,8 @@ func exitCode(err error) int {
 	case bridge.CodeUnavailable, bridge.CodeUnauthenticated, bridge.CodeCrashed, bridge.CodeRateLimited:
 		return exitUnavailable
 	case bridge.CodeProvider:
-		// Without a status it was not reached; a provider that refuses the
-		// request as such is another matter.
-		if s := bridge.AsError(err).Status; s == 0 || s >= http.StatusInternalServerError {
+		// A provider that refuses the request as such is another matter.
+		if bridge.Outage(bridge.AsError(err)) {
 			return exitUnavailable
 		}
 	case bridge.CodeDenied, bridge.CodeConsent:

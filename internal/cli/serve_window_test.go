@@ -177,8 +177,8 @@ func TestServeInWindowErrors(t *testing.T) {
 		{"unsupported", http.StatusBadRequest, `"code":"unsupported"`, `"invalid_request_error"`},
 		{"unavailable", http.StatusServiceUnavailable, `"code":"copilot_unavailable"`, `"overloaded_error"`},
 		{"timeout", http.StatusGatewayTimeout, `"code":"timeout"`, `"timeout_error"`},
-		{"internal", http.StatusBadGateway, `"code":"provider_error"`, `"api_error"`},
-		{"of_next_year", http.StatusBadGateway, `"code":"provider_error"`, `"api_error"`},
+		{"internal", http.StatusServiceUnavailable, `"code":"copilot_unavailable"`, `"api_error"`},
+		{"of_next_year", http.StatusServiceUnavailable, `"code":"copilot_unavailable"`, `"api_error"`},
 	} {
 		for _, stream := range []string{"false", "true"} {
 			body := say("gpt-5", "fault "+tt.kind+" because", `,"max_tokens":10,"stream":`+stream)

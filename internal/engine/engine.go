@@ -7,10 +7,12 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -70,6 +72,11 @@ type (
 	Commander interface {
 		Commands(ctx context.Context) ([]bridge.Command, error)
 		Invoke(ctx context.Context, name, input string) (bridge.CommandResult, error)
+	}
+	// Caller is a session whose runtime's methods can be called by name. It
+	// judges nothing.
+	Caller interface {
+		Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	}
 	// Remover is a session that can be closed and deleted in one.
 	Remover interface {
@@ -173,6 +180,7 @@ type Engine struct {
 	agents    *Agents
 	admission *admission
 	usage     ledger
+	trouble   atomic.Pointer[Trouble]
 
 	mu     sync.Mutex
 	open   map[*Session]struct{}
@@ -215,7 +223,9 @@ func (e *Engine) Capabilities() map[bridge.Capability]bridge.Support {
 
 // Models lists what can answer.
 func (e *Engine) Models(ctx context.Context) ([]bridge.Model, error) {
-	return ask(ctx, e, "list models", func(l ModelLister) ([]bridge.Model, error) { return l.Models(ctx) })
+	list, err := ask(ctx, e, "list models", func(l ModelLister) ([]bridge.Model, error) { return l.Models(ctx) })
+	e.met(err)
+	return list, err
 }
 
 // Status says whether the agent would be able to answer.
@@ -271,6 +281,30 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 		}
 	}
 	return e.opts.Store.Delete(ctx, entry.ID)
+}
+
+// Trouble is what kept the last request from being answered.
+type Trouble struct {
+	*bridge.Error
+	At time.Time
+}
+
+// tryAgain is how long trouble is expected to last.
+const tryAgain = time.Minute
+
+// Fresh reports whether another request would most likely meet it too. It ends
+// by itself: whoever waits for it would never send one.
+func (t *Trouble) Fresh() bool { return time.Since(t.At) < max(tryAgain, t.RetryAfter) }
+
+// Trouble returns why the last request was not answered, nil if it was. What was
+// wrong with that request alone does not count.
+func (e *Engine) Trouble() *Trouble { return e.trouble.Load() }
+
+// met takes note of an error that others would meet too.
+func (e *Engine) met(err error) {
+	if why := bridge.AsError(err); why != nil && (bridge.Outage(why) || why.Code == bridge.CodeRateLimited) {
+		e.trouble.Store(&Trouble{why, time.Now()})
+	}
 }
 
 // Usage returns the figures so far, by door and model.

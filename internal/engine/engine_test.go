@@ -374,3 +374,19 @@ func TestModelIsKept(t *testing.T) {
 		t.Errorf("a command: %v", err)
 	}
 }
+
+// Trouble does not keep requests away for ever.
+func TestTroubleEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		short := &engine.Trouble{Error: &bridge.Error{Code: bridge.CodeUnavailable}, At: time.Now()}
+		long := &engine.Trouble{Error: &bridge.Error{Code: bridge.CodeRateLimited, RetryAfter: time.Hour}, At: time.Now()}
+		time.Sleep(59 * time.Second) // the bubble's time
+		if !short.Fresh() || !long.Fresh() {
+			t.Error("it is over too soon")
+		}
+		time.Sleep(time.Second)
+		if short.Fresh() || !long.Fresh() {
+			t.Error("after a minute")
+		}
+	})
+}

@@ -141,6 +141,7 @@ func (e *Engine) adopt(ctx context.Context, r Request, id string) (*Session, err
 		err = open() // the runtime had died unnoticed; a new one starts
 	}
 	if err != nil {
+		e.met(err)
 		return nil, err
 	}
 	inner := s.inner

@@ -184,6 +184,7 @@ func (t *turn) judge(ev bridge.Event) error {
 			return t.gaveUp(e)
 		}
 	case bridge.UsageReported:
+		t.session.engine.trouble.Store(nil) // the model has answered
 		t.usage = t.usage.Add(e.Usage)
 		t.session.engine.usage.add(t.door, e.Usage)
 		return t.session.request.Budget.check(t.usage)
@@ -257,9 +258,12 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 	s.fresh.usage = s.fresh.usage.Add(t.usage)
 	s.mu.Unlock()
 	state := sessionstore.StateIdle
-	if turnErr != nil {
+	if turnErr == nil {
+		s.engine.trouble.Store(nil)
+	} else {
 		state = sessionstore.StateFailed
 	}
+	s.engine.met(turnErr)
 	if err := s.record(ctx, state); err != nil {
 		s.engine.opts.Logger.Warn("sessions.not_written", "error", err)
 	}

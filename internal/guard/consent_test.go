@@ -58,6 +58,21 @@ func newAsking(t *testing.T, rules string) *asking {
 	return a
 }
 
+// A call that has failed is denied, on record, if it may not be made; nobody is
+// asked about it.
+func TestReview(t *testing.T) {
+	a := newAsking(t, "tools: { ask: ['edit'], deny: ['create'] }\n")
+	call := func(tool string) bridge.ToolCall {
+		return bridge.ToolCall{ID: tool, Name: tool, Args: map[string]any{"path": "a.txt"}}
+	}
+	if d := a.Review(t.Context(), call("edit")); d.Verdict != bridge.Allow || len(a.asked)+len(a.record) != 0 {
+		t.Errorf("a tool that is asked about: %+v, %d questions, record %+v", d, len(a.asked), a.record)
+	}
+	if d := a.Review(t.Context(), call("create")); d.Verdict != bridge.Deny || len(a.record) != 1 || a.record[0].Decision != "deny" || a.record[0].Call != "create" {
+		t.Errorf("a tool that is denied: %+v, record %+v", d, a.record)
+	}
+}
+
 const askAll = "tools: { ask: ['*'] }\n"
 
 func (a *asking) write(t *testing.T, name, text string) {

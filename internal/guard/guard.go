@@ -186,22 +186,30 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	began := time.Now()
 	unrecorded := g.refresh(ctx)
 	version := g.version.Load()
-	action := g.action(call)
+	judged, action, refusal := call, policy.Action{}, ""
+	method, direct := directMethod(call)
+	if direct {
+		judged, action, refusal = g.directCall(call, method)
+	} else {
+		action = g.action(call)
+	}
 	var d bridge.Decision
 	asked, agreed := false, false
 	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
 		d = deny(err.Error())
 	} else if unrecorded != nil {
 		d = unwritten(unrecorded)
+	} else if refusal != "" {
+		d = deny(refusal)
 	} else {
-		d, asked = g.decide(ctx, action, requestOf(call, action), agreed)
+		d, asked = g.decide(ctx, action, requestOf(judged, action), agreed)
 	}
 	if d.Verdict == bridge.Allow {
 		if why := g.unreadable(action); why != "" {
 			d = deny(why)
 		}
 	}
-	if d.Verdict == bridge.Allow {
+	if d.Verdict == bridge.Allow && !direct { // the runtime asks nothing for a direct call
 		d.Args, d.Consented = g.settled(call), asked
 		if p := g.lastPlan(); p != nil && call.Confined && g.opts.Wall != nil {
 			d.Confinement = &p.conf
@@ -210,6 +218,17 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 		g.begin(call, d, action, asked, version)
 	}
 	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
+}
+
+// Review is Before for a call that has failed already. A person is not asked
+// about it; it is denied, on record, if it would have been in any case.
+func (g *Guard) Review(ctx context.Context, call bridge.ToolCall) bridge.Decision {
+	_, alone := g.opts.Asker.(approval.Nobody)
+	out := g.policy().Evaluate(g.action(call))
+	if out.Verdict == policy.Allow || out.Verdict == policy.Ask && !alone {
+		return allow(out.Reason)
+	}
+	return g.Before(ctx, call)
 }
 
 // unreadable says why a tool must not open one of its files: a FIFO, a socket

@@ -278,6 +278,27 @@ func TestSecretsInToolOutput(t *testing.T) {
 		}
 	}
 	y.unseen(t, token)
+	settings := "DB_PASSWORD=horsebattery\nAPI_KEY=9f8e7d6c5b4a\n"
+	source := "token = parser.next()\nvar password string\nclient.login(user, token=current)\nhorsebattery()\n"
+	for name, text := range map[string]string{"settings.env": settings, "main.py": source} {
+		if err := os.WriteFile(filepath.Join(y.ws, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tool, args := range map[string]map[string]any{"view": {"path": y.ws + "/settings.env"}, "bash": {"command": "cat settings.env; grep -n KEY settings.env", "description": "x"}} {
+		if ended := y.call(t, s, tool, args); strings.Contains(ended.Result, "horsebattery") || strings.Contains(ended.Result, "9f8e7d6c5b4a") || !strings.Contains(ended.Result, "API_KEY=[REDACTED]") {
+			t.Errorf("%s of settings: %+v", tool, ended)
+		}
+	}
+	for tool, args := range map[string]map[string]any{"view": {"path": y.ws + "/main.py"}, "bash": {"command": "cat main.py", "description": "x"}, "grep": {"pattern": "token|password|horse", "paths": y.ws + "/main.py", "output_mode": "content"}} {
+		ended := y.call(t, s, tool, args)
+		for line := range strings.Lines(source) {
+			if !ended.OK || !strings.Contains(ended.Result, strings.TrimSpace(line)) {
+				t.Errorf("%s of source code lacks %q: %+v", tool, line, ended)
+			}
+		}
+	}
+	y.unseen(t, "9f8e7d6c5b4a")
 	history, err := s.History(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -40,19 +40,19 @@ func resolve(ctx context.Context, host string) (netip.Addr, error) {
 // bind listens on the port asked for, or on the one of last time, or on any.
 func bind(ctx context.Context, ip netip.Addr, opts Options) (net.Listener, error) {
 	if opts.Port != 0 || opts.Ports == nil {
-		return listen(ctx, ip, opts.Port)
+		return ListenTCP(ctx, ip, opts.Port)
 	}
 	port, err := opts.Ports.Load()
 	if err != nil {
 		opts.Logger.Warn("the port of last time is not known", "error", err)
 	}
 	if port != 0 {
-		if l, err := listen(ctx, ip, port); err == nil {
+		if l, err := ListenTCP(ctx, ip, port); err == nil {
 			return l, nil
 		}
 		// Taken by now, or a port of another address: any other will do.
 	}
-	l, err := listen(ctx, ip, 0)
+	l, err := ListenTCP(ctx, ip, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,8 @@ func bind(ctx context.Context, ip netip.Addr, opts Options) (net.Listener, error
 	return l, nil
 }
 
-func listen(ctx context.Context, ip netip.Addr, port int) (net.Listener, error) {
+// ListenTCP listens on a port, 0 for a free one. Its errors say what to do.
+func ListenTCP(ctx context.Context, ip netip.Addr, port int) (net.Listener, error) {
 	if port < 0 || port > 65535 {
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%d is not a port", port), Remedy: "Use a port from 1 to 65535, or 0 for a free one."}
 	}

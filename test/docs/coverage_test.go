@@ -25,7 +25,10 @@ var (
 	shownBy  = regexp.MustCompile("^(`Test[A-Za-z0-9_]*(?:/[^`]+)?`(?:, `Test[A-Za-z0-9_]*(?:/[^`]+)?`)*) in `([a-z0-9./-]+)`$")
 	declared = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]*)\(`)
 	endpoint = regexp.MustCompile(`^(?:GET|POST|DELETE) (/\S*)$`)
-	sections = regexp.MustCompile(`(\d+(?:\.\d+)*) [^·]+`)
+	// methodOrTool matches methods of the tool bus, settings and commands in VS
+	// Code, and tools over MCP.
+	methodOrTool = regexp.MustCompile(`^(?:(?:mcp|bridge)\.|(?:copilot|openclaw)_)`)
+	sections     = regexp.MustCompile(`(\d+(?:\.\d+)*) [^·]+`)
 )
 
 // readCoverage reads the tables of a text. Problems are lines that are no good
@@ -202,19 +205,21 @@ func (p *product) hasCase(dir, name string) bool {
 	return found && err == nil && globErr == nil
 }
 
-// has reports whether a command, setting, endpoint, path, method or tool exists.
+// has reports whether a command, setting, endpoint, method, tool or path exists.
 func (p *product) has(name string) bool {
-	if strings.HasPrefix(name, "copilot-bridge ") {
+	m := endpoint.FindStringSubmatch(name)
+	switch {
+	case strings.HasPrefix(name, "copilot-bridge "):
 		return unknownCommand(p.commands, name) == ""
-	}
-	if m := endpoint.FindStringSubmatch(name); m != nil {
-		return strings.Contains(p.sources, `"`+m[1]+`"`) || strings.Contains(p.sources, m[1]+"`") || strings.Contains(p.sources, name)
-	}
-	if p.settings[name] || strings.Contains(p.sources, `"`+name+`"`) {
+	case m != nil:
+		return strings.Contains(p.sources, `"`+m[1]+`"`) || strings.Contains(p.sources, name)
+	case methodOrTool.MatchString(name):
+		return strings.Contains(p.sources, `"`+name+`"`)
+	case p.settings[name]:
 		return true
 	}
 	_, err := os.Stat(filepath.Join(p.root, filepath.FromSlash(name)))
-	return err == nil && strings.ContainsAny(name, "/.")
+	return err == nil
 }
 
 // Each row of the table of the source documents' abilities names what exists.
@@ -245,36 +250,38 @@ const minimumRows = 550
 func TestSourceCoverageNoticesBadRows(t *testing.T) {
 	p := newProduct(t, root)
 	for name, tt := range map[string]struct{ row, want string }{
-		"a good one":              {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/abp` | |", ""},
-		"several tests":           {"| 1-1 | a | `POST /v1/chat/completions` | `TestEnvelopeOrder`, `TestPolicyStopsTools/deny_read` in `internal/api/abp`; `TestScripts/abp` in `test/e2e` | |", ""},
-		"a case of a contract":    {"| 1-1 | a | `internal/agent/sdk` | `TestContract/by abort` in `internal/agent/sdk` | |", ""},
-		"a command":               {"| 1-1 | a | `copilot-bridge run --attach`, `max_retries`, `COPILOT_MAX_RETRIES` | `TestScripts` in `test/e2e` | |", ""},
-		"methods and tools":       {"| 1-1 | a | `mcp.fs.read`, `bridge.readOnly`, `copilot_code` | `TestScripts` in `test/e2e` | |", ""},
-		"a reason":                {"| 1-1 | a | | – | Different: it is better so |", ""},
-		"something missing":       {"| 1-1 | a | | – | Not yet: nobody has built it |", ""},
-		"a deleted test":          {"| 1-1 | a | `internal/api/abp` | `TestThatWasDeleted` in `internal/api/abp` | |", "internal/api/abp has no TestThatWasDeleted"},
-		"one of two is deleted":   {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder`, `TestThatWasDeleted` in `internal/api/abp` | |", "has no TestThatWasDeleted"},
-		"in another package":      {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/acp` | |", "internal/api/acp has no TestEnvelopeOrder"},
-		"no such package":         {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/none` | |", "internal/api/none has no TestEnvelopeOrder"},
-		"no such case":            {"| 1-1 | a | `internal/api/abp` | `TestPolicyStopsTools/deny_all` in `internal/api/abp` | |", `no case "deny_all"`},
-		"no such script":          {"| 1-1 | a | `internal/api/abp` | `TestScripts/no-such-script` in `test/e2e` | |", `no case "no-such-script"`},
-		"a test to be named":      {"| 1-1 | a | `internal/api/abp` | TODO-9 | |", "names no test"},
-		"a test and one to come":  {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/abp`; TODO-9 | |", "names no test"},
-		"neither test nor reason": {"| 1-1 | a | `internal/api/abp` | – | it works |", "neither a test nor a reason"},
-		"nothing":                 {"| 1-1 | a | `internal/api/abp` | | |", "names no test"},
-		"no place":                {"| 1-1 | a | somewhere | `TestEnvelopeOrder` in `internal/api/abp` | |", "nothing says where it is"},
-		"no ability":              {"| 1-1 | | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/abp` | |", "no ability"},
-		"no such setting":         {"| 1-1 | a | `abp.transports` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no abp.transports"},
-		"no such variable":        {"| 1-1 | a | `ABP_COPILOT_NONE` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no ABP_COPILOT_NONE"},
-		"no such command":         {"| 1-1 | a | `copilot-bridge sessions fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no copilot-bridge sessions fly"},
-		"no such flag":            {"| 1-1 | a | `copilot-bridge run --fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no copilot-bridge run --fly"},
-		"no such endpoint":        {"| 1-1 | a | `GET /v1/flights` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no GET /v1/flights"},
-		"no such path":            {"| 1-1 | a | `internal/flight` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no internal/flight"},
-		"no such method":          {"| 1-1 | a | `mcp.fs.fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no mcp.fs.fly"},
-		"too few cells":           {"| 1-1 | a | `internal/api/abp` |", "3 cells"},
-		"an unknown section":      {"| 3-1 | a | | – | Not yet: x |", "not in a section"},
-		"no number":               {"| 1 | a | | – | Not yet: x |", "not in a section"},
-		"a number used twice":     {"| 1-1 | a | | – | Not yet: x |\n| 1-1 | b | | – | Not yet: x |", "1-1 is there twice"},
+		"a good one":                     {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/abp` | |", ""},
+		"several tests":                  {"| 1-1 | a | `POST /v1/chat/completions` | `TestEnvelopeOrder`, `TestPolicyStopsTools/deny_read` in `internal/api/abp`; `TestScripts/abp` in `test/e2e` | |", ""},
+		"a case of a contract":           {"| 1-1 | a | `internal/agent/sdk` | `TestContract/by abort` in `internal/agent/sdk` | |", ""},
+		"a command":                      {"| 1-1 | a | `copilot-bridge run --attach`, `max_retries`, `COPILOT_MAX_RETRIES` | `TestScripts` in `test/e2e` | |", ""},
+		"methods and tools":              {"| 1-1 | a | `mcp.fs.read`, `bridge.readOnly`, `copilot_code` | `TestScripts` in `test/e2e` | |", ""},
+		"a reason":                       {"| 1-1 | a | | – | Different: it is better so |", ""},
+		"something missing":              {"| 1-1 | a | | – | Not yet: nobody has built it |", ""},
+		"a deleted test":                 {"| 1-1 | a | `internal/api/abp` | `TestThatWasDeleted` in `internal/api/abp` | |", "internal/api/abp has no TestThatWasDeleted"},
+		"one of two is deleted":          {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder`, `TestThatWasDeleted` in `internal/api/abp` | |", "has no TestThatWasDeleted"},
+		"in another package":             {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/acp` | |", "internal/api/acp has no TestEnvelopeOrder"},
+		"no such package":                {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/none` | |", "internal/api/none has no TestEnvelopeOrder"},
+		"no such case":                   {"| 1-1 | a | `internal/api/abp` | `TestPolicyStopsTools/deny_all` in `internal/api/abp` | |", `no case "deny_all"`},
+		"no such script":                 {"| 1-1 | a | `internal/api/abp` | `TestScripts/no-such-script` in `test/e2e` | |", `no case "no-such-script"`},
+		"a test to be named":             {"| 1-1 | a | `internal/api/abp` | TODO-9 | |", "names no test"},
+		"a test and one to come":         {"| 1-1 | a | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/abp`; TODO-9 | |", "names no test"},
+		"neither test nor reason":        {"| 1-1 | a | `internal/api/abp` | – | it works |", "neither a test nor a reason"},
+		"nothing":                        {"| 1-1 | a | `internal/api/abp` | | |", "names no test"},
+		"no place":                       {"| 1-1 | a | somewhere | `TestEnvelopeOrder` in `internal/api/abp` | |", "nothing says where it is"},
+		"no ability":                     {"| 1-1 | | `internal/api/abp` | `TestEnvelopeOrder` in `internal/api/abp` | |", "no ability"},
+		"no such setting":                {"| 1-1 | a | `abp.transports` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no abp.transports"},
+		"a variable that the code knows": {"| 1-1 | a | `GITHUB_TOKEN` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no GITHUB_TOKEN"},
+		"no such variable":               {"| 1-1 | a | `ABP_COPILOT_NONE` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no ABP_COPILOT_NONE"},
+		"no such command":                {"| 1-1 | a | `copilot-bridge sessions fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no copilot-bridge sessions fly"},
+		"no such flag":                   {"| 1-1 | a | `copilot-bridge run --fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no copilot-bridge run --fly"},
+		"no such endpoint":               {"| 1-1 | a | `GET /v1/flights` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no GET /v1/flights"},
+		"no such tool":                   {"| 1-1 | a | `copilot_fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no copilot_fly"},
+		"no such path":                   {"| 1-1 | a | `internal/flight` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no internal/flight"},
+		"no such method":                 {"| 1-1 | a | `mcp.fs.fly` | `TestEnvelopeOrder` in `internal/api/abp` | |", "there is no mcp.fs.fly"},
+		"too few cells":                  {"| 1-1 | a | `internal/api/abp` |", "3 cells"},
+		"an unknown section":             {"| 3-1 | a | | – | Not yet: x |", "not in a section"},
+		"no number":                      {"| 1 | a | | – | Not yet: x |", "not in a section"},
+		"a number used twice":            {"| 1-1 | a | | – | Not yet: x |\n| 1-1 | b | | – | Not yet: x |", "1-1 is there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows, all := readCoverage("## D\n\nSections: 1 first · 2.1 second\n\n| § | Ability | Where | Shown by | Notes |\n|---|---|---|---|---|\n" + tt.row + "\n")

@@ -163,7 +163,7 @@ func TestConversationsOfTheKilled(t *testing.T) {
 `,
 	} {
 		before := len(k.stored())
-		cmd := k.command(append(strings.Fields(name), "--log-level", "error")...)
+		cmd := k.command(append(strings.Fields(name), "--demo", "--log-level", "error")...)
 		in, err := cmd.StdinPipe()
 		if err == nil {
 			err = cmd.Start()

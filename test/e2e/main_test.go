@@ -5,7 +5,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +65,10 @@ func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 		Dir: dir, Cmds: commands, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			home, workspace := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "w")
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
 			for _, d := range []string{home, workspace} {
 				if err := os.MkdirAll(d, 0o755); err != nil {
 					return err
@@ -71,11 +77,21 @@ func runScripts(t *testing.T, dir string, more map[string]scriptCommand) {
 			env.Cd = workspace
 			env.Vars = append(env.Vars, "HOME="+home, "USERPROFILE="+home, "COPILOT_BRIDGE_HOME="+filepath.Join(home, "bridge"),
 				"COPILOT_CLI_PATH="+copilot, "CLI="+cli, "PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"),
-				"MODEL_URL="+model.URL(), "MODEL_KEY="+model.Key(), "MODEL_NAME="+model.Model())
+				"MODEL_URL="+model.URL(), "MODEL_KEY="+model.Key(), "MODEL_NAME="+model.Model(), "FREE_PORT="+port)
 			env.Vars = append(env.Vars, npmVariables(t)...)
 			return nil
 		},
 	})
+}
+
+// freePort returns a port on which nobody listens.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
 }
 
 // provider is an OpenAI-compatible server that is independent of the bridge.

@@ -43,7 +43,7 @@ func TestToolBusSandbox(t *testing.T) {
 		"bridge":  "ls -A $HOME/.copilot-bridge | grep policy",
 		"other":   "ls " + filepath.Dir(outside) + "/*",
 		"connect": "exec 3<> /dev/tcp/127.0.0.1/" + port,
-		"policy":  "echo x > .agent-policy.yaml",
+		"policy":  "echo {} > .agent-policy.yaml",
 		"agents":  "echo x > AGENTS.md",
 		"hook":    "echo x > .git/hooks/pre-commit",
 	}

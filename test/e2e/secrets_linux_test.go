@@ -22,11 +22,11 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
-// Secrets in the format of real ones. One of them is placed where a title is
-// cut.
+// A token in the form of real ones, placed where a title is cut, and a password
+// that only its name tells.
 const (
 	tokenSecret    = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
-	passwordSecret = "Xk29vLq7Zr4TbN8w"
+	passwordSecret = "horsebattery"
 )
 
 func keyText(t *testing.T, kind string) string {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -137,7 +138,7 @@ func TestRefusedAccountIsNoDemo(t *testing.T) {
 				if made || ok || !strings.Contains(out, "GitHub did not accept "+account.refused) || !strings.Contains(out, "copilot login") {
 					t.Errorf("%s: done: %v, file made: %v\n%s", door, ok, made, out)
 				}
-				if strings.Contains(out, "NOT COPILOT") || strings.Contains(out, "ghp_refused") {
+				if strings.Contains(out, "NOT COPILOT") || strings.Contains(out, "_refused") {
 					t.Errorf("%s: %s", door, out)
 				}
 			}
@@ -218,5 +219,72 @@ func TestReceiptNamesTheProvider(t *testing.T) {
 		if !made || !ok || !strings.Contains(out, `"kind":"provider"`) || !strings.Contains(out, `"detail":`+detail) || strings.Contains(out, "NOT COPILOT") {
 			t.Errorf("%s: done: %v, file made: %v\n%s", door, ok, made, out)
 		}
+	}
+}
+
+// An account that is refused only in the turn leads to the next way to Copilot,
+// as long as nothing was done. The receipt names the one that answered.
+func TestFallsOverInTheTurn(t *testing.T) {
+	t.Parallel()
+	runner := filepath.Join(t.TempDir(), "runner")
+	script := "#!/bin/sh\ncat > /dev/null\necho ran >> ran.txt\necho hi > hello.txt\n" + `echo '{"type":"assistant_message","text":"the runner did it"}'` + "\n"
+	if err := os.WriteFile(runner, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// This GitHub knows whose the token is, and refuses it in the turn.
+	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		here := "http://" + r.Host
+		switch r.URL.Path {
+		case "/copilot_internal/user":
+			_, _ = io.WriteString(w, toJSON(map[string]any{"login": "octo", "copilot_plan": "individual", "chat_enabled": true, "organization_list": []any{},
+				"endpoints": map[string]any{"api": here, "telemetry": here}, "quota_snapshots": map[string]any{}}))
+		case "/models":
+			_, _ = io.WriteString(w, toJSON(map[string]any{"data": []any{map[string]any{"id": "gpt-5", "name": "GPT-5", "object": "model", "version": "1", "model_picker_enabled": true,
+				"policy": map[string]any{"state": "enabled"}, "supported_endpoints": []any{"/chat/completions"}, "capabilities": map[string]any{"type": "chat", "family": "gpt-5", "tokenizer": "o200k_base",
+					"limits": map[string]any{"max_context_window_tokens": 100000, "max_prompt_tokens": 90000}, "supports": map[string]any{"streaming": true, "tool_calls": true}}}}}))
+		default:
+			http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(github.Close)
+	host := strings.TrimPrefix(github.URL, "http://")
+	m := provider(t)
+	refusing := []string{"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + m.URL(), "COPILOT_BYOK_API_KEY=refused-key", "COPILOT_BYOK_MODEL=" + m.Model()}
+	accepting := append(slices.Clone(refusing[:2]), "COPILOT_BYOK_API_KEY="+m.Key(), refusing[3])
+	for name, tt := range map[string]struct {
+		env  []string
+		over bool // to the runner in the end
+		task string
+	}{
+		"a token that has expired":  {[]string{"COPILOT_GITHUB_TOKEN=ghu_refused", "COPILOT_BRIDGE_MODEL=gpt-5", "COPILOT_API_URL=" + github.URL, "GITHUB_HOST=" + host}, true, helloTask},
+		"a token that nobody knows": {[]string{"COPILOT_GITHUB_TOKEN=ghp_refused", "COPILOT_API_URL=", "GITHUB_HOST=", "GITHUB_HOST_PROTOCOL=", "HTTPS_PROXY=http://127.0.0.1:1"}, true, helloTask},
+		"a provider's key":          {refusing, true, helloTask},
+		"over ACP as well":          {append(slices.Clone(refusing), "COPILOT_CLI_PATH="+runtimetest.CLIPath(t)), true, helloTask},
+		"after a tool has run":      {accepting, false, tool("create", map[string]string{"path": "made.txt", "file_text": "x"}) + "\nrehearsal: next\nrehearsal: status 401 not any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, door := range []string{"run", "abp"} {
+				b := newAccountBench(t, "", "", append(tt.env, "ABP_COPILOT_RUNNER="+runner)...)
+				args, order := []string{"run", "--json", tt.task}, ""
+				if door == "abp" {
+					args, order = []string{"abp"}, `{"t":"run","id":"r","work_order":{"id":"11111111-2222-4333-8444-555555555555","task":`+toJSON(tt.task)+`,"lane":"workspace_first","workspace":{"root":".","mode":"pass_through"}}}`+"\n"
+				}
+				out, code, made := b.run(order, args...)
+				ran, err := os.ReadFile(filepath.Join(b.dir, "ran.txt"))
+				if !tt.over {
+					if made || err == nil || code == 0 || strings.Contains(out, "continuing over") {
+						t.Errorf("%s, exit code %d, made %v: %s", door, code, made, out)
+					}
+					continue
+				}
+				if !made || code != 0 || string(ran) != "ran\n" || !strings.Contains(out, "continuing over legacy: ") || !strings.Contains(out, "the runner did it") || !strings.Contains(out, `"kind":"runner"`) {
+					t.Errorf("%s: exit code %d, made %v, %q\n%s", door, code, made, ran, out)
+				}
+				if strings.Contains(out, "refused-key") || strings.Contains(out, "_refused") {
+					t.Errorf("%s: %s", door, out)
+				}
+			}
+		})
 	}
 }

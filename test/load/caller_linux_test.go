@@ -172,7 +172,7 @@ const aliveWithin = 9 * time.Second
 // meetError gets an error from the provider. If nothing was sent yet, the
 // response has the provider's status. The conversation continues afterwards.
 func (c *caller) meetError(ctx context.Context) {
-	kinds := map[string]int{"refuse": http.StatusBadRequest, "limit": http.StatusTooManyRequests, "fail": http.StatusInternalServerError, "cut": http.StatusBadGateway}
+	kinds := map[string]int{"refuse": http.StatusBadRequest, "limit": http.StatusTooManyRequests, "fail": http.StatusServiceUnavailable, "cut": http.StatusServiceUnavailable}
 	kind := []string{"refuse", "limit", "fail", "cut"}[c.rng.IntN(4)]
 	c.addUserMessage(kind)
 	want := kinds[kind]

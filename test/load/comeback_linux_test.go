@@ -12,8 +12,8 @@ import (
 
 // faults are the error codes of each API.
 var faults = map[string]struct{ crashed, provider, stopping string }{
-	"completions": {"runtime_exited", "provider_error", "copilot_unavailable"},
-	"responses":   {"runtime_exited", "provider_error", "copilot_unavailable"},
+	"completions": {"runtime_exited", "copilot_unavailable", "copilot_unavailable"},
+	"responses":   {"runtime_exited", "copilot_unavailable", "copilot_unavailable"},
 	"messages":    {"overloaded_error", "api_error", "overloaded_error"},
 }
 
@@ -136,7 +136,7 @@ func TestCopilotComesBack(t *testing.T) {
 			r.down()
 			c := v.newCaller(p)
 			c.addUserMessage("echo")
-			if got := c.ask(ctx, nil); got.broken != nil || got.status != http.StatusBadGateway || got.fault != want.provider {
+			if got := c.ask(ctx, nil); got.broken != nil || got.status != http.StatusServiceUnavailable || got.fault != want.provider {
 				t.Errorf("%d %q, broken by %v: %s", got.status, got.fault, got.broken, got.raw)
 			}
 			r.up()

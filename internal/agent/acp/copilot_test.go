@@ -94,6 +94,9 @@ func TestCopilotErrorsAndNotices(t *testing.T) {
 	s := open(t, ctx, a, bridge.SessionSpec{Gate: agenttest.AllowAll()})
 	for status, code := range map[string]bridge.Code{"400": bridge.CodeProvider, "401": bridge.CodeUnauthenticated} {
 		o := agenttest.Collect(ctx, s, agenttest.Script("status "+status+" key "+m.Key()+" is bad"))
+		if said := agenttest.Find[bridge.TextDelta](o); len(said) > 0 { // it would be in the way of another agent
+			t.Errorf("%s: what the CLI says by itself is taken for an answer: %v", status, said)
+		}
 		if bridge.CodeOf(o.Err) != code || strings.Contains(o.Err.Error(), m.Key()) {
 			t.Errorf("%s: %v", status, o.Err)
 		}
@@ -177,6 +180,27 @@ func TestCopilotReads(t *testing.T) {
 		t.Errorf("outside, denied: %v", o.Err)
 	} else if f := agenttest.Find[bridge.ToolFinished](o); len(f) != 1 || f[0].OK || !strings.Contains(f[0].Error, "house rules") {
 		t.Errorf("outside, denied: %+v", f)
+	}
+}
+
+// A call that fails before Copilot asks about it is judged all the same.
+func TestCopilotFailsBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	ctx, a, _ := started(t, nil)
+	edit := agenttest.Script(agenttest.Tool("edit", map[string]any{"path": "nowhere.txt", "old_str": "a", "new_str": "b"}), "next", "text I go on")
+	for _, verdict := range []bridge.Verdict{bridge.Deny, bridge.Allow} {
+		g := &agenttest.Gate{BeforeFunc: func(bridge.ToolCall) bridge.Decision {
+			return bridge.Decision{Verdict: verdict, Reason: "house rules"}
+		}}
+		o := agenttest.Collect(ctx, open(t, ctx, a, bridge.SessionSpec{Gate: g}), edit)
+		ended := agenttest.Find[bridge.ToolFinished](o)
+		if o.Err != nil || o.Text() != "I go on" || len(g.Requests()) != 0 || len(g.Befores()) != 1 || len(ended) != 1 {
+			t.Fatalf("verdict %s: %q, %v, %+v", verdict, o.Text(), o.Err, ended)
+		}
+		denied := verdict == bridge.Deny
+		if e := ended[0]; e.OK || (e.Code == "denied") != denied || strings.Contains(e.Error, "house rules") != denied {
+			t.Errorf("verdict %s: %+v", verdict, e)
+		}
 	}
 }
 

@@ -119,13 +119,13 @@ func (l *link) modelError(text string) *bridge.Error {
 	if m := statusText.FindString(text); m != "" {
 		e.Status, _ = strconv.Atoi(m)
 	}
-	switch e.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	switch {
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, session.LoginRefused(text):
 		e.Code, e.Remedy = bridge.CodeUnauthenticated, l.howToLogIn()
 		if l.opts.Provider != nil {
 			e.Remedy = "check COPILOT_BYOK_API_KEY"
 		}
-	case http.StatusTooManyRequests:
+	case e.Status == http.StatusTooManyRequests:
 		e.Code, e.Remedy = bridge.CodeRateLimited, "wait a little and try again"
 	}
 	return e

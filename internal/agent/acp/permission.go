@@ -326,6 +326,30 @@ func (s *conversation) judge(c *call, tool bridge.ToolCall) {
 		Remedy: "the turn was ended; use the SDK, which stops such calls before they happen: unset ABP_COPILOT_TRANSPORT"})
 }
 
+// review says why a call that failed was denied, or "". One that failed before
+// the agent asked about it is judged now.
+func (s *conversation) review(c *call, tool bridge.ToolCall) string {
+	s.mu.Lock()
+	judged := c.asked || c.judged || harmless(&c.wire)
+	c.judged = true
+	denied := c.denied
+	s.mu.Unlock()
+	ctx := s.GateContext()
+	if judged || ctx.Err() != nil {
+		return denied
+	}
+	var d bridge.Decision
+	if r, ok := s.Spec.Gate.(bridge.Reviewer); ok && s.offered(tool.Name) {
+		d = s.Decide(ctx, func(ctx context.Context, _ bridge.Gate) bridge.Decision { return r.Review(ctx, tool) })
+	} else {
+		d = s.before(ctx, tool)
+	}
+	if d.Verdict == bridge.Allow || ctx.Err() != nil {
+		return ""
+	}
+	return d.Reason
+}
+
 // before asks the gate about a tool call.
 func (s *conversation) before(ctx context.Context, tool bridge.ToolCall) bridge.Decision {
 	if !s.offered(tool.Name) {

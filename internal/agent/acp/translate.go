@@ -142,6 +142,7 @@ func (tr *translator) copilotSays(text string) bool {
 			tr.text.Reset()
 			tr.thoughts.Reset()
 		}
+	case text == retrying && tr.text.Len() == 0:
 	case tr.speaking && level == "Error" && tr.text.Len() == 0:
 		tr.held = text
 		return true
@@ -154,6 +155,9 @@ func (tr *translator) copilotSays(text string) bool {
 
 // interrupted is how the CLI says that a stream broke and begins anew.
 const interrupted = "Info: Response was interrupted due to a server error. Retrying"
+
+// retrying is how the CLI says that a request failed, all in one piece.
+const retrying = "Info: Request failed due to a transient API error. Retrying..."
 
 // say adds to the present message, or begins one.
 func (tr *translator) say(wireID, text string) {
@@ -232,6 +236,9 @@ func (tr *translator) tool(it item, u *acpwire.ToolCall) {
 		return
 	}
 	c.finished = true
+	if u.Status == acpwire.StatusFailed && !tr.replaying {
+		denied = s.review(c, tool)
+	}
 	if tr.finishTool(c, tool, u, text, denied) {
 		tr.other(it)
 	}

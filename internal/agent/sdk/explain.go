@@ -39,8 +39,8 @@ func (h *host) explain(err error, what string) error {
 		out.Code = bridge.CodeCrashed
 		out.Message = "the Copilot runtime exited; could not " + what
 		out.Remedy = "try again: the runtime is started anew"
-	case strings.Contains(text, "not authenticated") || strings.Contains(text, "authenticate first"):
-		out.Code = bridge.CodeUnauthenticated
+	case common.LoginRefused(text):
+		out.Code, out.Message = bridge.CodeUnauthenticated, "GitHub did not accept the token or login; could not "+what
 		out.Remedy = "log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_PROVIDER"
 	case strings.Contains(text, "model") && (strings.Contains(text, "not available") || strings.Contains(text, "not found") || strings.Contains(text, "not supported")):
 		out.Code = bridge.CodeNotFound
@@ -124,12 +124,12 @@ func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
 	if d.StatusCode != nil {
 		e.Status = int(*d.StatusCode)
 	}
-	switch d.ErrorType {
-	case "authentication", "authorization":
+	switch {
+	case d.ErrorType == "authentication", d.ErrorType == "authorization", e.Status == 0 && common.LoginRefused(d.Message):
 		e.Code = bridge.CodeUnauthenticated
-	case "rate_limit":
+	case d.ErrorType == "rate_limit":
 		e.Code = bridge.CodeRateLimited
-	case "quota":
+	case d.ErrorType == "quota":
 		e.Code = bridge.CodeBudget
 	}
 	h.classify(e)
@@ -176,8 +176,11 @@ func (h *host) classify(e *bridge.Error) {
 			// The runtime's own text names variables that do not exist here.
 			e.Message = "the provider at " + h.opts.Provider.BaseURL + " refused the credentials"
 			e.Remedy = "check COPILOT_BYOK_API_KEY"
-		} else {
-			e.Remedy = "log in with `copilot login` or set COPILOT_GITHUB_TOKEN"
+			return
+		}
+		e.Remedy = "log in with `copilot login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot"
+		if e.Status != http.StatusForbidden {
+			e.Message = "GitHub did not accept the token or login: " + e.Message
 		}
 	case bridge.CodeRateLimited:
 		e.Remedy = "wait a little and try again"

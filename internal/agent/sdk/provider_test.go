@@ -3,6 +3,7 @@
 package sdk_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -70,18 +71,49 @@ func TestProvidersOnTheWire(t *testing.T) {
 }
 
 func TestTelemetryIsPassedOn(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "traces.jsonl")
-	ctx, a, _ := start(t, func(o *sdk.Options) {
-		o.Telemetry = &sdk.Telemetry{ExporterType: "file", FilePath: file, SourceName: "bridge-test"}
+	for name, contents := range map[string]bool{"with contents": true, "without contents": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "traces.jsonl")
+			ctx, a := traced(t, sdk.Telemetry{ExporterType: "file", FilePath: file, SourceName: "bridge-test", CaptureContent: contents})
+			if err := a.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(file)
+			if err != nil || !strings.Contains(string(b), "bridge-test") || strings.Contains(string(b), "words to trace") != contents {
+				t.Errorf("%d bytes of traces, %v", len(b), err)
+			}
+		})
+	}
+	t.Run("to an endpoint", func(t *testing.T) {
+		t.Parallel()
+		asked := make(chan string, 1)
+		srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case asked <- r.Method + " " + r.URL.Path:
+			default:
+			}
+		}))
+		t.Cleanup(srv.Close) // after the agent's end
+		ctx, _ := traced(t, sdk.Telemetry{ExporterType: "otlp-http", OTLPEndpoint: srv.URL})
+		select { // the runtime collects traces for ten seconds
+		case got := <-asked:
+			if got != "POST /v1/traces" {
+				t.Errorf("the endpoint got %s", got)
+			}
+		case <-ctx.Done():
+			t.Error("the endpoint got nothing")
+		}
 	})
+}
+
+// traced runs a turn with telemetry.
+func traced(t *testing.T, telemetry sdk.Telemetry) (context.Context, *sdk.Agent) {
+	t.Helper()
+	ctx, a, _ := start(t, func(o *sdk.Options) { o.Telemetry = &telemetry })
 	s := openSession(t, ctx, a, bridge.SessionSpec{})
-	if o := agenttest.Collect(ctx, s, agenttest.Say("traced")); o.Err != nil {
+	if o := agenttest.Collect(ctx, s, agenttest.Say("words to trace")); o.Err != nil {
 		t.Fatal(o.Err)
 	}
-	if err := a.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := os.ReadFile(file); err != nil || len(b) == 0 {
-		t.Errorf("%d bytes of traces, %v", len(b), err)
-	}
+	return ctx, a
 }

@@ -270,6 +270,14 @@ func NewID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
+// LoginRefused reports whether an agent's program says that nobody is logged in,
+// or that the login was refused, in words alone.
+func LoginRefused(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{"not authenticated", "authenticate first", "no github oauth token", "bad credentials", "authorization error", `"status":401`},
+		func(words string) bool { return strings.Contains(text, words) })
+}
+
 // Scrub replaces secrets that the bridge has given to an agent in one of its
 // texts.
 func Scrub(text string, p *bridge.Provider, token string) string {

@@ -1,5 +1,5 @@
 // Package acp is the bridge as an agent of the Agent Client Protocol, over standard
-// streams. It translates between acpwire's messages and bridge's types, and keeps
+// streams or TCP. It translates between acpwire's messages and bridge's types, and keeps
 // the open sessions, their turns, modes and models. Questions of the policy become
 // permission requests. Of the client it uses fs/read_text_file (for unsaved
 // changes) and elicitation/create, never fs/write_text_file or terminal/*: Copilot's

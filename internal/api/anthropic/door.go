@@ -152,7 +152,7 @@ var types = map[bridge.Code]string{
 	bridge.CodeUnsupported:     typeInvalid,
 	bridge.CodeConflict:        typeInvalid,
 	bridge.CodeNotFound:        typeNotFound,
-	bridge.CodeUnauthenticated: typeAuthentication,
+	bridge.CodeUnauthenticated: typeAPI, // see wire.CodeOf
 	bridge.CodeDenied:          typePermission,
 	bridge.CodeConsent:         typePermission,
 	bridge.CodeUnavailable:     typeOverloaded,
@@ -172,7 +172,6 @@ var providerTypes = map[int]string{
 	http.StatusTooManyRequests:       typeRateLimit,
 	http.StatusServiceUnavailable:    typeOverloaded,
 	statusOverloaded:                 typeOverloaded,
-	http.StatusGatewayTimeout:        typeTimeout,
 }
 
 func typeOf(e *bridge.Error) string {

@@ -263,7 +263,7 @@ func TestErrorWithinPatience(t *testing.T) {
 			time.Sleep(19 * time.Second) // the bubble's time
 			yield(nil, &bridge.Error{Code: bridge.CodeProvider, Status: 500, Message: "broken"})
 		}}
-		if w := post(t, fixed(svc, Options{}), "/v1/messages", askStream); w.Code != http.StatusInternalServerError {
+		if w := post(t, fixed(svc, Options{}), "/v1/messages", askStream); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})

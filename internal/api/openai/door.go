@@ -144,7 +144,7 @@ func (n *named) Unwrap() error { return n.err }
 // errorBody returns err as the API shows it.
 func errorBody(err error) errorEnvelope {
 	e := bridge.AsError(err)
-	k, ok := kinds[e.Code]
+	k, ok := kinds[wire.CodeOf(e)]
 	if !ok {
 		k = kind{typeServer, string(e.Code)}
 	}

@@ -167,7 +167,7 @@ func TestLateErrorBeforeTheFirstWord(t *testing.T) {
 			yield(nil, &bridge.Error{Code: bridge.CodeProvider, Status: 500, Message: "the model failed"})
 		}}
 		status, got := answerOf(t, serve(t, fixed(svc)).ask(t, helloStream))
-		if status != http.StatusInternalServerError || !strings.Contains(got, "provider_error") {
+		if status != http.StatusServiceUnavailable || !strings.Contains(got, "copilot_unavailable") {
 			t.Errorf("got %d %s", status, got)
 		}
 	})

@@ -114,11 +114,20 @@ func Draining(ctx context.Context) context.Context {
 // StatusClientGone is the status in access logs for a client that gave up.
 const StatusClientGone = 499
 
+// CodeOf is the code that clients are told: one for all that keeps Copilot from
+// answering anybody. The login and the provider's key are not theirs to mend.
+func CodeOf(e *bridge.Error) bridge.Code {
+	if bridge.Outage(e) {
+		return bridge.CodeUnavailable
+	}
+	return e.Code
+}
+
 // statuses is the table from the domain's codes to HTTP statuses.
 var statuses = map[bridge.Code]int{
 	bridge.CodeInvalid:         http.StatusBadRequest,
 	bridge.CodeUnsupported:     http.StatusBadRequest,
-	bridge.CodeUnauthenticated: http.StatusUnauthorized,
+	bridge.CodeUnauthenticated: http.StatusServiceUnavailable, // see CodeOf
 	bridge.CodeDenied:          http.StatusForbidden,
 	bridge.CodeConsent:         http.StatusForbidden,
 	bridge.CodeNotFound:        http.StatusNotFound,
@@ -136,16 +145,16 @@ var statuses = map[bridge.Code]int{
 // Status is the HTTP status for an error.
 func Status(e *bridge.Error) int {
 	switch {
-	case e.Code == bridge.CodeProvider && 400 <= e.Status && e.Status <= 599,
+	case CodeOf(e) == bridge.CodeProvider && 400 <= e.Status,
 		e.Code == bridge.CodeInvalid && slices.Contains([]int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, e.Status):
 		return e.Status
 	}
-	return cmp.Or(statuses[e.Code], http.StatusInternalServerError)
+	return cmp.Or(statuses[CodeOf(e)], http.StatusInternalServerError)
 }
 
 // final are the errors that client libraries are asked not to repeat: the outcome
 // would be the same, or a whole turn would run again.
-var final = []bridge.Code{bridge.CodeTimeout, bridge.CodeCanceled, bridge.CodeProvider, bridge.CodeBudget, bridge.CodeConflict}
+var final = []bridge.Code{bridge.CodeUnauthenticated, bridge.CodeTimeout, bridge.CodeCanceled, bridge.CodeProvider, bridge.CodeBudget, bridge.CodeConflict}
 
 // Sentence words an error for people: the problem, then the remedy.
 func Sentence(e *bridge.Error) string {
@@ -155,7 +164,7 @@ func Sentence(e *bridge.Error) string {
 		text = "Internal error" // the cause was not written for the client
 	case e.Code == bridge.CodeInvalid && e.Message != "":
 		text = e.Message // it names the place already
-	case e.Code == bridge.CodeUnavailable && !strings.HasPrefix(text, "Copilot unavailable"):
+	case bridge.Outage(e) && !strings.HasPrefix(text, "Copilot unavailable"):
 		text = strings.TrimSuffix("Copilot unavailable: "+text, ": ")
 	}
 	if e.Remedy == "" {

@@ -28,12 +28,29 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// packages is where the tests of other programs' clients keep theirs: source
+// code in TypeScript, most of it about keys and tokens. It is not there before
+// those tests have run.
+func packages(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "copilot-bridge-test", "clients-npm-*", "node_modules"))
+	if err != nil || len(found) == 0 {
+		return cache + "/copilot-bridge-test/clients-npm"
+	}
+	return found[0]
+}
+
 // TestFalseRedactions counts the hidden values in ordinary source code. Nearly
 // all of them are test data that looks like secrets.
 func TestFalseRedactions(t *testing.T) {
 	corpora := []corpus{
 		{"Go standard library", filepath.Join(goEnv(t, "GOROOT"), "src"), []string{".go"}},
 		{"module cache: JavaScript and TypeScript", goEnv(t, "GOMODCACHE"), []string{".js", ".ts", ".tsx", ".mjs"}},
+		{"packages: TypeScript", packages(t), []string{".ts", ".mts", ".cts"}},
 		{"module cache: prose and configuration", goEnv(t, "GOMODCACHE"), []string{".md", ".yml", ".yaml", ".toml"}},
 	}
 	if extra := os.Getenv("REDACT_CORPUS"); extra != "" {

@@ -8,6 +8,8 @@ var (
 	bareTail    = complement(bareStop.plus(bareDelim).plus(classOf("\\")))
 	quotedTail  = complement(bareStop.plus(classOf("\\")))
 	maxSlashes  = 32
+	maxPhrase   = 100
+	spaced      = classOf(" 0-9A-Za-z'-")
 	closingPart = classOf(",]}:;)\x00 \t\r\n") // what follows the closing mark of a string
 )
 
@@ -34,6 +36,9 @@ func (sc *scan) value(at *place, p int) {
 		if !ok {
 			return
 		}
+		if at.call && sc.at(end+1<<depth) != ')' {
+			return
+		}
 		if to = end; !whole {
 			tail = quotedTail
 		}
@@ -42,11 +47,19 @@ func (sc *scan) value(at *place, p int) {
 		return
 	default:
 		end, whole := sc.bareEnd(at, from)
-		to = end
-		if at.next = sc.at(to); !whole {
+		if to = end; !whole {
 			tail = bareTail
 		} else {
 			to = from + len(strings.TrimRight(sc.s[from:to], trimmed(at)))
+		}
+		if q := sc.typed(at, from, to); q > 0 {
+			sc.value(at, q)
+			return
+		}
+		at.next = sc.at(to)
+		at.literal = sc.literal(at, sc.s[from:to], to)
+		if end := sc.words(at, from); end > to && sc.literal(at, sc.s[from:end], end) && phrase(at, sc.s[from:end]) {
+			to, at.literal = end, true
 		}
 		if at.xml && !sc.hasPrefix(end, "</") {
 			return
@@ -58,6 +71,36 @@ func (sc *scan) value(at *place, p int) {
 	if v := sc.s[from:to]; !sc.short && v != "" && !endsInMarker(v) && secret(at, v) {
 		sc.add(from, to, tail)
 	}
+}
+
+// typed returns where the string begins that follows the type at [from, to), as
+// in password: string = "…", or 0.
+func (sc *scan) typed(at *place, from, to int) int {
+	if !at.colon || !identifier(sc.s[from:to]) {
+		return 0
+	}
+	q := sc.blank(to, false)
+	if sc.at(q) != '=' {
+		return 0
+	}
+	q = sc.blank(q+1, false)
+	if _, _, end := sc.quote(q); end == q {
+		return 0
+	}
+	return q
+}
+
+// words returns the end of the words of a passphrase that is the rest of its
+// line, or 0.
+func (sc *scan) words(at *place, from int) int {
+	if !at.phrase || at.code || at.prose || at.loose || at.flag {
+		return 0
+	}
+	end := sc.stretch(spaced, from, maxPhrase)
+	if end-from == maxPhrase || !sc.lineEnds(end) {
+		return 0
+	}
+	return from + len(strings.TrimRight(sc.s[from:end], " "))
 }
 
 func trimmed(at *place) string {

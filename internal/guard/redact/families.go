@@ -17,8 +17,8 @@ func families() []family {
 // codeFamilies are forges, registries and what builds and ships code.
 func codeFamilies() []family {
 	return []family{
-		{name: "github", prefixes: "ghp_ gho_ ghu_ ghr_", body: `[0-9A-Za-z]{30,}`, check: varied},
-		{name: "github-app", prefixes: "ghs_", body: `[0-9A-Za-z_.-]{30,}`, check: varied},
+		{name: "github", prefixes: "ghp_ gho_ ghu_ ghr_", body: `[0-9A-Za-z]{16,}`, check: issued},
+		{name: "github-app", prefixes: "ghs_", body: `[0-9A-Za-z_.-]{16,}`, check: issued},
 		{name: "github-fine-grained", prefixes: "github_pat_", body: `[0-9A-Za-z_]{22,}`, check: varied},
 		{name: "gitlab", prefixes: "glpat- gldt- glrt- glrtr- glft- glsoat- glffct- glimt- glptt- glagent- gloas- glwt-", body: `[0-9A-Za-z_.-]{20,}`, check: varied},
 		{name: "gitlab-job", prefixes: "glcbt-", body: `[0-9A-Za-z]{1,5}_[0-9A-Za-z_-]{16,}`, check: varied},
@@ -120,7 +120,7 @@ func cloudFamilies() []family {
 // modelFamilies are those who sell language models and what goes with them.
 func modelFamilies() []family {
 	return []family{
-		{name: "openai", prefixes: "sk-", body: `[0-9A-Za-z_-]{20,}`, check: random},
+		{name: "openai", prefixes: "sk-", body: `[0-9A-Za-z_-]{16,}`, check: issued},
 		{name: "openai-named", prefixes: "sk-proj- sk-svcacct- sk-admin- sk-ant- sk-or-v1- sk-lf- sk-litellm-", body: `[0-9A-Za-z_-]{16,}`, check: varied},
 		{name: "openai-session", prefixes: "sess-", body: `[0-9A-Za-z]{40}`, check: varied},
 		{name: "groq", prefixes: "gsk_", body: `[0-9A-Za-z]{40,}`, check: varied},

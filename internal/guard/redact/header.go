@@ -25,7 +25,7 @@ func (bearer) match(sc *scan, start, end int) {
 	}
 	end = sc.stretch(tokenSet, p, 64)
 	v := sc.s[p:end]
-	if !sc.short && len(v) >= 12 && varied(v) && !wordy(v) {
+	if !sc.short && len(v) >= 8 && varied(v) && !wordy(v) {
 		sc.add(p, end, bearerTail)
 	}
 }
@@ -83,18 +83,24 @@ func printable(b []byte) bool {
 }
 
 // skipScheme returns where the credentials of an Authorization header begin
-// whose value begins at p. Basic ones are left to their own matcher.
-func (sc *scan) skipScheme(p int) int {
-	_, _, q := sc.quote(p)
+// whose value begins at p. In a shell the next word is something else. Basic
+// ones are left to their own matcher.
+func (sc *scan) skipScheme(at *place, name string, p int) int {
+	mark, _, q := sc.quote(p)
 	word := q
 	for q-word < 24 && (alnum[sc.at(q)] || sc.at(q) == '-') {
 		q++
 	}
-	if q == word || sc.at(q) != ' ' {
+	known := schemes[strings.ToLower(sc.s[word:q])]
+	if q == word || sc.at(q) != ' ' || mark == 0 && at.upper || !known && !endsIn(name, "authorization") {
 		return p
 	}
+	at.scheme = !at.prose && !at.loose && known
 	return sc.blank(q, false)
 }
+
+// schemes are those whose credentials are one word.
+var schemes = setOf("bearer token basic apikey key")
 
 // cookies adds the values of a Cookie header that look generated.
 func (sc *scan) cookies(p int) {

@@ -31,7 +31,16 @@ type place struct {
 	colon  bool // the sign was a colon
 	pass   bool // the name is no more than "pass"
 	phrase bool // the name says that there may be spaces
+	name   int  // where the name begins
 	next   byte // what follows the value
+
+	upper    bool // env, and the name is in upper case
+	joined   bool // the name is of several words, as in DB_PASSWORD
+	scheme   bool // after the scheme of an Authorization header
+	call     bool // name and value are the arguments of a call
+	code     bool // the sign is one that only programs have
+	compared bool // the sign compares
+	literal  bool // bare, and no expression of a program, as its surroundings say
 }
 
 func (keyed) match(sc *scan, start, end int) {
@@ -40,6 +49,9 @@ func (keyed) match(sc *scan, start, end int) {
 		return
 	}
 	nameStart := sc.nameStart(start)
+	if c := sc.back(nameStart); sc.back(nameStart-1) == '\\' && nameStart < start && (c == 'n' || c == 'r' || c == 't') {
+		nameStart++ // of an escape
+	}
 	if sc.name == [2]int{nameStart, nameEnd} {
 		return // another keyword of the same name
 	}
@@ -52,27 +64,34 @@ func (keyed) match(sc *scan, start, end int) {
 	}
 	if at.kind = sc.kindOf(name); at.kind == kindNone {
 		// In prose a name may be of several words.
-		if at.kind = sc.kindOf(sc.s[sc.wordsBefore(nameStart):nameEnd]); at.kind == kindNone {
+		nameStart = sc.wordsBefore(nameStart)
+		if at.kind = sc.kindOf(sc.s[nameStart:nameEnd]); at.kind == kindNone {
 			return
 		}
 	}
+	at.name = nameStart
+	at.phrase = isPhrase(name)
+	at.joined = strings.ContainsAny(name, "_-.")
+	at.pass = strings.EqualFold(name, "pass")
+	last := name[strings.LastIndexAny(name, "-.")+1:]
+	tight := !at.colon && !at.spaced && !at.code
+	at.upper = tight && !strings.ContainsFunc(last, unicode.IsLower)
+	at.env = at.upper || tight && sc.lineStart(nameStart)
+	at.flag = at.flag || tight && name[0] == '-' && sc.back(nameStart-1) != ']' // --password=value; the bracket may be a marker's
 	switch at.kind {
 	case kindAuth:
-		p = sc.skipScheme(p)
+		p = sc.skipScheme(&at, name, p)
 	case kindCookie:
 		sc.cookies(p)
 		return
-	case kindNone, kindPassword, kindToken, kindKey:
+	case kindNone, kindPassword, kindSecret, kindToken, kindKey:
 	}
-	at.phrase = isPhrase(name)
-	at.pass = strings.EqualFold(name, "pass")
-	last := name[strings.LastIndexAny(name, "-.")+1:]
-	at.env = !at.colon && !at.spaced && (!strings.ContainsFunc(last, unicode.IsLower) || sc.lineStart(nameStart))
 	sc.value(&at, p)
 }
 
-func isPhrase(name string) bool {
-	const end = "phrase"
+func isPhrase(name string) bool { return endsIn(name, "phrase") }
+
+func endsIn(name, end string) bool {
 	return len(name) >= len(end) && strings.EqualFold(name[len(name)-len(end):], end)
 }
 
@@ -166,22 +185,27 @@ func (sc *scan) sign(at *place, nameStart, p int) (int, bool) {
 	case ':':
 		at.colon = true
 		q++
+		if sc.at(q) == ':' {
+			return 0, false
+		}
 		if sc.at(q) == '=' { // :=
-			at.colon = false
+			at.colon, at.code = false, true
 			q++
 		}
 	case '=':
 		for n := 0; n < 3 && sc.at(q) == '='; n++ {
+			at.code, at.compared = n > 0, n > 0 // ==
 			q++
 		}
 		if sc.at(q) == '>' { // =>
+			at.code = true
 			q++
 		}
 	case '?': // name?: and NAME ?=
 		if c := sc.at(q + 1); c != ':' && c != '=' {
 			return 0, false
 		}
-		at.colon = sc.at(q+1) == ':'
+		at.colon, at.code = sc.at(q+1) == ':', sc.at(q+1) == ':'
 		q += 2
 	case '%': // an escaped URL
 		if !sc.hasPrefix(q, "%3D") && !sc.hasPrefix(q, "%3A") {
@@ -192,8 +216,19 @@ func (sc *scan) sign(at *place, nameStart, p int) (int, bool) {
 		at.xml = q == nameEnd && sc.back(nameStart-1) == '<'
 		return q + 1, at.xml
 	case ',', '\n', '\r':
+		if sc.at(q) == ',' && keyMark != 0 && sc.back(nameStart-2) == '(' && word[sc.back(nameStart-3)] { // Set("X-Api-Key", "…")
+			at.call = true
+			q = sc.blank(q+1, false)
+			_, depth, end := sc.quote(q)
+			return q, end > q && depth == keyDepth
+		}
 		return sc.namedValue(at, q, keyMark, keyDepth)
 	default:
+		if keyMark != 0 && sc.hasPrefix(q, "value=") { // <add key="password" value="…"/>
+			q += len("value=")
+			_, depth, end := sc.quote(q)
+			return q, end > q && depth == keyDepth
+		}
 		if keyMark != 0 || q == p {
 			return 0, false
 		}

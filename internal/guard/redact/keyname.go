@@ -11,7 +11,8 @@ type kind int
 const (
 	kindNone     kind = iota
 	kindPassword      // chosen by people, so nearly anything may be one
-	kindToken         // issued, but sometimes short
+	kindSecret        // a secret or a key to an interface: chosen or issued
+	kindToken         // the same, but the word has other meanings
 	kindKey           // only what looks generated
 	kindAuth          // an Authorization header
 	kindCookie        // a Cookie header
@@ -19,7 +20,7 @@ const (
 
 // keyWords are what the names of secrets have in common. The automaton looks
 // for them; classify then judges the whole name.
-var keyWords = strings.Fields("pass pwd secret token key cred auth cookie _pat -pat")
+var keyWords = strings.Fields("pass pwd secret token key cred auth bearer cookie _pat -pat")
 
 // vendors issue tokens that have no form of their own. Whatever is stored
 // under a name with theirs in it, and looks generated, is taken for one.
@@ -44,7 +45,7 @@ func (sc *scan) kindOf(name string) kind {
 			return n.kind
 		}
 	}
-	sc.names[1] = sc.names[0]
+	copy(sc.names[1:], sc.names[:])
 	sc.names[0] = namedKind{name, classify(name)}
 	return sc.names[0].kind
 }
@@ -69,29 +70,29 @@ func classify(name string) kind {
 		return kindPassword
 	case last == "word" && before == "pass", last == "phrase" && before == "pass":
 		return kindPassword
-	case strings.HasSuffix(last, "secret"):
-		return kindToken
+	case strings.HasSuffix(last, "secret"), last == "credential", last == "bearer":
+		return kindSecret
 	case strings.HasSuffix(last, "token"):
 		if notSecretToken[before] {
 			return kindNone
 		}
 		return kindToken
 	case last == "key":
-		if keyQualifiers[before] {
-			return kindKey
+		if k := keyKinds[before]; k != kindNone {
+			return k
 		}
 	case strings.HasSuffix(last, "key"):
 		stem := strings.TrimSuffix(last, "key")
 		for n := 2; n <= min(len(stem), 12); n++ {
-			if keyQualifiers[stem[len(stem)-n:]] {
-				return kindKey
+			if k := keyKinds[stem[len(stem)-n:]]; k != kindNone {
+				return k
 			}
 		}
-	case last == "authorization":
+	case last == "authorization", last == "auth":
 		return kindAuth
 	case last == "cookie":
 		return kindCookie
-	case last == "auth", last == "credential", last == "credentials", last == "creds", last == "secrets",
+	case last == "credentials", last == "creds", last == "secrets",
 		last == "pat" && before != "", last == "id" && before == "secret":
 		return kindKey
 	}
@@ -105,11 +106,14 @@ func classify(name string) kind {
 // not a letter or digit and at the humps of camel case. Numbers at the end of
 // a word are left out.
 func splitName(name string) []string {
-	var words []string
+	words := make([]string, 0, 4)
 	start := 0
 	flush := func(end int) {
-		if w := strings.TrimRight(name[start:end], "0123456789"); w != "" {
-			words = append(words, strings.ToLower(w))
+		for end > start && isDigit(name[end-1]) {
+			end--
+		}
+		if start < end {
+			words = append(words, strings.ToLower(name[start:end]))
 		}
 	}
 	for i := range len(name) {
@@ -131,20 +135,32 @@ func splitName(name string) []string {
 var tailWords = setOf(`prod production dev development stage staging live test testing value val str string text plain
 	raw new old current b64 base64 default primary secondary main local global`)
 
-var passWords = setOf("dbpass dbpw smtppass userpass rootpass ftppass mysqlpass pgpass adminpass sshpass passwort")
+var passWords = setOf("storepass keypass bindpass authpass dbpass dbpw smtppass userpass rootpass ftppass mysqlpass pgpass adminpass sshpass passwort")
 
 // notSecretToken are words before token that make it something else: a place
 // in a list, or a part of a text.
 var notSecretToken = setOf(`next prev previous page nextpage continuation continue cancel cancellation sync max min num
 	total prompt completion input output cached stop start end eof pad unk bos eos sep cls mask special first last
-	lookahead lookbehind syntax lexer operator punctuation change resume parent child current peek expected
+	lookahead lookbehind syntax lexer operator punctuation change resume progress done result design cursor parent child current peek expected
 	unexpected pagination starting idempotency request creation purchase lock`)
 
-// keyQualifiers are words before key that make it a secret one.
+// keyKinds are words before key that make it a secret one, whatever it looks
+// like or if it looks generated.
+var keyKinds = func() map[string]kind {
+	kinds := map[string]kind{}
+	for w := range keyQualifiers {
+		kinds[w] = kindKey
+	}
+	for w := range strings.FieldsSeq("api access secret private encryption signing master stripe openai anthropic") {
+		kinds[w] = kindSecret
+	}
+	return kinds
+}()
+
 var keyQualifiers = setOf(`api access secret private encryption signing sign master license licence account shared
 	auth service deploy storage admin session app application client webhook crypt cipher hmac jwt ssh root
 	integration ingest ingestion write subscription rest project sas consumer customer developer dev user org team
-	environment bot server publishable hash rapidapi maps google stripe openai anthropic functions function host
+	environment bot server publishable hash rapidapi maps google functions function host
 	management instrumentation security symmetric data aes des rsa ec pgp gpg wallet mnemonic site merchant
 	partner gateway interface`)
 

@@ -30,6 +30,12 @@ func varied(s string) bool {
 // separators and follow a prefix that is not rare in ordinary text.
 func random(s string) bool { return varied(s) && !wordy(s) }
 
+// issued is for prefixes that are enough by themselves: what follows may also be
+// one run of letters, as in an invented token.
+func issued(s string) bool {
+	return random(s) || len(s) >= 16 && plainWord(s) && spread(s) && !placeholder(s)
+}
+
 type counts struct{ lower, upper, digit, other int }
 
 func (c counts) letters() int { return c.lower + c.upper }
@@ -198,7 +204,19 @@ var placeholderWords = setOf(`true false null nil none undefined string str text
 	secrets token tokens key keys password passwd passphrase pass pwd credentials credential value values test
 	testing username user admin_password todo tbd fixme foo bar baz foobar bearer basic apikey api_key env
 	environment prompt stdin file plain plaintext cleartext disabled enabled deny allow reset change forgot
-	enter show hide update confirm invalid missing expired wrong incorrect`)
+	enter show hide update confirm invalid missing expired wrong incorrect repeat strong weak forgotten
+	char varchar buffer text uint8array secretstr option optionnel date datetime uuid guid blob json regexp regex func function
+	class struct enum interface const static public private protected readonly return async await self this super
+	oauth oauth2 openid digest negotiate ntlm kerberos saml ldap sspi session cookie cookies header headers query body form
+	unused jwt hmac anonymous inherit always never write read include omit same-origin login logout register manual automatic
+	auto basic-auth email name auth authorization authentication access refresh client server service
+	comment keyword identifier number operator punctuation symbol literal comma colon semicolon
+	passwort kennwort wachtwoord contrasena senha parola heslo haslo losenord salasana passord adgangskode jelszo
+	the and for from with when which that this these those then than will must should would could can cannot may might
+	does have has had been before after while where unless until only also not are was were into onto upon about
+	flag flags option options argument arguments parameter parameters field fields config configuration setting settings
+	instead using used uses takes reads given same generated provided specified contains some your our their its
+	one two both all each other another more less least most`)
 
 // placeholderParts finds what placeholders have in them.
 var placeholderParts = sync.OnceValue(func() *automaton {

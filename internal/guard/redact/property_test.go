@@ -136,7 +136,8 @@ func TestMixtures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	pieces := []string{"password", "token", "api_key", "Authorization", "Cookie", "=", ":", " = ", ": ", "\"", "'", "\\\"", "\\", "\\n", "\n", " ", ",", ";", "&", "\u003c",
 		"hunter2x", ghToken, awsID, awsKey, skToken, jwt, "known-secret-value", "known-secret", "Bearer ", "Basic ", "dXNlcjpodW50ZXIy", "https://u:", "p4ss", "@h/", "é", "€", "\xff",
-		"-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj", "-----END PRIVATE KEY-----", "[REDACTED]", "[REDA", "x", "_", "-", ".", "0", "is ", "--", "<", ">", "|", "sk-", "eyJ", "AKIA"}
+		"-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj", "-----END PRIVATE KEY-----", "[REDACTED]", "[REDA", "x", "_", "-", ".", "0", "is ", "--", "<", ">", "|", "sk-", "eyJ", "AKIA",
+		"letmein", "horsebattery", "Fluffy", "db_password", "passphrase", "secret", "auth", "Set(\"", "(", ")", "{", "}", "[", "string", "mysql", "sshpass", " -p", "curl -u a:", "value=", ":=", "==", "\n  ", "#", "?", "&", "1987"}
 	for range 20_000 {
 		var b strings.Builder
 		for range 1 + rng.IntN(12) {

@@ -115,14 +115,15 @@ func whole(ctx context.Context, s string, find func(*scan), lines bool) (string,
 	return out, hits, nil
 }
 
-// Secrets returns the secrets that s holds, each line of them for itself.
+// Secrets returns the secrets that s holds, each line of them for itself, but not
+// plain words: the rest of a text would be full of them.
 func (r *Redactor) Secrets(ctx context.Context, s string) ([]string, error) {
 	sc := scan{text: text{s: s, final: true}, find: r.rules.find, ctx: ctx}
 	sc.run()
 	var all []string
 	for _, found := range sc.spans {
 		for line := range strings.SplitSeq(s[found.from:found.to], "\n") {
-			if line = strings.TrimSpace(line); len(line) >= minKnown {
+			if line = strings.TrimSpace(line); len(line) >= minKnown && (count(line).digit > 0 || !wordy(line)) {
 				all = append(all, line)
 			}
 		}
@@ -170,6 +171,7 @@ func collect() ruleBuilder {
 	b.add(`:\/\/`, userinfo{})
 	b.add("bearer", bearer{})
 	b.add("basic", basic{})
+	b.add(" -p", passwordOption{})
 	b.add(" -u", curlUser{})
 	b.add(" --user", curlUser{})
 	return b

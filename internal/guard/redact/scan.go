@@ -130,7 +130,7 @@ type scan struct {
 	}
 	name      [2]int // the name that was asked about last
 	cookiesTo int
-	names     [2]namedKind
+	names     [4]namedKind
 }
 
 // checkEvery is how many bytes are scanned between two looks at the context.

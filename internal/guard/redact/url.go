@@ -51,11 +51,36 @@ func template(v string) bool {
 	return strings.Trim(v, v[:1]) == "" && len(v) > 2
 }
 
+// program reports whether the name of a program stands on the line before the
+// option at p. A marker in between may have been a secret of any length, which
+// the name could not be seen behind.
+func (sc *scan) program(name string, p int) bool {
+	line := sc.s[sc.floor:p]
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	at := strings.LastIndex(line, name)
+	return at >= 0 && !strings.Contains(line[at:], Marker)
+}
+
+// passwordOption matches the password after -p of MySQL's programs and sshpass.
+// Others mean something else by it.
+type passwordOption struct{}
+
+func (passwordOption) match(sc *scan, start, end int) {
+	apart := sc.program("sshpass", start)
+	switch {
+	case sc.s[end-1] != 'p', !apart && !sc.program("mysql", start) && !sc.program("mariadb", start):
+		return
+	case apart && sc.at(end) == ' ':
+		end++
+	}
+	sc.value(&place{kind: kindPassword, flag: true}, end)
+}
+
 // curlUser matches the password after curl's -u and --user.
 type curlUser struct{}
 
 func (curlUser) match(sc *scan, start, end int) {
-	if !strings.Contains(sc.s[sc.floor:start], "curl") {
+	if !sc.program("curl", start) {
 		return
 	}
 	p := end

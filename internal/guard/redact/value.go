@@ -136,7 +136,8 @@ func (w *walker) text(key, s string, depth int) string {
 		switch at.kind {
 		case kindNone, kindCookie:
 		case kindAuth:
-			if _, credentials, ok := strings.Cut(s, " "); ok {
+			if scheme, credentials, ok := strings.Cut(s, " "); ok {
+				at.scheme = schemes[strings.ToLower(scheme)]
 				if credentials != "" && !endsInMarker(credentials) && secret(&at, credentials) {
 					w.hits++
 					return s[:len(s)-len(credentials)] + Marker
@@ -144,7 +145,7 @@ func (w *walker) text(key, s string, depth int) string {
 				break
 			}
 			fallthrough
-		case kindPassword, kindToken, kindKey:
+		case kindPassword, kindSecret, kindToken, kindKey:
 			if v := s[:min(len(s), maxValue)]; !endsInMarker(v) && secret(&at, v) {
 				w.hits++
 				return Marker
