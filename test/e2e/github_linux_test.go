@@ -145,6 +145,15 @@ func TestServeOnGitHub(t *testing.T) {
 			t.Errorf("agent/%s: %v", model, err)
 		}
 	}
+	res, err := http.Get(url + "/v1/models/claude-sonnet-4.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil || !strings.Contains(string(text), `"context_length":144000`) || !strings.Contains(string(text), `"max_output_tokens":16000`) ||
+		!strings.Contains(string(text), `"billing":{"is_premium":true,"multiplier":1},"policy":{"state":"enabled"}`) || strings.Contains(string(text), `"created":`) {
+		t.Errorf("%s, %v", text, err)
+	}
 	if res := s.Calls(githubtest.UserPath); len(res) == 0 || len(res) > 3 {
 		t.Errorf("the account was looked up %d times", len(res))
 	}
