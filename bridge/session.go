@@ -175,6 +175,16 @@ type Model struct {
 	DefaultEffort    string   `json:"default_effort,omitempty"`
 	ContextTokens    int      `json:"context_tokens,omitempty"`
 	PromptTokens     int      `json:"prompt_tokens,omitempty"`
+	OutputTokens     int      `json:"output_tokens,omitempty"`
+	// Vendor is who makes the model, and Created when, in seconds since 1970.
+	// Only providers tell them, not GitHub.
+	Vendor  string `json:"vendor,omitempty"`
+	Created int64  `json:"created,omitempty"`
+	// Multiplier is how many premium requests a turn costs; nil is not known.
+	Multiplier *float64 `json:"multiplier,omitempty"`
+	// Policy says whether the account may use the model: enabled, disabled or
+	// unconfigured; "" is not known.
+	Policy string `json:"policy,omitempty"`
 }
 
 // AgentStatus says whether an agent could answer now, and as whom.

@@ -37,7 +37,7 @@ serve.token in the bridge's home. When a client disconnects, its turns and sessi
   acpx --agent "copilot-bridge acp" exec "list the files"`,
 	}, func(ctx context.Context, c call) error { return p.acp(ctx, c, o) })
 	f := flagsOf(cmd)
-	f.setting("model", "model", "m", "`MODEL` that sessions begin with")
+	p.modelFlag(f, "`MODEL` that sessions begin with")
 	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
 	f.BoolVar(&o.readOnly, "read-only", false, "let Copilot write only where a policy that you trust allows it")
 	f.IntVar(&o.port, "port", 0, "`PORT` to listen on instead of standard input; 0 picks a free one")

@@ -188,6 +188,11 @@ func (f flagSet) setting(key, name, short, about string) {
 	if values := settingValues(key); len(values) > 0 {
 		how, about = fixedCompletions(values), about+": "+strings.Join(values, ", ")
 	}
+	f.completed(key, name, short, about, how)
+}
+
+// completed is a setting with a completion of its own.
+func (f flagSet) completed(key, name, short, about string, how cobra.CompletionFunc) {
 	f.StringP(name, short, "", about)
 	f.complete(name, how)
 	must(f.SetAnnotation(name, settingFlag, []string{key}))

@@ -51,7 +51,7 @@ shutdown, running calls have serve.drain_timeout (30s) to finish.`,
   openclaw mcp set copilot '{"command":"copilot-bridge","args":["mcp","copilot"]}'`,
 	}, app.CopilotMCP)
 	f := flagsOf(cmd)
-	f.setting("model", "model", "m", "`MODEL` to use for tasks that name none")
+	p.modelFlag(f, "`MODEL` to use for tasks that name none")
 	f.BoolVar(&o.readWrite, "read-write", false, "with --http: let clients write in the workspace")
 	f.demo()
 	return cmd

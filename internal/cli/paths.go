@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 )
 
 // path resolves a path that the user gave.
@@ -38,7 +39,7 @@ func (p *program) directory(dir string) (string, error) {
 	case !info.IsDir():
 		err = fmt.Errorf("%s is not a directory", dir)
 	default:
-		return dir, nil
+		return dir, engine.CheckDirectory(dir)
 	}
 	return "", &bridge.Error{Code: bridge.CodeInvalid, Message: err.Error(), Remedy: "name an existing directory with --cwd"}
 }

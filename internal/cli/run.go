@@ -52,7 +52,7 @@ Ctrl-C ends the turn; a second one ends the program.`,
 	})
 	f := flagsOf(cmd)
 	f.dir(&o.dir, "cwd", "C", "work in this `DIR` (default: the current directory, or the session's)")
-	f.setting("model", "model", "m", "`MODEL` to use")
+	p.modelFlag(f, "`MODEL` to use")
 	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
 	f.setting("engine.total_timeout", "timeout", "", "longest `TIME` the task may take, such as 90s or 20m")
 	f.StringVar(&o.resume, "resume", "", "resume the session `ID`, or \"last\"")

@@ -69,7 +69,7 @@ signal ends the program at once.`,
 	must(cmd.MarkFlagDirname("workspace"))
 	f.StringVar(&o.host, "host", "", "`EDITOR` that has started this program and whose models answer: vscode")
 	f.complete("host", fixedCompletions([]string{hostVSCode}))
-	f.setting("model", "model", "m", "`MODEL` to use for unknown model names, where the configuration says so")
+	p.modelFlag(f, "`MODEL` to use for unknown model names, where the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
 	f.demo()
 	f.json("write a line of JSON when ready")

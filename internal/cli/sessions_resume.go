@@ -45,7 +45,7 @@ read until "exit" or the end of input.`,
 	}
 	f := flagsOf(cmd)
 	f.dir(&o.dir, "cwd", "C", "work in this `DIR` instead of the session's")
-	f.setting("model", "model", "m", "`MODEL` to use from now on")
+	p.modelFlag(f, "`MODEL` to use from now on")
 	o.commonFlags(f)
 	return cmd
 }

@@ -207,7 +207,7 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	s.report(json.NewEncoder(w).Encode(map[string]any{
 		"object": "list",
-		"data":   []any{map[string]any{"id": ModelID, "object": "model", "created": created, "owned_by": "copilot-bridge"}},
+		"data":   []any{map[string]any{"id": ModelID, "object": "model", "owned_by": "copilot-bridge"}},
 	}))
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
@@ -160,6 +161,16 @@ func (e *Engine) prepare(spec bridge.SessionSpec) bridge.SessionSpec {
 	return spec
 }
 
+// CheckDirectory refuses a working directory whose name is not UTF-8: Copilot's
+// protocols are JSON, which cannot hold it.
+func CheckDirectory(dir string) error {
+	if utf8.ValidString(dir) {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the name of the working directory, %q, is not UTF-8", dir),
+		Remedy: "rename it, or work in another directory"}
+}
+
 // instructor is a gate that knows which instruction files a session that works
 // in a directory may be told.
 type instructor interface {
@@ -168,6 +179,9 @@ type instructor interface {
 
 // adopt opens a session, or resumes that with an id, and takes care of it.
 func (e *Engine) adopt(ctx context.Context, r Request, id string) (*Session, error) {
+	if err := CheckDirectory(r.Spec.WorkingDir); err != nil {
+		return nil, err
+	}
 	s := &Session{engine: e, request: r, resumed: id != "", mode: r.Mode}
 	open := func() error { return s.open(ctx, r.Spec) }
 	if s.resumed {

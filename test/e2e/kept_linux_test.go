@@ -22,6 +22,7 @@ import (
 type testHome struct {
 	t         *testing.T
 	home, dir string
+	env       []string // further variables
 }
 
 func newTestHome(t *testing.T) *testHome {
@@ -32,6 +33,7 @@ func newTestHome(t *testing.T) *testHome {
 func (k *testHome) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Env = k.dir, []string{"HOME=" + k.home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(k.t), "COPILOT_BRIDGE_SANDBOX=off"}
+	cmd.Env = append(cmd.Env, k.env...)
 	return cmd
 }
 
@@ -68,7 +70,13 @@ func (k *testHome) start(args ...string) (*exec.Cmd, *bufio.Reader) {
 
 func (k *testHome) serve(flags ...string) (*exec.Cmd, string) {
 	k.t.Helper()
-	cmd, out := k.start(append([]string{"serve", "--json", "--port", "0", "--demo"}, flags...)...)
+	return k.listen(append([]string{"--demo"}, flags...)...)
+}
+
+// listen is serve without the demo model.
+func (k *testHome) listen(flags ...string) (*exec.Cmd, string) {
+	k.t.Helper()
+	cmd, out := k.start(append([]string{"serve", "--json", "--port", "0"}, flags...)...)
 	line, err := out.ReadBytes('\n')
 	var address struct{ URL string }
 	if err := errors.Join(err, json.Unmarshal(line, &address)); err != nil {

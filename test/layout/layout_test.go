@@ -68,6 +68,7 @@ var allowed = map[string][]string{
 	"internal/config":                {"bridge", "internal/text"},
 	"internal/copilotruntime":        {"bridge", "internal/durable", "internal/program", "internal/text"},
 	"internal/testing/runtimetest":   {"bridge", "internal/copilotruntime"},
+	"internal/testing/githubtest":    {"internal/demomodel"},
 	"internal/api/acp":               {"internal/acpwire", "bridge", "internal/guard/approval", "internal/jsonrpc"},
 	"internal/api/wire":              {"bridge", "internal/text"},
 	"internal/httpserver":            {"bridge", "internal/api/wire", "internal/durable", "internal/text"},

@@ -7,13 +7,14 @@ package environ
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Plain is an environment without the bridge's own secrets, which a program
-// would hand on to every shell. The tokens by which programs log in to GitHub
-// stay only with login.
+// would hand on to every shell, and as UTF8 has it. The tokens by which programs
+// log in to GitHub stay only with login.
 func Plain(env []string, login bool) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+	return slices.DeleteFunc(UTF8(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		switch name {
 		case "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN":
@@ -23,4 +24,10 @@ func Plain(env []string, login bool) []string {
 		}
 		return strings.HasPrefix(name, "COPILOT_BYOK_")
 	})
+}
+
+// UTF8 is an environment without the variables that are not UTF-8: with one of
+// them Copilot's runtime panics.
+func UTF8(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return !utf8.ValidString(kv) })
 }

@@ -204,27 +204,42 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	if a.opts.Provider != nil {
 		return providerModels(ctx, a.opts.Provider, a.opts.Model)
 	}
-	list, err := ask(ctx, a, bridge.ProfileAgent, "list models", func(c *copilot.Client) ([]copilot.ModelInfo, error) { return c.ListModels(ctx) })
+	// Not by the SDK's own ListModels, which leaves out a part and never asks again.
+	list, err := ask(ctx, a, bridge.ProfileAgent, "list models", func(c *copilot.Client) (*rpc.ModelList, error) {
+		return c.RPC.Models.List(ctx, &rpc.ModelsListRequest{})
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]bridge.Model, 0, len(list))
-	for _, m := range list {
+	out := make([]bridge.Model, 0, len(list.Models))
+	for _, m := range list.Models {
 		out = append(out, modelOf(m))
 	}
 	return out, nil
 }
 
-func modelOf(m copilot.ModelInfo) bridge.Model {
-	out := bridge.Model{ID: m.ID, Name: m.Name, Vision: m.Capabilities.Supports.Vision,
-		ReasoningEfforts: m.SupportedReasoningEfforts, DefaultEffort: m.DefaultReasoningEffort}
-	if n := m.Capabilities.Limits.MaxContextWindowTokens; n != nil {
-		out.ContextTokens = *n
+func modelOf(m rpc.Model) bridge.Model {
+	out := bridge.Model{ID: m.ID, Name: m.Name, ReasoningEfforts: m.SupportedReasoningEfforts, DefaultEffort: str(m.DefaultReasoningEffort)}
+	if s := m.Capabilities.Supports; s != nil {
+		out.Vision = s.Vision != nil && *s.Vision
 	}
-	if n := m.Capabilities.Limits.MaxPromptTokens; n != nil {
-		out.PromptTokens = *n
+	if l := m.Capabilities.Limits; l != nil {
+		out.ContextTokens, out.PromptTokens, out.OutputTokens = count(l.MaxContextWindowTokens), count(l.MaxPromptTokens), count(l.MaxOutputTokens)
+	}
+	if b := m.Billing; b != nil {
+		out.Multiplier = b.Multiplier
+	}
+	if p := m.Policy; p != nil {
+		out.Policy = string(p.State)
 	}
 	return out
+}
+
+func count(n *int64) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
 }
 
 // Status says which runtime runs and who is logged in. With a provider of its

@@ -206,14 +206,15 @@ func FuzzTranslate(f *testing.F) {
 func FuzzProviderTexts(f *testing.F) {
 	f.Add([]byte(`{"message":"m"}`))
 	f.Add([]byte(`{"data":[{"id":"m"}]}`))
+	f.Add([]byte(`{"data":[{"id":"m","name":"M","created":1735689600,"owned_by":"o","context_length":8192},{"id":"n","created_at":"2025-01-01T00:00:00Z","max_input_tokens":"x"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if msg := providerMessage(string(b)); len(msg) > 3*len(b) {
 			t.Errorf("%q became %q", b, msg)
 		}
-		ids, _ := decodeModels(b)
-		for _, id := range ids {
-			if id == "" {
-				t.Error("an empty model id")
+		models, _ := decodeModels(b)
+		for _, m := range models {
+			if m.ID == "" || m.Name == "" || m.ContextTokens < 0 || m.Created < 0 {
+				t.Errorf("%+v", m)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -275,32 +276,50 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 		return nil, &bridge.Error{Code: bridge.CodeProvider, Status: resp.StatusCode,
 			Message: fmt.Sprintf("the provider at %s answered %s to a request for its models", p.BaseURL, resp.Status)}
 	}
-	ids, err := decodeModels(body)
+	models, err := decodeModels(body)
 	if err != nil {
 		return nil, &bridge.Error{Code: bridge.CodeProvider, Message: "the provider's list of models is not understood", Cause: err}
 	}
-	for _, id := range ids {
-		if id != configured {
-			out = append(out, bridge.Model{ID: id, Name: id})
+	for _, m := range models {
+		if m.ID == configured {
+			out[0] = m
+		} else {
+			out = append(out, m)
 		}
 	}
 	return out, nil
 }
 
-func decodeModels(body []byte) ([]string, error) {
+// decodeModels reads a provider's list, with what some of them tell besides the
+// ids: OpenRouter, vLLM, Anthropic. Fields of a wrong type count as absent.
+func decodeModels(body []byte) ([]bridge.Model, error) {
 	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
+		Data []map[string]any `json:"data"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, err
 	}
-	var ids []string
+	var out []bridge.Model
 	for _, m := range list.Data {
-		if m.ID != "" {
-			ids = append(ids, m.ID)
+		word := func(name string) string { s, _ := m[name].(string); return s }
+		number := func(names ...string) int {
+			for _, name := range names {
+				if n, ok := m[name].(float64); ok && n > 0 && n < 1<<40 {
+					return int(n)
+				}
+			}
+			return 0
 		}
+		id := word("id")
+		if id == "" {
+			continue
+		}
+		model := bridge.Model{ID: id, Name: cmp.Or(word("display_name"), word("name"), id), Vendor: word("owned_by"), Created: int64(number("created")),
+			ContextTokens: number("context_length", "max_model_len", "max_input_tokens")}
+		if at, err := time.Parse(time.RFC3339, word("created_at")); err == nil && at.Unix() > 0 {
+			model.Created = at.Unix()
+		}
+		out = append(out, model)
 	}
-	return ids, nil
+	return out, nil
 }

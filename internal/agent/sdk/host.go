@@ -16,6 +16,7 @@ import (
 	"github.com/github/copilot-sdk/go/rpc"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/environ"
 	common "github.com/copilot-bridge/copilot-bridge/internal/agent/session"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -234,7 +235,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		Connection:      copilot.StdioConnection{Path: path, Args: args},
 		BaseDirectory:   home,
 		LogLevel:        runtimeLogLevel(h.opts.LogLevel),
-		Env:             slices.Concat(h.environment(), tempEnv, env),
+		Env:             environ.UTF8(slices.Concat(h.environment(), tempEnv, env)),
 		UseLoggedInUser: copilot.Bool(h.opts.UseLogin && h.opts.Token == ""),
 		ClientInfo:      &copilot.ClientInfo{ApplicationName: "copilot-bridge", ApplicationVersion: h.opts.Version},
 		Mode:            copilot.ModeCopilotCli,

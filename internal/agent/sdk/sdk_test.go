@@ -15,6 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/githubtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -61,6 +62,20 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	agenttest.Run(t, agenttest.Harness{
 		New:        func(t *testing.T) engine.Agent { return sdk.New(options(t, model(t))) },
+		CreateTool: "create",
+	})
+}
+
+// The contract holds with GitHub's models, too.
+func TestContractOnGitHub(t *testing.T) {
+	t.Parallel()
+	agenttest.Run(t, agenttest.Harness{
+		New: func(t *testing.T) engine.Agent {
+			github := githubtest.Start(t)
+			o := options(t, github.Model)
+			o.Provider, o.Model, o.Token, o.Env = nil, "gpt-5", github.Token(), append(o.Env, github.Env()...)
+			return sdk.New(o)
+		},
 		CreateTool: "create",
 	})
 }

@@ -170,16 +170,42 @@ func refuse(w http.ResponseWriter, status int, code, format string, args ...any)
 }
 
 // modelObject is a model as OpenAI's and Anthropic's clients read it at the same
-// path. The time of creation is not known.
+// path. What it can do is told in OpenRouter's and in Copilot's fields; what is
+// not known is left out. For Anthropic's clients 1970 is a time not known.
 type modelObject struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
-	Created int64  `json:"created"`
+	Created int64  `json:"created,omitempty"`
 	OwnedBy string `json:"owned_by"`
 
 	Type        string `json:"type"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
+
+	ContextLength      int               `json:"context_length,omitempty"`
+	Capabilities       modelCapabilities `json:"capabilities"`
+	SupportedEndpoints []string          `json:"supported_endpoints"`
+	Billing            *modelBilling     `json:"billing,omitempty"`
+	Policy             map[string]string `json:"policy,omitempty"`
+}
+
+type modelCapabilities struct {
+	Type   string `json:"type"`
+	Limits struct {
+		Context int `json:"max_context_window_tokens,omitempty"`
+		Prompt  int `json:"max_prompt_tokens,omitempty"`
+		Output  int `json:"max_output_tokens,omitempty"`
+	} `json:"limits"`
+	Supports struct {
+		Streaming bool     `json:"streaming"`
+		Vision    bool     `json:"vision,omitempty"`
+		Efforts   []string `json:"reasoning_effort,omitempty"`
+	} `json:"supports"`
+}
+
+type modelBilling struct {
+	Premium    bool    `json:"is_premium"`
+	Multiplier float64 `json:"multiplier"`
 }
 
 func newModelObject(m bridge.ChatModel) modelObject {
@@ -187,10 +213,21 @@ func newModelObject(m bridge.ChatModel) modelObject {
 	if m.Profile == bridge.ProfileAgent {
 		name += " (agent)"
 	}
-	return modelObject{
-		ID: m.Name, Object: "model", OwnedBy: "github-copilot",
-		Type: "model", DisplayName: name, CreatedAt: "1970-01-01T00:00:00Z",
+	out := modelObject{
+		ID: m.Name, Object: "model", Created: m.Created, OwnedBy: cmp.Or(m.Vendor, "github-copilot"),
+		Type: "model", DisplayName: name, CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339),
+		ContextLength: m.ContextTokens, SupportedEndpoints: []string{"/v1/chat/completions", "/v1/responses", "/v1/messages"},
 	}
+	c := &out.Capabilities
+	c.Type, c.Supports.Streaming, c.Supports.Vision, c.Supports.Efforts = "chat", true, m.Vision, m.ReasoningEfforts
+	c.Limits.Context, c.Limits.Prompt, c.Limits.Output = m.ContextTokens, m.PromptTokens, m.OutputTokens
+	if m.Multiplier != nil {
+		out.Billing = &modelBilling{*m.Multiplier > 0, *m.Multiplier}
+	}
+	if m.Policy != "" {
+		out.Policy = map[string]string{"state": m.Policy}
+	}
+	return out
 }
 
 // models is GET /v1/models: the models as chat, then as agents.

@@ -17,9 +17,9 @@ func get(t *testing.T, d *door, method, path string) *httptest.ResponseRecorder 
 }
 
 func TestModels(t *testing.T) {
-	const plain = `{"id":"plain","object":"model","created":0,"owned_by":"github-copilot","type":"model","display_name":"plain","created_at":"1970-01-01T00:00:00Z"}`
-	const gpt = `{"id":"gpt-5","object":"model","created":0,"owned_by":"github-copilot","type":"model","display_name":"gpt-5","created_at":"1970-01-01T00:00:00Z"}`
-	const agent = `{"id":"agent/gpt-5","object":"model","created":0,"owned_by":"github-copilot","type":"model","display_name":"gpt-5 (agent)","created_at":"1970-01-01T00:00:00Z"}`
+	const plain = `{"id":"plain","object":"model","owned_by":"github-copilot","type":"model","display_name":"plain","created_at":"1970-01-01T00:00:00Z","capabilities":{"type":"chat","limits":{},"supports":{"streaming":true}},"supported_endpoints":["/v1/chat/completions","/v1/responses","/v1/messages"]}`
+	const gpt = `{"id":"gpt-5","object":"model","owned_by":"github-copilot","type":"model","display_name":"gpt-5","created_at":"1970-01-01T00:00:00Z","capabilities":{"type":"chat","limits":{},"supports":{"streaming":true,"reasoning_effort":["low","high"]}},"supported_endpoints":["/v1/chat/completions","/v1/responses","/v1/messages"]}`
+	const agent = `{"id":"agent/gpt-5","object":"model","owned_by":"github-copilot","type":"model","display_name":"gpt-5 (agent)","created_at":"1970-01-01T00:00:00Z","capabilities":{"type":"chat","limits":{},"supports":{"streaming":true}},"supported_endpoints":["/v1/chat/completions","/v1/responses","/v1/messages"]}`
 	for _, c := range []struct {
 		path, body string
 	}{
@@ -101,5 +101,19 @@ func TestOtherPathsAndMethods(t *testing.T) {
 			t.Errorf("%s %s: %d %v", c.method, c.path, w.Code, w.Header())
 		}
 		readError(t, w)
+	}
+}
+
+// What a model can do and costs is told in the fields of other servers.
+func TestModelDetails(t *testing.T) {
+	svc, multiplier := plays(nil), 1.5
+	m := &svc.list[0].Model
+	m.Vendor, m.Created, m.ContextTokens, m.PromptTokens, m.OutputTokens, m.Vision = "openai", 1735689600, 264000, 128000, 64000, true
+	m.ReasoningEfforts, m.Multiplier, m.Policy = []string{"low", "high"}, &multiplier, "disabled"
+	want := `"created":1735689600,"owned_by":"openai","type":"model","display_name":"` + svc.list[0].Name + `","created_at":"2025-01-01T00:00:00Z","context_length":264000,` +
+		`"capabilities":{"type":"chat","limits":{"max_context_window_tokens":264000,"max_prompt_tokens":128000,"max_output_tokens":64000},"supports":{"streaming":true,"vision":true,"reasoning_effort":["low","high"]}},` +
+		`"supported_endpoints":["/v1/chat/completions","/v1/responses","/v1/messages"],"billing":{"is_premium":true,"multiplier":1.5},"policy":{"state":"disabled"}}`
+	if w := get(t, fixed(svc), "GET", "/v1/models"); !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s\nwant %s", w.Body, want)
 	}
 }

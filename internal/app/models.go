@@ -1,0 +1,27 @@
+package app
+
+import (
+	"encoding/json"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+)
+
+// KeepModels keeps a list of models for KeptModels.
+func KeepModels(c *config.Config, models []bridge.Model) error {
+	data, err := json.Marshal(models)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(c.Path("models.json"), data, 0o600)
+}
+
+// KeptModels is the list that was kept last. Nothing is started for it.
+func KeptModels(c *config.Config) (models []bridge.Model, err error) {
+	data, err := durable.ReadFile(c.Path("models.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &models)
+	}
+	return models, err
+}
