@@ -22,6 +22,7 @@ type turn struct {
 	moved   bool          // the model was asked
 	output  bool          // the caller got something of the answer
 	acted   bool          // a tool was called
+	failing *bridge.Error // the failure after which the model was asked again
 	limited time.Time     // since when it waits for a rate limit to pass; zero if it does not
 	waited  time.Duration // how long it did so last
 	usage   bridge.Usage
@@ -179,11 +180,12 @@ func (t *turn) judge(ev bridge.Event) error {
 	case bridge.ToolStarted, bridge.ToolRequested:
 		t.moved, t.acted = true, true
 	case bridge.ModelFailed:
-		t.moved = true
+		t.moved, t.failing = true, e.Error
 		if t.passes(e.Error) || e.Attempt > bridge.Classify(e.Error).Retries(t.session.engine.opts.Limits.MaxRetries) {
 			return t.gaveUp(e)
 		}
 	case bridge.UsageReported:
+		t.failing = nil
 		t.session.engine.trouble.Store(nil) // the model has answered
 		t.usage = t.usage.Add(e.Usage)
 		t.session.engine.usage.add(t.door, e.Usage)
@@ -264,6 +266,9 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 		state = sessionstore.StateFailed
 	}
 	s.engine.met(turnErr)
+	if bridge.CodeOf(turnErr) == bridge.CodeCanceled && t.failing != nil {
+		s.engine.met(t.failing) // the caller did not wait for the end of it
+	}
 	if err := s.record(ctx, state); err != nil {
 		s.engine.opts.Logger.Warn("sessions.not_written", "error", err)
 	}

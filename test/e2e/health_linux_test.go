@@ -141,6 +141,18 @@ func TestHealthFollowsTheProvider(t *testing.T) {
 				}
 				s.waitHealth(t, "ok", "", http.StatusOK)
 			}
+			if name == "cut stream" {
+				// What was streamed cannot be taken back, so the stream ends with an error.
+				_, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: chunks one |two \nrehearsal: delay 300ms\nrehearsal: cut", `,"stream":true`)
+				if !strings.Contains(body, `"content":"one `) || !strings.Contains(body, `"code":"copilot_unavailable"`) {
+					t.Errorf("in mid-stream: %s", body)
+				}
+				s.waitHealth(t, "unavailable", "", http.StatusServiceUnavailable)
+				if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", good, ""); status != http.StatusOK {
+					t.Errorf("after a broken stream: %d %s", status, body)
+				}
+				s.waitHealth(t, "ok", "", http.StatusOK)
+			}
 			// What is wrong with one request alone is no outage.
 			if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: status 400 too many bananas", ""); status != http.StatusBadRequest || !strings.Contains(body, "provider_error") {
 				t.Errorf("a bad request: %d %s", status, body)
@@ -148,6 +160,41 @@ func TestHealthFollowsTheProvider(t *testing.T) {
 			s.waitHealth(t, "ok", "", http.StatusOK)
 		})
 	}
+}
+
+// Clients that give up while the runtime tries again have met the outage too.
+func TestHealthAfterImpatientClients(t *testing.T) {
+	t.Parallel()
+	m := provider(t)
+	s := serveProvider(t, "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+m.URL(), "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model())
+	s.waitHealth(t, "ok", "", http.StatusOK)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(`{"model":"any","messages":[{"role":"user","content":"rehearsal: status 500 on fire\nrehearsal: once\nrehearsal: silence"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	left := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		left <- err
+	}()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); len(m.Requests()) < 2; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("the runtime did not try again")
+		}
+	}
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client: %v", err)
+	}
+	s.waitHealth(t, "unavailable", "on fire", http.StatusServiceUnavailable)
 }
 
 // A server whose account is refused starts, and says so to callers and in its
