@@ -8,16 +8,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/githubtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -34,7 +33,7 @@ type gateway struct {
 
 func newGateway(t *testing.T, url string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, to: strings.TrimPrefix(url, "http://"), addr: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	g := &gateway{t: t, to: url[strings.LastIndex(url, "/")+1:], addr: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
 	g.up()
 	t.Cleanup(g.down)
 	return g
@@ -219,28 +218,22 @@ func TestServeTellsOfARefusedAccount(t *testing.T) {
 // says so and recovers without a restart.
 func TestServeRecoversWithGitHub(t *testing.T) {
 	t.Parallel()
-	var refused atomic.Bool
-	github := httptest.NewServer(githubOf(func(w http.ResponseWriter, _ *http.Request) {
-		if refused.Load() {
-			http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"gpt-5","choices":[{"index":0,"delta":{"role":"assistant","content":"from GitHub"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
-	}))
-	t.Cleanup(github.Close)
-	g := newGateway(t, github.URL)
+	github := githubtest.Start(t)
+	g := newGateway(t, github.URL())
 	g.down()
-	s := serveProvider(t, "GITHUB_TOKEN=ghu_octo", "COPILOT_API_URL=http://"+g.addr, "GITHUB_HOST="+g.addr, "GITHUB_HOST_PROTOCOL=http", "COPILOT_MAX_RETRIES=0")
+	token := github.Token()
+	s := serveProvider(t, append(github.Env(), "GH_HOST="+g.addr, "GITHUB_TOKEN="+token, "COPILOT_MAX_RETRIES=0")...)
 	if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "copilot_unavailable") {
 		t.Errorf("without GitHub: %d %s", status, body)
 	}
-	s.waitHealth(t, "unavailable", "could not list models", http.StatusServiceUnavailable)
+	s.waitHealth(t, "unavailable", "see that GitHub can be reached", http.StatusServiceUnavailable)
 	g.up()
 	s.waitModels(t)
 	for _, out := range []bool{false, true, false} {
-		refused.Store(out)
-		status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", "")
+		if github.Accept(token); out {
+			github.Accept("another")
+		}
+		status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: text from GitHub", "")
 		if out {
 			if status != http.StatusServiceUnavailable || !strings.Contains(body, "copilot_unavailable") || !strings.Contains(body, "GitHub did not accept") {
 				t.Errorf("signed out: %d %s", status, body)

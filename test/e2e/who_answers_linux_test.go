@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/githubtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -28,13 +29,10 @@ type accountBench struct {
 // directory, or further variables.
 func newAccountBench(t *testing.T, login, text string, env ...string) *accountBench {
 	t.Helper()
-	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
-	}))
-	t.Cleanup(github.Close)
+	github := githubtest.Start(t)
+	github.Accept("another token")
 	b := &accountBench{t: t, home: t.TempDir(), dir: t.TempDir()}
-	b.env = append([]string{"HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_API_URL=" + github.URL,
-		"GITHUB_HOST=" + strings.TrimPrefix(github.URL, "http://"), "GITHUB_HOST_PROTOCOL=http", "COPILOT_BRIDGE_OPENCLAW_MEMORY=off", "OPENCLAW_PORT=1"}, env...)
+	b.env = append([]string{"HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_BRIDGE_OPENCLAW_MEMORY=off", "OPENCLAW_PORT=1"}, slices.Concat(github.Env(), env)...)
 	if login != "" {
 		file := filepath.Join(b.home, login)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -228,27 +226,6 @@ func TestReceiptNamesTheProvider(t *testing.T) {
 	}
 }
 
-// githubOf is a GitHub that knows whose the token is and has one model, whose
-// turns are answered by a handler.
-func githubOf(turn http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		here := "http://" + r.Host
-		switch r.URL.Path {
-		case "/copilot_internal/user":
-			_, _ = io.WriteString(w, toJSON(map[string]any{"login": "octo", "copilot_plan": "individual", "chat_enabled": true, "organization_list": []any{},
-				"endpoints": map[string]any{"api": here, "telemetry": here}, "quota_snapshots": map[string]any{}}))
-		case "/models":
-			_, _ = io.WriteString(w, toJSON(map[string]any{"data": []any{map[string]any{"id": "gpt-5", "name": "GPT-5", "object": "model", "version": "1", "model_picker_enabled": true,
-				"policy": map[string]any{"state": "enabled"}, "supported_endpoints": []any{"/chat/completions"}, "capabilities": map[string]any{"type": "chat", "family": "gpt-5", "tokenizer": "o200k_base",
-					"limits": map[string]any{"max_context_window_tokens": 100000, "max_prompt_tokens": 90000}, "supports": map[string]any{"streaming": true, "tool_calls": true}}}}}))
-		case "/chat/completions":
-			turn(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
-}
-
 // An account that is refused only in the turn leads to the next way to Copilot,
 // as long as nothing was done. The receipt names the one that answered.
 func TestFallsOverInTheTurn(t *testing.T) {
@@ -258,11 +235,9 @@ func TestFallsOverInTheTurn(t *testing.T) {
 	if err := os.WriteFile(runner, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	github := httptest.NewServer(githubOf(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, `{"message":"Bad credentials"}`, http.StatusUnauthorized)
-	}))
-	t.Cleanup(github.Close)
-	host := strings.TrimPrefix(github.URL, "http://")
+	// This GitHub knows whose the token is, and refuses it in the turn.
+	github := githubtest.Start(t)
+	github.Always(githubtest.ChatPath, githubtest.Answer{Status: 401, Body: `{"message":"Bad credentials"}`})
 	m := provider(t)
 	refusing := []string{"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + m.URL(), "COPILOT_BYOK_API_KEY=refused-key", "COPILOT_BYOK_MODEL=" + m.Model()}
 	accepting := append(slices.Clone(refusing[:2]), "COPILOT_BYOK_API_KEY="+m.Key(), refusing[3])
@@ -271,8 +246,8 @@ func TestFallsOverInTheTurn(t *testing.T) {
 		over bool // to the runner in the end
 		task string
 	}{
-		"a token that has expired":  {[]string{"COPILOT_GITHUB_TOKEN=ghu_refused", "COPILOT_BRIDGE_MODEL=gpt-5", "COPILOT_API_URL=" + github.URL, "GITHUB_HOST=" + host}, true, helloTask},
-		"a token that nobody knows": {[]string{"COPILOT_GITHUB_TOKEN=ghp_refused", "COPILOT_API_URL=", "GITHUB_HOST=", "GITHUB_HOST_PROTOCOL=", "HTTPS_PROXY=http://127.0.0.1:1"}, true, helloTask},
+		"a token that has expired":  {append(github.Env(), "COPILOT_GITHUB_TOKEN="+github.Token(), "COPILOT_BRIDGE_MODEL=gpt-5"), true, helloTask},
+		"a token that nobody knows": {[]string{"COPILOT_GITHUB_TOKEN=ghp_refused"}, true, helloTask},
 		"a provider's key":          {refusing, true, helloTask},
 		"over ACP as well":          {append(slices.Clone(refusing), "COPILOT_CLI_PATH="+runtimetest.CLIPath(t)), true, helloTask},
 		"after a tool has run":      {accepting, false, tool("create", map[string]string{"path": "made.txt", "file_text": "x"}) + "\nrehearsal: next\nrehearsal: status 401 not any more"},
