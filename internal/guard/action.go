@@ -1,7 +1,11 @@
 package guard
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -147,6 +151,10 @@ func (g *Guard) addPaths(a *policy.Action, call bridge.ToolCall) {
 	}
 	write := a.Kind == policy.KindWrite || a.Kind == policy.KindMCP && !a.ReadOnly
 	for _, f := range found {
+		if g.isPlan(f.Value) {
+			a.Paths = append(a.Paths, policy.Path{Name: f.Value, Write: write, Own: true})
+			continue
+		}
 		switch {
 		case f.Glob && call.Name != "glob":
 			continue // a regular expression, or a filter on names
@@ -183,8 +191,27 @@ func searches(tool string) bool {
 
 // addPath adds a path as it is named.
 func (g *Guard) addPath(a *policy.Action, name string, write bool) {
+	if g.isPlan(name) {
+		a.Paths = append(a.Paths, policy.Path{Name: name, Write: write, Own: true})
+		return
+	}
 	res, err := g.here.Resolve(name)
 	a.Paths = append(a.Paths, pathOf(res, err, name, write))
+}
+
+// isPlan reports the file in which Copilot keeps the session's plan. In plan mode
+// it is told to write it, and not to ask.
+func (g *Guard) isPlan(name string) bool {
+	g.mu.Lock()
+	session := g.session
+	g.mu.Unlock()
+	return session != "" && slices.ContainsFunc(g.opts.Sessions, func(dir string) bool {
+		if name != filepath.Join(dir, session, "plan.md") {
+			return false
+		}
+		info, err := os.Lstat(name)
+		return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular()
+	})
 }
 
 func pathOf(res paths.Resolved, err error, name string, write bool) policy.Path {

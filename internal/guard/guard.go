@@ -67,6 +67,9 @@ type Options struct {
 	MaxRetries int
 	// Personal is the directory of the user's own instructions for Copilot.
 	Personal string
+	// Sessions are the directories in which Copilot may keep a directory for the
+	// session, with its plan.
+	Sessions []string
 	// Whole, if set, sees what a tool returned without secrets but before it
 	// is shortened for the model.
 	Whole func(call bridge.ToolCall, result any)

@@ -88,6 +88,8 @@ type Path struct {
 	History bool
 	// Doubt says why more may be touched than is known; it is asked about.
 	Doubt string
+	// Own: it is the session's own, which no rule about paths is for.
+	Own bool
 	// Outside: it lies outside the workspace, and is denied. Reading it is
 	// asked about where Doubt is set. Inside a sandbox a program may see it, or
 	// be granted it.

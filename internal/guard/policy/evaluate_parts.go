@@ -30,6 +30,8 @@ func (e *evaluation) path(path *Path) {
 		e.settle(Outcome{Verdict: v, Stage: stage, Subject: shown, Rule: rule, Reason: what + reason})
 	}
 	switch {
+	case path.Own:
+		return
 	case path.Problem != "":
 		settle(Deny, StagePath, p.defaultRule(), " is denied: "+shorten(oneLine(path.Problem)))
 		return
