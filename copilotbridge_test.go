@@ -164,7 +164,7 @@ func TestSteer(t *testing.T) {
 				switch e := event.(type) {
 				case bridge.ModelCalled:
 					if strings.Contains(prompt, "delay") && len(texts) == 0 {
-						said(t.Context(), s.Steer(t.Context(), bridge.Prompt{Text: "rehearsal: delay 2500ms\nrehearsal: text steered late"}))
+						_, _ = said(t.Context(), s.Steer(t.Context(), bridge.Prompt{Text: "rehearsal: delay 2500ms\nrehearsal: text steered late"}))
 					}
 				case bridge.MessageDone:
 					if e.Text != "" {
@@ -172,6 +172,7 @@ func TestSteer(t *testing.T) {
 					}
 				case bridge.TurnEnded:
 					ends++
+				default:
 				}
 			}
 			if got := strings.Join(texts, "|"); got != want || ends != 1 {

@@ -38,11 +38,11 @@ serve.token in the bridge's home. When a client disconnects, its turns and sessi
 	}, func(ctx context.Context, c call) error { return p.acp(ctx, c, o) })
 	f := flagsOf(cmd)
 	p.modelFlag(f, "`MODEL` that sessions begin with")
-	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
+	f.setting("reasoning_effort", "reasoning-effort", "reasoning `EFFORT` of the model")
 	f.BoolVar(&o.readOnly, "read-only", false, "let Copilot write only where a policy that you trust allows it")
 	f.IntVar(&o.port, "port", 0, "`PORT` to listen on instead of standard input; 0 picks a free one")
 	f.complete("port", cobra.NoFileCompletions)
-	f.setting("serve.token", "token", "", "with --port: `TOKEN` that clients must send")
+	f.setting("serve.token", "token", "with --port: `TOKEN` that clients must send")
 	f.demo()
 	f.json("with --port: write a line of JSON when ready")
 	return cmd

@@ -138,8 +138,8 @@ func fixedCompletions(values []string) cobra.CompletionFunc {
 }
 
 // text is a flag whose values cannot be listed.
-func (f flagSet) text(to *string, name, short, about string) {
-	f.StringVarP(to, name, short, "", about)
+func (f flagSet) text(to *string, name, about string) {
+	f.StringVar(to, name, "", about)
 	f.complete(name, cobra.NoFileCompletions)
 }
 
@@ -183,12 +183,12 @@ func (c *choice) Set(value string) error {
 const settingFlag = "setting"
 
 // setting is a flag that is a setting of the configuration, which load reads.
-func (f flagSet) setting(key, name, short, about string) {
+func (f flagSet) setting(key, name, about string) {
 	how := cobra.NoFileCompletions
 	if values := settingValues(key); len(values) > 0 {
 		how, about = fixedCompletions(values), about+": "+strings.Join(values, ", ")
 	}
-	f.completed(key, name, short, about, how)
+	f.completed(key, name, "", about, how)
 }
 
 // completed is a setting with a completion of its own.

@@ -107,8 +107,8 @@ type openMCP func(context.Context, app.Options, app.MCPServing) (*app.MCP, error
 func (p *program) mcpServer(cmd *cobra.Command, open openMCP) (*cobra.Command, *mcpOptions) {
 	o := &mcpOptions{}
 	f := flagsOf(p.command(cmd, func(ctx context.Context, c call) error { return p.mcp(ctx, c, o, open) }))
-	f.text(&o.http, "http", "", "`ADDR` to listen on instead of standard input: HOST:PORT or PORT")
-	f.setting("serve.token", "token", "", "`TOKEN` that clients over HTTP must present")
+	f.text(&o.http, "http", "`ADDR` to listen on instead of standard input: HOST:PORT or PORT")
+	f.setting("serve.token", "token", "`TOKEN` that clients over HTTP must present")
 	f.dir(&o.workspace, "workspace", "w", "`DIR` to work in, and whose policy counts (default: the current directory)")
 	f.json("with --http: write a line of JSON when ready")
 	return cmd, o

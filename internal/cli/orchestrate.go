@@ -60,7 +60,7 @@ as in "run".`,
 	f := flagsOf(cmd)
 	f.dir(&o.dir, "cwd", "C", "work in this `DIR` (default: the current directory)")
 	p.modelFlag(f, "`MODEL` to use")
-	f.setting("reasoning_effort", "reasoning-effort", "", "reasoning `EFFORT` of the model")
+	f.setting("reasoning_effort", "reasoning-effort", "reasoning `EFFORT` of the model")
 	f.IntVarP(&o.concurrency, "max-concurrency", "n", 0, fmt.Sprintf("at most `N` parts at a time (default %d)", orchestrate.DefaultConcurrency))
 	f.choice(&o.isolation, "isolation", "", "`WHERE` parts work (default worktree in a git repository)",
 		string(orchestrate.IsolationWorktree), string(orchestrate.IsolationShared))

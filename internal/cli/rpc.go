@@ -65,8 +65,8 @@ asked, and methods that would bypass the guard are refused. The audit log has ev
 		},
 	}, func(ctx context.Context, c call) error { return p.rpc(ctx, c, o) })
 	f := flagsOf(cmd)
-	f.text(&o.url, "url", "", "`URL` of the bridge, such as http://127.0.0.1:8788")
-	f.setting("serve.token", "token", "", "`TOKEN` of the bridge")
+	f.text(&o.url, "url", "`URL` of the bridge, such as http://127.0.0.1:8788")
+	f.setting("serve.token", "token", "`TOKEN` of the bridge")
 	f.IntVar(&o.window, "window", 0, "`PID` of the bridge in an editor's window")
 	f.complete("window", cobra.NoFileCompletions)
 	f.BoolVar(&o.runtime, "runtime", false, "call Copilot's runtime, not a tool bus")

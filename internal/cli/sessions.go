@@ -99,10 +99,10 @@ func (p *program) sessionsListCommand() *cobra.Command {
 	})
 	f := flagsOf(cmd)
 	f.dir(&o.directory, "directory", "", "those that work in this `DIR` or below")
-	f.text(&o.repo, "repo", "", "those in the repository `OWNER/NAME`")
-	f.text(&o.branch, "branch", "", "those on this `BRANCH`")
-	f.text(&o.since, "since", "", "those used within this `TIME`, such as 7d, or since a date")
-	f.text(&o.search, "search", "", "those with this `TEXT` in title, directory or model")
+	f.text(&o.repo, "repo", "those in the repository `OWNER/NAME`")
+	f.text(&o.branch, "branch", "those on this `BRANCH`")
+	f.text(&o.since, "since", "those used within this `TIME`, such as 7d, or since a date")
+	f.text(&o.search, "search", "those with this `TEXT` in title, directory or model")
 	f.json("write JSON")
 	return cmd
 }

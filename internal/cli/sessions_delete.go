@@ -148,7 +148,7 @@ prune by these settings in the background.`,
   copilot-bridge sessions prune --keep 100 --json`,
 	}, func(ctx context.Context, c call) error { return p.pruneSessions(ctx, c, o) })
 	f := flagsOf(cmd)
-	f.text(&o.olderThan, "older-than", "", "those not used for this `TIME`, such as 30d or 12h")
+	f.text(&o.olderThan, "older-than", "those not used for this `TIME`, such as 30d or 12h")
 	f.IntVar(&o.keep, "keep", 0, "those beyond the `N` used last")
 	f.complete("keep", cobra.NoFileCompletions)
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show what would be deleted, and delete nothing")

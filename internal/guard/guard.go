@@ -189,7 +189,8 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	began := time.Now()
 	unrecorded := g.refresh(ctx)
 	version := g.version.Load()
-	judged, action, refusal := call, policy.Action{}, ""
+	judged, refusal := call, ""
+	var action policy.Action
 	method, direct := directMethod(call)
 	if direct {
 		judged, action, refusal = g.directCall(call, method)
@@ -198,13 +199,15 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	}
 	var d bridge.Decision
 	asked, agreed := false, false
-	if err := CheckDepth(DepthOfArgs(call.Args)); err != nil {
+	err := CheckDepth(DepthOfArgs(call.Args))
+	switch {
+	case err != nil:
 		d = deny(err.Error())
-	} else if unrecorded != nil {
+	case unrecorded != nil:
 		d = unwritten(unrecorded)
-	} else if refusal != "" {
+	case refusal != "":
 		d = deny(refusal)
-	} else {
+	default:
 		d, asked = g.decide(ctx, action, requestOf(judged, action), agreed)
 	}
 	if d.Verdict == bridge.Allow {

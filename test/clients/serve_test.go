@@ -210,7 +210,7 @@ func TestIgnoredFieldsAndSyntheticModel(t *testing.T) {
 			t.Fatal(err, e)
 		}
 		notice := resp.Header.Get("X-Copilot-Bridge-Notice")
-		if resp.StatusCode != 200 || !strings.Contains(string(body), "fine") || !strings.Contains(string(body), `"model":"`+s.model.Model()+`"`) ||
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "fine") || !strings.Contains(string(body), `"model":"`+s.model.Model()+`"`) ||
 			notice != "without effect here: logprobs, min_p, seed, top_logprobs" {
 			t.Errorf("stream %s: %d %s, notice %q", stream, resp.StatusCode, body, notice)
 		}
@@ -219,7 +219,7 @@ func TestIgnoredFieldsAndSyntheticModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := resp.Body.Close(); err != nil || resp.StatusCode != 200 {
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("the model gpt-4o-copilot: %d, %v", resp.StatusCode, err)
 	}
 }

@@ -26,7 +26,11 @@ func TestWhatIsUsedCanBeReached(t *testing.T) {
 		if !ok || types[spec.Name.Name] == nil {
 			return true
 		}
-		for _, f := range spec.Type.(*ast.StructType).Fields.List {
+		fields, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			t.Fatalf("%s is no struct", spec.Name.Name)
+		}
+		for _, f := range fields.Fields.List {
 			for _, name := range f.Names {
 				types[spec.Name.Name][name.Name] = false
 			}
@@ -39,7 +43,9 @@ func TestWhatIsUsedCanBeReached(t *testing.T) {
 			if of, ok := n.Type.(*ast.SelectorExpr); ok && types[of.Sel.Name] != nil {
 				for _, e := range n.Elts {
 					if kv, ok := e.(*ast.KeyValueExpr); ok {
-						types[of.Sel.Name][kv.Key.(*ast.Ident).Name] = true
+						if key, ok := kv.Key.(*ast.Ident); ok {
+							types[of.Sel.Name][key.Name] = true
+						}
 					}
 				}
 			}

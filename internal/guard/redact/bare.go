@@ -16,7 +16,7 @@ func (sc *scan) literal(at *place, v string, to int) bool {
 	}
 	name := identifier(v)
 	if at.scheme {
-		return sc.lineEnds(to) && !(name && typeOrVariable(at, v))
+		return sc.lineEnds(to) && (!name || !typeOrVariable(at, v))
 	}
 	before, line := sc.beforeName(at.name)
 	if before == '?' || before == '&' { // of a URL
@@ -24,10 +24,10 @@ func (sc *scan) literal(at *place, v string, to int) bool {
 	}
 	switch {
 	case at.colon:
-		return sc.lineEnds(to) && (line && !sc.continued(at.name) || !line && listMark[before]) && !(name && typeOrVariable(at, v))
+		return sc.lineEnds(to) && (line && !sc.continued(at.name) || !line && listMark[before]) && (!name || !typeOrVariable(at, v))
 	case at.spaced:
 		// Settings begin at the margin, programs seldom do.
-		return line && before != ' ' && sc.lineEnds(to) && !(name && typeOrVariable(at, v))
+		return line && before != ' ' && sc.lineEnds(to) && (!name || !typeOrVariable(at, v))
 	case !name:
 		return true
 	case before == ',' || before == '(':
