@@ -172,7 +172,12 @@ func (w *Window) openFolders(ctx context.Context, in *workspace.Folders) {
 }
 
 // ModelsChanged hears that models or consent have changed.
-func (w *Window) ModelsChanged() { poke(w.look) }
+func (w *Window) ModelsChanged() {
+	if a := w.way(); a != nil {
+		a.Doubt()
+	}
+	poke(w.look)
+}
 
 // Consented hears that the user has just agreed.
 func (w *Window) Consented(context.Context) error {
@@ -277,7 +282,7 @@ func (w *Window) announce(ctx context.Context, s *Server) {
 		case <-w.look:
 			s.chat.Refresh()
 			if a := w.way(); a != nil {
-				if err := a.Look(ctx); err != nil && ctx.Err() == nil {
+				if _, err := a.Models(ctx); err != nil && ctx.Err() == nil {
 					w.log.Info("window.no_models", "error", err)
 				}
 			}

@@ -182,13 +182,9 @@ func (a *Agent) Health() (editor.Copilot, string) { return a.health.get() }
 // Consented says that the user has just agreed to let the bridge use Copilot.
 func (a *Agent) Consented() { a.health.answered() }
 
-// Look finds out cheaply, by the list of models, whether the state of Copilot's
-// health still holds.
-func (a *Agent) Look(ctx context.Context) error {
-	a.health.doubt()
-	_, err := a.Models(ctx)
-	return err
-}
+// Doubt says that models or consent have changed: whether the state of Copilot's
+// health still holds is found out with the next list of models.
+func (a *Agent) Doubt() { a.health.doubt() }
 
 // Capabilities are few: the words of a model.
 func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {

@@ -202,19 +202,28 @@ func TestHealth(t *testing.T) {
 	}
 	models := x.Models
 	x.SetModels()
-	if err := a.Look(t.Context()); bridge.CodeOf(err) != bridge.CodeUnavailable {
+	a.Doubt()
+	if _, err := a.Models(t.Context()); bridge.CodeOf(err) != bridge.CodeUnavailable {
 		t.Errorf("look: %v", err)
 	}
 	is("signed out", editor.CopilotUnavailable)
 	x.SetModels(models...)
-	if err := a.Look(t.Context()); err != nil {
+	a.Doubt()
+	if _, err := a.Models(t.Context()); err != nil {
 		t.Error(err)
 	}
 	is("signed in", editor.CopilotOK)
 	ask("fault quota_exceeded spent")
 	is("spent", editor.CopilotUnavailable)
-	if err := a.Look(t.Context()); err != nil {
+	a.Doubt()
+	if _, err := a.Models(t.Context()); err != nil {
 		t.Error(err)
 	}
 	is("after a change", editor.CopilotOK)
+	// A list alone, such as the one at the start, says nothing of consent.
+	ask("fault consent_required not yet")
+	if _, err := a.Models(t.Context()); err != nil {
+		t.Error(err)
+	}
+	is("after a list", editor.CopilotConsent)
 }
