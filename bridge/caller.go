@@ -12,7 +12,7 @@ type Caller struct {
 	Request    string // which of its requests
 }
 
-// WithCaller names the caller of what is done under a context.
+// WithCaller returns a context that carries the caller, for the audit log.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }

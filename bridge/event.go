@@ -217,7 +217,7 @@ type Usage struct {
 }
 
 // ModelCall is what an agent tells of one request to the model besides its
-// tokens. What is not known is zero.
+// tokens. Fields that the agent does not know are zero.
 type ModelCall struct {
 	ID         string        `json:"id,omitempty"`               // the API's
 	ProviderID string        `json:"provider_call_id,omitempty"` // to find it in the provider's logs

@@ -37,7 +37,7 @@ func Classify(err error) Class {
 
 // Outage reports whether an error means that Copilot cannot be had: there is no
 // login, or Copilot or the model's provider does not answer, refuses the key or
-// fails by itself. What is wrong with one request alone is none.
+// fails by itself. An error that only one request causes is not an outage.
 func Outage(e *Error) bool {
 	switch e.Code {
 	case CodeUnavailable, CodeUnauthenticated:

@@ -165,7 +165,7 @@ type Gate interface {
 }
 
 // Reviewer is a Gate that also judges a call which failed before the agent
-// asked about it. Nobody is asked any more: nothing was done.
+// asked about it. Review asks no person, because the call is already over.
 type Reviewer interface {
 	Review(ctx context.Context, call ToolCall) Decision
 }

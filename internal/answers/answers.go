@@ -52,8 +52,8 @@ type Question struct {
 	Status func(ctx context.Context, a Account) (bridge.AgentStatus, error)
 }
 
-// Decide says who answers. The error says what is wrong with the login, and what
-// to do about it.
+// Decide chooses who answers: the demo model, the user's provider or GitHub. Its
+// error says what is wrong with the login and what to do about it.
 func (q Question) Decide(ctx context.Context) (Who, Account, error) {
 	c := q.Config
 	switch byok := c.BYOK; {

@@ -43,8 +43,8 @@ type Options struct {
 	// DemoIfNone lets the demo model answer unasked where nothing hints at an
 	// account: for people, who are told.
 	DemoIfNone bool
-	// Patient starts without the login that is needed. Callers are told, until
-	// somebody has logged in.
+	// Patient starts although a login is missing. Every caller gets an error that
+	// says so, until somebody has logged in.
 	Patient bool
 	// NoTurns: sessions are only read or removed, so no account is needed.
 	NoTurns bool

@@ -254,8 +254,8 @@ func demoNeedsCopilot(what string) error {
 		Remedy: "leave --demo out, or unset ABP_COPILOT_TRANSPORT"}
 }
 
-// copilotAgent makes an agent of Copilot's own program for whoever answers. via
-// is added to what people are told of it.
+// copilotAgent decides who answers, and starts Copilot's own program with that
+// account. via names the transport in what people are shown, such as ", over ACP".
 func (b *Bridge) copilotAgent(ctx context.Context, via string, build func(answers.Account) probedAgent) (engine.Agent, error) {
 	var probed probedAgent
 	who, account, err := answers.Question{Config: b.opts.Config, Environ: b.opts.Environ, UserDir: b.opts.UserDir, DemoIfNone: b.opts.DemoIfNone, NoTurns: b.opts.NoTurns,

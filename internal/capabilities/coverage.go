@@ -13,8 +13,8 @@ import (
 // Mark says what the bridge does with something.
 type Mark string
 
-// The marks. Used is found in the code, Direct in the guard's table of direct
-// calls, the others are in reasons.txt. What is in none is not done yet.
+// The marks. Used comes from the code, Direct from the guard's table of direct
+// calls, the others from reasons.txt. An entry that is in none of them is NotYet.
 const (
 	Used    Mark = "used"
 	Passed  Mark = "passed through"

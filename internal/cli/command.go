@@ -191,7 +191,7 @@ func (f flagSet) setting(key, name, about string) {
 	f.completed(key, name, "", about, how)
 }
 
-// completed is a setting with a completion of its own.
+// completed is like setting, but the caller says how values are completed.
 func (f flagSet) completed(key, name, short, about string, how cobra.CompletionFunc) {
 	f.StringP(name, short, "", about)
 	f.complete(name, how)

@@ -50,10 +50,10 @@ func (g *Guard) refresh(ctx context.Context) error {
 	return nil
 }
 
-// looked is refresh for questions that are no calls: nothing fails for want of
-// a record, since nothing happens.
+// looked returns the policy in force, for callers that only ask what it says. If a
+// change cannot be recorded, that fails the next call and not the question.
 func (g *Guard) looked() *policy.Policy {
-	_ = g.refresh(context.Background()) // the next call tries again
+	_ = g.refresh(context.Background()) // the next call tries again, and is denied if it fails
 	return g.policy()
 }
 

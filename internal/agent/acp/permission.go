@@ -403,9 +403,9 @@ func toolOf(u *acpwire.ToolCall, servers map[string]bridge.MCPServer) bridge.Too
 }
 
 // serverOf is the MCP server whose tool a call is of, or "". Copilot calls such
-// a tool SERVER-TOOL in the title and guesses its kind from the name. The titles
-// of some of its own tools are what the model says, so a call that looks like a
-// command, a sub-agent or a change of files is none of a server's.
+// a tool SERVER-TOOL in the title and guesses its kind from the name. For some of
+// Copilot's own tools the model writes the title. So a call that looks like a
+// command, a sub-agent or a change of files never counts as a server's tool.
 func serverOf(u *acpwire.ToolCall, args map[string]any, servers map[string]bridge.MCPServer) (server string) {
 	_, command := args["command"]
 	_, agent := args["agent_type"]

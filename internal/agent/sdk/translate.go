@@ -44,12 +44,12 @@ func newTranslator(h *host) *translator {
 	return tr
 }
 
-// scrub removes the credentials of whoever answers from a text.
+// scrub removes the credentials of the account and of the provider from a text.
 func (tr *translator) scrub(text string) string {
 	return common.Scrub(tr.host.scrubText(text), tr.own, "")
 }
 
-// failure is an error without them.
+// failure is an error without credentials.
 func (tr *translator) failure(e *bridge.Error) *bridge.Error {
 	e.Message = tr.scrub(e.Message)
 	e.Detail = e.Detail.Hidden(tr.scrub)

@@ -270,8 +270,8 @@ func NewID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// LoginRefused reports whether an agent's program says that nobody is logged in,
-// or that the login was refused, in words alone.
+// LoginRefused reports whether a message of an agent's program says that nobody is
+// logged in or that the login was refused. It is for errors without a code.
 func LoginRefused(text string) bool {
 	text = strings.ToLower(text)
 	return slices.ContainsFunc([]string{"not authenticated", "authenticate first", "no github oauth token", "bad credentials", "authorization error", `"status":401`},

@@ -98,7 +98,7 @@ func serveClient(ctx context.Context, conn net.Conn, token string, s Service, o 
 // refuse tells a client why it is not served, and closes its connection.
 func refuse(conn net.Conn, code int, why string) {
 	text, _ := json.Marshal(jsonrpc.Message{Version: "2.0", ID: jsonrpc.Null, Error: jsonrpc.Errorf(code, "%s", why)}) // never fails
-	_ = conn.SetWriteDeadline(time.Now().Add(jsonrpc.FlushWithin))
-	_, _ = conn.Write(append(text, '\n')) // one that does not read need not know
-	_ = conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(jsonrpc.FlushWithin))                                                     // a broken connection fails below
+	_, _ = conn.Write(append(text, '\n'))                                                                              // a client that has gone cannot be told
+	_ = conn.Close()                                                                                                   // nothing is left to send
 }
