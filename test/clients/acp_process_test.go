@@ -106,6 +106,20 @@ func (p *acpProcess) open(dir string) string {
 	return m.Result.SessionID
 }
 
+// openAtWork opens a session in which a command runs that does not end.
+func (p *acpProcess) openAtWork(e *editor) (session string) {
+	p.t.Helper()
+	session = p.open(e.workspace)
+	p.prompt(2, session, strings.TrimSuffix(call(p.t, "bash", map[string]string{"command": "touch begun && sleep 1000"}), "\n"))
+	var asked struct{ ID json.RawMessage }
+	if err := json.Unmarshal([]byte(p.waitForMessage("session/request_permission")), &asked); err != nil {
+		p.t.Fatal(err)
+	}
+	p.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, asked.ID)
+	e.waitForFile(p.t, "begun")
+	return session
+}
+
 func (p *acpProcess) prompt(id int, session, text string) {
 	p.t.Helper()
 	raw, err := json.Marshal(text)
@@ -130,14 +144,7 @@ func TestACPProcess(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEditor(t)
 			p := e.startACP(t, "--log-level", "debug")
-			session := p.open(e.workspace)
-			p.prompt(2, session, strings.TrimSuffix(call(t, "bash", map[string]string{"command": "touch begun && sleep 1000"}), "\n"))
-			var asked struct{ ID json.RawMessage }
-			if err := json.Unmarshal([]byte(p.waitForMessage("session/request_permission")), &asked); err != nil {
-				t.Fatal(err)
-			}
-			p.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, asked.ID)
-			e.waitForFile(t, "begun")
+			p.openAtWork(e)
 			tt.end(p)
 			for l := range p.lines {
 				if !json.Valid([]byte(l)) {

@@ -41,14 +41,7 @@ func TestACPOverTCP(t *testing.T) {
 	stranger.waitForMessage(`"code":-32000`, "the first line must be the token")
 
 	c, conn := connectACP(t, address, strings.TrimSpace(string(token)))
-	session := c.open(e.workspace)
-	c.prompt(2, session, strings.TrimSuffix(call(t, "bash", map[string]string{"command": "touch begun && sleep 1000"}), "\n"))
-	var asked struct{ ID json.RawMessage }
-	if err := json.Unmarshal([]byte(c.waitForMessage("session/request_permission")), &asked); err != nil {
-		t.Fatal(err)
-	}
-	c.send(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, asked.ID)
-	e.waitForFile(t, "begun")
+	session := c.openAtWork(e)
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
