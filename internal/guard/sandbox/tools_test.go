@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,14 +45,25 @@ var projects = map[string]struct {
 	}, []string{"make", "make test", "gcc -c m.c", "make clean", "make -j2"}},
 }
 
+// needsTool skips a test without a tool. Those of Rust may be there without a
+// toolchain: rustup puts them on PATH before it has installed one.
+func needsTool(t *testing.T, name string) {
+	t.Helper()
+	path, err := program.Find(name, os.Environ())
+	if err == nil && (name == "cargo" || name == "rustc") {
+		err = exec.CommandContext(t.Context(), path, "--version").Run()
+	}
+	if err != nil {
+		t.Skip(name + " is not installed")
+	}
+}
+
 func TestProjects(t *testing.T) {
 	w := wall(t)
 	for name, project := range projects {
 		t.Run(name, func(t *testing.T) {
 			for _, need := range project.needs {
-				if _, err := program.Find(need, os.Environ()); err != nil {
-					t.Skip(need + " is not installed")
-				}
+				needsTool(t, need)
 			}
 			m := newMachine(t)
 			m.env = os.Environ() // with the toolchains of the user
@@ -137,9 +149,7 @@ func TestCachesOfTheUser(t *testing.T) {
 			`.venv/bin/pip install --quiet --no-index --find-links dist p && .venv/bin/python -c 'import p'`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := program.Find(c.needs, os.Environ()); err != nil {
-				t.Skip(c.needs + " is not installed")
-			}
+			needsTool(t, c.needs)
 			m := newMachine(t)
 			home, err := os.UserHomeDir()
 			if err != nil {
