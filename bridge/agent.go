@@ -32,12 +32,12 @@ type AnswersKind string
 
 // The kinds.
 const (
-	AnswersProvider AnswersKind = "provider"  // a model provider of the user's own
-	AnswersGitHub   AnswersKind = "github"    // GitHub's models, by a token or the user's login
-	AnswersDemo     AnswersKind = "rehearsal" // the built-in demo model
-	AnswersAgent    AnswersKind = "agent"     // another ACP agent, with its own models
-	AnswersRunner   AnswersKind = "runner"    // the user's own runner
-	AnswersEditor   AnswersKind = "editor"    // the models of the editor that has started the bridge
+	AnswersProvider AnswersKind = "provider" // a model provider of the user's own
+	AnswersGitHub   AnswersKind = "github"   // GitHub's models, by a token or the user's login
+	AnswersDemo     AnswersKind = "demo"     // the built-in demo model
+	AnswersAgent    AnswersKind = "agent"    // another ACP agent, with its own models
+	AnswersRunner   AnswersKind = "runner"   // the user's own runner
+	AnswersEditor   AnswersKind = "editor"   // the models of the editor that has started the bridge
 )
 
 // Answers says who answers in a session.

@@ -102,7 +102,7 @@ func (q Question) byLogin(ctx context.Context) (Who, Account, error) {
 }
 
 func (q Question) demo(why string) (Who, Account, error) {
-	return q.who(bridge.AnswersDemo, "the built-in rehearsal model ("+why+")", "demo"), Account{}, nil
+	return q.who(bridge.AnswersDemo, "the built-in demo model ("+why+")", "demo"), Account{}, nil
 }
 
 func (q Question) who(kind bridge.AnswersKind, detail string, keys ...string) Who {

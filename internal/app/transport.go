@@ -277,7 +277,7 @@ func (b *Bridge) copilotAgent(ctx context.Context, via string, build func(answer
 		if b.model == nil {
 			m := demomodel.New(demomodel.WithJournal(0), demomodel.WithLogger(b.opts.Logger))
 			if err := m.Start(ctx); err != nil {
-				return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the rehearsal model did not start", Cause: err}
+				return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the demo model did not start", Cause: err}
 			}
 			b.model = m
 		}

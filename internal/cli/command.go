@@ -214,7 +214,7 @@ func (f flagSet) json(about string) { f.Bool("json", false, about) }
 func (f flagSet) yes(to *bool, about string) { f.BoolVarP(to, "yes", "y", false, about) }
 
 func (f flagSet) demo() {
-	f.Bool("demo", false, "use the built-in rehearsal model")
+	f.Bool("demo", false, "use the built-in demo model")
 	must(f.SetAnnotation("demo", settingFlag, []string{"demo"}))
 }
 

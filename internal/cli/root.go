@@ -19,7 +19,7 @@ func (p *program) root() *cobra.Command {
 		Use:   "copilot-bridge",
 		Short: "GitHub Copilot's agent runtime behind the protocols that your tools speak",
 		Long: "copilot-bridge puts GitHub Copilot's agent runtime behind the protocols that your tools speak.\n\n" +
-			"Without a login or your own provider, a built-in rehearsal model answers, so that you can\ntry everything right away.\n\n" + exitHelp,
+			"Without a login or your own provider, a built-in demo model answers, so that you can\ntry everything right away.\n\n" + exitHelp,
 		Example: `  copilot-bridge run "create hello.txt saying hi"
   copilot-bridge serve
   copilot-bridge validate

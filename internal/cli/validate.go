@@ -22,7 +22,7 @@ func (p *program) validateCommand() *cobra.Command {
 		Use:   "validate",
 		Short: "Check the set-up",
 		Long: `Check the configuration, state directories, sandbox, runtime, login and models. Nothing is
-installed. Exits with 3 if Copilot cannot answer; the rehearsal model counts as an answer.`,
+installed. Exits with 3 if Copilot cannot answer; the demo model counts as an answer.`,
 		Example: `  copilot-bridge validate
   copilot-bridge validate --turn
   copilot-bridge validate --json | jq '.checks[] | select(.status!="ok")'`,

@@ -186,7 +186,7 @@ func TestJoin(t *testing.T) {
 }
 
 func TestNotice(t *testing.T) {
-	for _, want := range []string{"NOT COPILOT", "rehearsal", "copilot login", "COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_PROVIDER"} {
+	for _, want := range []string{"NOT COPILOT", "demo model", "copilot login", "COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_PROVIDER"} {
 		if !strings.Contains(Notice, want) {
 			t.Errorf("the notice does not say %s", want)
 		}

@@ -73,13 +73,13 @@ func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.http != nil || s.closed {
-		return &bridge.Error{Code: bridge.CodeConflict, Message: "the rehearsal model was started before"}
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "the demo model was started before"}
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return &bridge.Error{
-			Code: bridge.CodeUnavailable, Message: "the rehearsal model cannot listen on 127.0.0.1",
+			Code: bridge.CodeUnavailable, Message: "the demo model cannot listen on 127.0.0.1",
 			Remedy: "Allow this program to open a port on the loopback interface.", Cause: err,
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Server) Start(ctx context.Context) error {
 	srv := s.http
 	s.active.Go(func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the rehearsal model stopped serving", "error", err)
+			s.log.Error("the demo model stopped serving", "error", err)
 		}
 	})
 	return nil
@@ -148,7 +148,7 @@ func (s *Server) routes() http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.enter() {
-			s.refuse(w, http.StatusServiceUnavailable, "the rehearsal model is closing")
+			s.refuse(w, http.StatusServiceUnavailable, "the demo model is closing")
 			return
 		}
 		defer s.active.Done()
@@ -199,7 +199,7 @@ func (s *Server) refuse(w http.ResponseWriter, status int, message string) {
 // report notes a failed write. The client is gone and cannot be told.
 func (s *Server) report(err error) {
 	if err != nil {
-		s.log.Debug("the rehearsal model could not answer", "error", err)
+		s.log.Debug("the demo model could not answer", "error", err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // About is what the first page tells of the bridge behind it.
 type About struct {
 	Version   string
-	Answers   string // who answers: "GitHub Copilot", "the built-in rehearsal model"
+	Answers   string // who answers: "GitHub Copilot", "the built-in demo model"
 	Workspace string // where agent/… models work
 	ReadOnly  bool
 	Model     string // for the examples; an id from /v1/models

@@ -1,6 +1,6 @@
 // Package clients runs real client libraries and programs (the SDKs of OpenAI,
 // Anthropic and Vercel, Codex, Claude Code) against the built binary with the
-// real Copilot runtime. The model is the rehearsal model. The tests check the
+// real Copilot runtime. The model is the demo model. The tests check the
 // results that these clients return.
 package clients
 

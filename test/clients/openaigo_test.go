@@ -16,7 +16,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// Prompts for the rehearsal model; npm/check.mjs has the same.
+// Prompts for the demo model; npm/check.mjs has the same.
 const (
 	hang        = "rehearsal: chunks one |two \nrehearsal: silence"
 	cut         = "rehearsal: chunks one |two \nrehearsal: delay 300ms\nrehearsal: cut"

@@ -1,5 +1,5 @@
 // Package e2e runs the built binary as its users do: in separate processes,
-// with the real Copilot runtime and the rehearsal model. The scripts in
+// with the real Copilot runtime and the demo model. The scripts in
 // testdata contain the commands and the expected results.
 package e2e
 

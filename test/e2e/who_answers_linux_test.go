@@ -101,13 +101,13 @@ func (d accountDoor) ask(b *accountBench, more ...string) (out string, ok, made 
 
 func accountDoors() map[string]accountDoor {
 	return map[string]accountDoor{
-		"run":         {args: []string{"run", "--json", helloTask}, attended: true, receipt: `"answers":{"kind":"rehearsal"`},
-		"orchestrate": {args: []string{"orchestrate", "--json", "--isolation", "shared", helloTask}, attended: true, receipt: `"answers":{"kind":"rehearsal"`},
-		"abp": {args: []string{"abp"}, receipt: `"answered_by":{"detail":"the built-in rehearsal model (asked for)","kind":"rehearsal"}`,
+		"run":         {args: []string{"run", "--json", helloTask}, attended: true, receipt: `"answers":{"kind":"demo"`},
+		"orchestrate": {args: []string{"orchestrate", "--json", "--isolation", "shared", helloTask}, attended: true, receipt: `"answers":{"kind":"demo"`},
+		"abp": {args: []string{"abp"}, receipt: `"answered_by":{"detail":"the built-in demo model (asked for)","kind":"demo"}`,
 			order: `{"t":"run","id":"r","work_order":{"id":"11111111-2222-4333-8444-555555555555","task":"` + helloTask + `","lane":"workspace_first","workspace":{"root":".","mode":"pass_through"}}}` + "\n"},
-		"mcp":             {args: []string{"mcp", "copilot"}, tool: "copilot_code_task", key: "prompt", receipt: `"answeredBy":{"detail":"the built-in rehearsal model (asked for)","kind":"rehearsal"}`},
-		"mcp orchestrate": {args: []string{"mcp", "copilot"}, tool: "copilot_orchestrate", key: "task", receipt: `"kind":"rehearsal"`},
-		"openclaw":        {args: []string{"mcp", "plugin", "--workspace", "."}, tool: "copilot_code", key: "task", receipt: `"kind":"rehearsal"`},
+		"mcp":             {args: []string{"mcp", "copilot"}, tool: "copilot_code_task", key: "prompt", receipt: `"answeredBy":{"detail":"the built-in demo model (asked for)","kind":"demo"}`},
+		"mcp orchestrate": {args: []string{"mcp", "copilot"}, tool: "copilot_orchestrate", key: "task", receipt: `"kind":"demo"`},
+		"openclaw":        {args: []string{"mcp", "plugin", "--workspace", "."}, tool: "copilot_code", key: "task", receipt: `"kind":"demo"`},
 	}
 }
 

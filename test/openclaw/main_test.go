@@ -1,6 +1,6 @@
 // Package openclaw tests the built binary with the real OpenClaw (gateway,
 // agent and command line) and the real Copilot runtime. The models are
-// rehearsal models. Run it with `make test-openclaw`.
+// demo models. Run it with `make test-openclaw`.
 package openclaw
 
 import (

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// model starts a rehearsal model for one test.
+// model starts a demo model for one test.
 func model(t testing.TB) *demomodel.Server {
 	t.Helper()
 	m := demomodel.New()

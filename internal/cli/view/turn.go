@@ -224,7 +224,7 @@ func Conversation(events []bridge.Event, dir string) string {
 				continue
 			}
 			who := "Assistant"
-			if e.Model != "" { // the rehearsal's words are not to be taken for Copilot's
+			if e.Model != "" { // the demo model's words are not to be taken for Copilot's
 				who += " (" + approval.Visible(e.Model) + ")"
 			}
 			say(who, e.Text)

@@ -12,7 +12,7 @@ import (
 )
 
 // Scripted is an agent without any program behind it. It follows the same
-// directives as the rehearsal model (text, chunks, usage, tool, next, delay,
+// directives as the demo model (text, chunks, usage, tool, next, delay,
 // silence, status) and adds `crash`, which ends its imagined runtime. All its
 // waiting is on timers and contexts, so it works in a synctest bubble.
 type Scripted struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Play answers by the "rehearsal:" lines of the user's last script, as the
-// rehearsal model does: text, chunks, thinking, usage, tool, delay, silence,
+// demo model does: text, chunks, thinking, usage, tool, delay, silence,
 // status, fault KIND and, between requests of one turn, next. Without a script
 // it says what it has heard last.
 func Play(ctx context.Context, r editor.ChatRequest, say func(editor.Part)) *editor.Fault {

@@ -33,7 +33,7 @@ export async function until(turns, base = bridge) {
   }
 }
 
-// Prompts for the rehearsal model.
+// Prompts for the demo model.
 export const say = text => `rehearsal: text ${text}`;
 export const hang = 'rehearsal: chunks one |two \nrehearsal: silence';
 export const think = 'rehearsal: reason First I think.\nrehearsal: text Then I speak.';
