@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/serves"
 )
 
 // serveOptions are the flags of serve.
@@ -109,7 +112,37 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	return s.Serve(ctx, func() { p.announce(b, s, dir, cfg.Serve.Token != "") })
+	leave := func() error { return nil }
+	err = s.Serve(ctx, func() {
+		leave = p.registerServe(cfg, serves.Serve{URL: s.URL(), RPC: s.RPC(), Workspace: dir, ReadOnly: s.ReadOnly(), Token: cfg.Serve.Token != ""})
+		p.announce(b, s, dir, cfg.Serve.Token != "")
+	})
+	if err := leave(); err != nil {
+		p.log.Warn("serve.not_unregistered", "error", err)
+	}
+	return err
+}
+
+// registerServe makes the server known to other commands, and names those that serve
+// the same workspace already. A server works without it.
+func (p *program) registerServe(cfg *config.Config, s serves.Serve) (leave func() error) {
+	s.Since, s.Version = time.Now().UTC(), buildVersion()
+	running, err := serves.List(cfg.Home)
+	if err == nil {
+		leave, err = serves.Register(cfg.Home, s)
+	}
+	if err != nil {
+		p.log.Warn("serve.not_registered: ps and stop do not find it", "error", err)
+		return func() error { return nil }
+	}
+	for _, other := range serves.In(running, s.Workspace) {
+		if p.json {
+			p.log.Warn("serve.workspace_shared", "url", other.URL, "pid", other.PID)
+			continue
+		}
+		p.console.Alert(fmt.Sprintf("%s is served at %s too, by process %d: that works, and `copilot-bridge ps` lists both.", p.short(s.Workspace), other.URL, other.PID))
+	}
+	return leave
 }
 
 // prepareServer readies for a server: its running requests may finish when it is told to

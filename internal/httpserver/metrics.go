@@ -4,22 +4,22 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
-const namespace = "copilot_bridge"
+const namespace = "copilot_bridge_"
 
 // UsageRow is what one door has used of one model since the start.
 type UsageRow struct {
@@ -28,102 +28,100 @@ type UsageRow struct {
 	Cost        float64 // in the runtime's own unit
 }
 
-// metrics does not use the global registry: two servers in one process do not mix.
+// metrics are counted by the server, or read when they are asked for.
 type metrics struct {
-	registry  *prometheus.Registry
-	requests  *prometheus.CounterVec
-	firstByte *prometheus.HistogramVec
-	duration  *prometheus.HistogramVec
-	inFlight  prometheus.Gauge
+	inFlight atomic.Int64
+	gauges   map[string]func() float64
+	usage    func() []UsageRow
+
+	mu        sync.Mutex
+	requests  map[string]float64    // by labels
+	firstByte map[string]*histogram // likewise
+	duration  map[string]*histogram
 }
+
+// histogram counts values up to each bound, and those above all of them.
+type histogram struct {
+	bounds []float64
+	counts []uint64
+	sum    float64
+}
+
+var (
+	firstByteBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	durationBounds  = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800}
+)
 
 var gaugeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 func newMetrics(connections func() float64, gauges map[string]func() float64, usage func() []UsageRow) (*metrics, error) {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "requests_total", Help: "HTTP requests by door and status.",
-		}, []string{"door", "status"}),
-		firstByte: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "first_byte_seconds", Help: "Time to the first byte of an answer that succeeded.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"door"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "request_seconds", Help: "Duration of whole requests.",
-			Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800},
-		}, []string{"door"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Name: "requests_in_flight", Help: "HTTP requests being answered.",
-		}),
-	}
-	all := []prometheus.Collector{
-		m.requests, m.firstByte, m.duration, m.inFlight, gauge("connections", "Open connections.", connections),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	}
-	if usage != nil {
-		all = append(all, usageCollector(usage))
-	}
-	for name, read := range gauges {
+	for name := range gauges {
 		if !gaugeName.MatchString(name) {
 			return nil, &bridge.Error{Code: bridge.CodeInternal, Message: fmt.Sprintf("%q is not a name for a metric", name)}
 		}
-		all = append(all, gauge(name, strings.ReplaceAll(name, "_", " ")+".", read))
 	}
-	for _, c := range all {
-		if err := m.registry.Register(c); err != nil {
-			return nil, &bridge.Error{Code: bridge.CodeInternal, Message: "the metrics cannot be set up", Cause: err}
-		}
+	m := &metrics{gauges: maps.Clone(gauges), usage: usage, requests: map[string]float64{}, firstByte: map[string]*histogram{}, duration: map[string]*histogram{}}
+	if m.gauges == nil {
+		m.gauges = map[string]func() float64{}
 	}
+	m.gauges["connections"] = connections
+	m.gauges["requests_in_flight"] = func() float64 { return float64(m.inFlight.Load()) }
 	return m, nil
 }
 
-func gauge(name, help string, read func() float64) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, read)
+func (m *metrics) observe(x *exchange, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	door := label("door", x.door)
+	m.requests[door+","+label("status", strconv.Itoa(x.status))]++
+	observe(m.duration, door, durationBounds, took)
+	if !x.first.IsZero() && x.status < 400 {
+		observe(m.firstByte, door, firstByteBounds, x.first.Sub(x.began))
+	}
 }
 
-func (m *metrics) observe(x *exchange, took time.Duration) {
-	m.requests.WithLabelValues(x.door, strconv.Itoa(x.status)).Inc()
-	m.duration.WithLabelValues(x.door).Observe(took.Seconds())
-	if !x.first.IsZero() && x.status < 400 {
-		m.firstByte.WithLabelValues(x.door).Observe(x.first.Sub(x.began).Seconds())
+func observe(in map[string]*histogram, labels string, bounds []float64, took time.Duration) {
+	h := in[labels]
+	if h == nil {
+		h = &histogram{bounds: bounds, counts: make([]uint64, len(bounds)+1)}
+		in[labels] = h
 	}
+	i, _ := slices.BinarySearch(bounds, took.Seconds())
+	h.counts[i]++
+	h.sum += took.Seconds()
 }
 
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, DisableCompression: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p := &metricsPage{}
+		m.write(p)
+		p.process()
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(p.Bytes()) // the reader may have left
+	})
 }
 
-// usageCollector reads the counts when the metrics are read.
-type usageCollector func() []UsageRow
-
-var (
-	tokensDesc = prometheus.NewDesc(namespace+"_tokens_total", "Tokens by door, model and direction.", []string{"door", "model", "direction"}, nil)
-	costDesc   = prometheus.NewDesc(namespace+"_cost_total", "Cost by door and model, in the runtime's own unit.", []string{"door", "model"}, nil)
-)
-
-// Describe is for the registry.
-func (usageCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- tokensDesc
-	ch <- costDesc
-}
-
-// Collect is for the registry.
-func (u usageCollector) Collect(ch chan<- prometheus.Metric) {
-	type key struct{ door, model string }
-	sums := map[key]UsageRow{} // two rows of one name would fail the whole page
-	for _, row := range u() {
-		sum := sums[key{row.Door, row.Model}]
-		sum.In += row.In
-		sum.Out += row.Out
-		sum.Cost += row.Cost
-		sums[key{row.Door, row.Model}] = sum
+func (m *metrics) write(p *metricsPage) {
+	m.mu.Lock()
+	p.counters(namespace+"requests_total", "HTTP requests by door and status.", m.requests)
+	p.histograms(namespace+"request_seconds", "Duration of whole requests.", m.duration)
+	p.histograms(namespace+"first_byte_seconds", "Time to the first byte of an answer that succeeded.", m.firstByte)
+	m.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(m.gauges)) {
+		p.gauge(namespace+name, strings.ReplaceAll(name, "_", " ")+".", m.gauges[name]())
 	}
-	for k, sum := range sums {
-		ch <- prometheus.MustNewConstMetric(tokensDesc, prometheus.CounterValue, float64(sum.In), k.door, k.model, "in")
-		ch <- prometheus.MustNewConstMetric(tokensDesc, prometheus.CounterValue, float64(sum.Out), k.door, k.model, "out")
-		ch <- prometheus.MustNewConstMetric(costDesc, prometheus.CounterValue, sum.Cost, k.door, k.model)
+	if m.usage == nil {
+		return
 	}
+	tokens, costs := map[string]float64{}, map[string]float64{}
+	for _, row := range m.usage() { // rows of one name are one series
+		of := label("door", row.Door) + "," + label("model", row.Model)
+		tokens[label("direction", "in")+","+of] += float64(row.In)
+		tokens[label("direction", "out")+","+of] += float64(row.Out)
+		costs[of] += row.Cost
+	}
+	p.counters(namespace+"tokens_total", "Tokens by door, model and direction.", tokens)
+	p.counters(namespace+"cost_total", "Cost by door and model, in the runtime's own unit.", costs)
 }
 
 // quiet are paths that are asked all the time, by machines.

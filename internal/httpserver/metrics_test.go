@@ -3,6 +3,9 @@ package httpserver
 import (
 	"io"
 	"net/http"
+	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,15 +59,70 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("lacks %s", line)
 		}
 	}
-	for _, name := range []string{"go_goroutines", "go_memstats_heap_alloc_bytes"} {
+	names := []string{"go_goroutines", "go_memstats_heap_alloc_bytes", "process_start_time_seconds"}
+	if runtime.GOOS == "linux" {
+		names = append(names, "process_cpu_seconds_total", "process_open_fds", "process_resident_memory_bytes", "process_virtual_memory_bytes")
+	}
+	for _, name := range names {
 		if !strings.Contains(text, "\n"+name+" ") {
 			t.Errorf("lacks %s", name)
 		}
 	}
+	checkFormat(t, text)
 	if strings.Contains(text, "random") || strings.Contains(text, `first_byte_seconds_count{door="other"}`) {
 		t.Error("unknown paths have series of their own")
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// checkFormat holds a page to Prometheus' text format: each sample is a number of a
+// family that was declared, once, and the buckets of a histogram only grow.
+func checkFormat(t *testing.T, text string) {
+	t.Helper()
+	sample := regexp.MustCompile(`^([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\["\\n])*",?)+)\})? (\S+)$`)
+	kinds, last := map[string]string{}, map[string]float64{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if about, ok := strings.CutPrefix(line, "# "); ok {
+			f := strings.SplitN(about, " ", 3)
+			if f[0] == "TYPE" {
+				if kinds[f[1]] != "" {
+					t.Errorf("%s is declared twice", f[1])
+				}
+				kinds[f[1]] = f[2]
+			} else if f[0] != "HELP" || len(f) < 3 {
+				t.Errorf("not a comment of the format: %q", line)
+			}
+			continue
+		}
+		m := sample.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("not a sample: %q", line)
+			continue
+		}
+		value, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		name := m[1]
+		for _, end := range []string{"_bucket", "_sum", "_count"} {
+			if base, ok := strings.CutSuffix(name, end); ok && kinds[base] == "histogram" {
+				name = base
+			}
+		}
+		if kinds[name] == "" {
+			t.Errorf("%q has no type", line)
+		}
+		if labels, _, ok := strings.Cut(m[2], ",le="); ok {
+			if value < last[name+labels] {
+				t.Errorf("the buckets shrink at %q", line)
+			}
+			last[name+labels] = value
+		}
+	}
+	if len(last) == 0 {
+		t.Error("there is no histogram")
 	}
 }

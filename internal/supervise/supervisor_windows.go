@@ -85,3 +85,16 @@ func sweep(string) (int, error) { return 0, nil }
 
 // Gone is false: processes are not found by their tree here.
 func Gone(string) bool { return false }
+
+func startTime(pid int) uint64 {
+	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = windows.CloseHandle(h) }()
+	var created, ended, kernel, user windows.Filetime
+	if err := windows.GetProcessTimes(h, &created, &ended, &kernel, &user); err != nil {
+		return 0
+	}
+	return uint64(created.Nanoseconds())
+}
