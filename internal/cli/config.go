@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,13 +28,14 @@ are marked "not taken".`,
 	flagsOf(show).json("write JSON")
 	return group(&cobra.Command{
 		Use:   "config",
-		Short: "Show the configuration in force",
+		Short: "Show and change the configuration",
 		Example: `  copilot-bridge config show
-  copilot-bridge config path`,
-	}, show, complete(&cobra.Command{
+  copilot-bridge config set serve.port 9000
+  copilot-bridge config edit`,
+	}, show, p.configGetCommand(), p.configSetCommand(), p.configEditCommand(), p.configInitCommand(), complete(&cobra.Command{
 		Use:     "path",
 		Short:   "Print the path of config.yaml",
-		Example: "  ${EDITOR:-vi} \"$(copilot-bridge config path)\"",
+		Example: "  cat \"$(copilot-bridge config path)\"",
 		RunE:    func(*cobra.Command, []string) error { return p.runConfigPath() },
 	}))
 }
@@ -55,18 +54,9 @@ func settingsTable(cfg *config.Config) string {
 
 // runConfigPath works with a broken file too, so that it can be corrected.
 func (p *program) runConfigPath() error {
-	cfg, err := p.load(nil)
-	if err == nil {
-		return p.print(cfg.Path(configFile) + "\n")
-	}
-	home := p.env.get("COPILOT_BRIDGE_HOME")
-	switch {
-	case home == "" && p.env.HomeDir == "":
+	path, err := config.FilePath(p.loadOptions(nil))
+	if err != nil {
 		return err
-	case home == "":
-		home = filepath.Join(p.env.HomeDir, ".copilot-bridge")
-	case strings.HasPrefix(home, "~"):
-		home = filepath.Join(p.env.HomeDir, home[1:])
 	}
-	return p.print(filepath.Join(p.path(home), configFile) + "\n")
+	return p.print(path + "\n")
 }

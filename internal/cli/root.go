@@ -105,7 +105,8 @@ func (p *program) completeSessions(cmd *cobra.Command, args []string, typed stri
 	})(cmd, args, typed)
 }
 
-// load is loadQuietly, and warns of what a .env file could not decide.
+// load is loadQuietly, and warns once of what a .env file could not decide and of
+// variables that are misspelt.
 func (p *program) load(cmd *cobra.Command) (*config.Config, error) {
 	cfg, err := p.loadQuietly(cmd)
 	if err != nil || p.warned {
@@ -115,22 +116,16 @@ func (p *program) load(cmd *cobra.Command) (*config.Config, error) {
 	for line := range strings.Lines(cfg.DotEnvWarning()) {
 		p.console.Alert(strings.TrimSuffix(line, "\n"))
 	}
+	for _, warning := range cfg.UnknownVariables() {
+		p.console.Alert(warning)
+	}
 	return cfg, nil
 }
 
 // loadQuietly reads the configuration, with the flags of cmd that are settings,
 // and sets up what depends on it: scrubbing and logging. cmd may be nil.
 func (p *program) loadQuietly(cmd *cobra.Command) (*config.Config, error) {
-	o := config.Options{Flags: map[string]string{}, FlagNames: map[string]string{}, Environ: p.env.Environ, Dir: p.env.Dir, HomeDir: p.env.HomeDir,
-		Trusted: func(home, file string, data []byte) (bool, error) { return app.TrustIn(home).Trusted(file, data) }}
-	if cmd != nil {
-		cmd.Flags().Visit(func(f *pflag.Flag) {
-			for _, key := range f.Annotations[settingFlag] {
-				o.Flags[key], o.FlagNames[key] = f.Value.String(), "--"+f.Name
-			}
-		})
-	}
-	cfg, err := config.Load(o)
+	cfg, err := config.Load(p.loadOptions(cmd))
 	if err != nil {
 		return nil, err
 	}
@@ -143,4 +138,18 @@ func (p *program) loadQuietly(cmd *cobra.Command) (*config.Config, error) {
 		p.log = view.NewLog(p.console, level)
 	}
 	return cfg, nil
+}
+
+// loadOptions is where the configuration comes from.
+func (p *program) loadOptions(cmd *cobra.Command) config.Options {
+	o := config.Options{Flags: map[string]string{}, FlagNames: map[string]string{}, Environ: p.env.Environ, Dir: p.env.Dir, HomeDir: p.env.HomeDir,
+		Trusted: func(home, file string, data []byte) (bool, error) { return app.TrustIn(home).Trusted(file, data) }}
+	if cmd != nil {
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			for _, key := range f.Annotations[settingFlag] {
+				o.Flags[key], o.FlagNames[key] = f.Value.String(), "--"+f.Name
+			}
+		})
+	}
+	return o
 }

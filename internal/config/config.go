@@ -41,6 +41,7 @@ type Config struct {
 
 	origins map[string]Origin
 	dotenv  dotenvReport
+	unknown []string // see UnknownVariables
 }
 
 // Sessions says how long the sessions that can be resumed are kept.

@@ -23,6 +23,7 @@ type Options struct {
 	Environ   []string          // as os.Environ returns it
 	Dir       string            // working directory, where .env is looked for; "" for the process's own
 	HomeDir   string            // the user's home; "" if it has none
+	File      *string           // what to take config.yaml to hold, before it is written; nil for what it holds
 	// Trusted reports whether the user trusts a file with exactly these bytes,
 	// by the record in the bridge's home. Without it nothing is trusted.
 	Trusted func(home, file string, data []byte) (bool, error)
@@ -113,6 +114,7 @@ func (l *loader) readEnviron() {
 		}
 		values[name] = value
 	}
+	l.cfg.unknown = l.unknownVariables(values)
 	layer := map[string]given{}
 	for _, s := range l.table {
 		if value, ok := values[s.env]; ok {
@@ -131,6 +133,12 @@ func (l *loader) readFile() {
 	}
 	file := l.cfg.Path(fileName)
 	data, err := readLimited(file)
+	if l.opts.File != nil {
+		data, err = []byte(*l.opts.File), nil
+		if len(data) > maxFile {
+			err = errTooLarge
+		}
+	}
 	if err != nil {
 		l.problems = append(l.problems, problem{source: SourceFile, subject: file, text: err.Error()})
 		l.incomplete = true
@@ -152,6 +160,8 @@ type located struct {
 	line  int
 }
 
+var errTooLarge = fmt.Errorf("is larger than %d KiB", maxFile>>10)
+
 // readLimited returns nothing for a file that does not exist. Its errors do
 // not name the file.
 func readLimited(file string) (data []byte, err error) {
@@ -170,7 +180,7 @@ func readLimited(file string) (data []byte, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	case len(data) > maxFile:
-		return nil, fmt.Errorf("is larger than %d KiB", maxFile>>10)
+		return nil, errTooLarge
 	}
 	return data, nil
 }

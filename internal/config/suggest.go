@@ -10,6 +10,14 @@ import (
 // didYouMean returns a hint to append to a complaint about an unknown key, or
 // "" if no setting is like it.
 func didYouMean(table []setting, key string) string {
+	if best := nearestKey(table, key); best != "" {
+		return "; did you mean " + quote(best) + "?"
+	}
+	return ""
+}
+
+// nearestKey returns the setting that an unknown key may mean, or "".
+func nearestKey(table []setting, key string) string {
 	keys := make([]string, len(table))
 	best := ""
 	for i, s := range table {
@@ -18,10 +26,7 @@ func didYouMean(table []setting, key string) string {
 			best = s.key
 		}
 	}
-	if best = cmp.Or(best, text.Nearest(key, keys)); best == "" {
-		return ""
-	}
-	return "; did you mean " + quote(best) + "?"
+	return cmp.Or(best, text.Nearest(key, keys))
 }
 
 // firstOf returns the first setting of a group, or "".

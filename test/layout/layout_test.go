@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"internal/guard/shell":           {"bridge", "internal/text"},
 	"internal/capabilities":          {"bridge", "internal/guard/runtimecall"},
 	"tools/capabilities":             {},
-	"internal/config":                {"bridge", "internal/text"},
+	"internal/config":                {"bridge", "internal/durable", "internal/text"},
 	"internal/copilotruntime":        {"bridge", "internal/durable", "internal/program", "internal/text"},
 	"internal/testing/runtimetest":   {"bridge", "internal/copilotruntime"},
 	"internal/testing/githubtest":    {"internal/demomodel"},

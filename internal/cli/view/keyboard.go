@@ -57,6 +57,21 @@ func (k *Keyboard) Line(ctx context.Context, prompt string) (string, error) {
 	return alone(k, func() (string, error) { return k.term.Line(ctx, prompt) })
 }
 
+// Hidden is Line for a secret, which the terminal does not show.
+func (k *Keyboard) Hidden(ctx context.Context, prompt string) (string, error) {
+	show, ok := func() {}, k.file == nil // what is no terminal shows nothing
+	if !ok {
+		show, ok = hideInput(k.file)
+	}
+	if !ok {
+		return "", &bridge.Error{Code: bridge.CodeUnsupported, Message: "this terminal cannot hide what you type", Remedy: "give it from a file or another program, on standard input"}
+	}
+	defer show()
+	text, err := k.Line(ctx, prompt)
+	k.c.Line("")
+	return text, err
+}
+
 // Confirm asks a yes-or-no question; the end of input is a no.
 func (k *Keyboard) Confirm(ctx context.Context, question string) (bool, error) {
 	text, err := k.Line(ctx, question+" [y/N] ")

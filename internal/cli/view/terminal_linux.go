@@ -15,3 +15,27 @@ func drain(f *os.File) {
 	}
 	_ = conn.Control(func(fd uintptr) { _ = unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) })
 }
+
+// hideInput stops the terminal from showing what is typed, until show is called.
+func hideInput(f *os.File) (show func(), ok bool) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, false
+	}
+	var before *unix.Termios
+	set := func(change func(unix.Termios) unix.Termios) {
+		_ = conn.Control(func(fd uintptr) {
+			now := before
+			if now == nil {
+				if now, err = unix.IoctlGetTermios(int(fd), unix.TCGETS); err != nil {
+					return
+				}
+				before = now
+			}
+			next := change(*now)
+			err = unix.IoctlSetTermios(int(fd), unix.TCSETS, &next)
+		})
+	}
+	set(func(t unix.Termios) unix.Termios { t.Lflag &^= unix.ECHO; return t })
+	return func() { set(func(t unix.Termios) unix.Termios { return t }) }, err == nil
+}
