@@ -114,6 +114,7 @@ const (
 
 var (
 	exitLine  = regexp.MustCompile(`\s*<(?:shellId: \S+ completed|command completed|exited) with exit code (-?\d+)>\s*$`)
+	exitHead  = regexp.MustCompile(`^(?:.*\n){0,3}Process exited with code (-?\d+)\n(?:.*\n){0,2}?Output:\s*`) // Codex's
 	denials   = regexp.MustCompile(`(?i)^(?:error: )?(?:the user rejected|denied by|permission (?:denied|to run)|the tool call was denied|user (?:denied|rejected)|this session is read-only)`)
 	failures  = regexp.MustCompile(`(?i)^(?:invalid input:|tool '[^']*' does not exist|path \S.* (?:does not exist|already exists)|parent directory .* does not exist|no match found:|ambiguous match|multiple matches|.*: no such file or directory$)`)
 	complaint = regexp.MustCompile(`(?i)^(?:error|failed)\b`)
@@ -126,9 +127,13 @@ var (
 func judge(result string) (outcome, string) {
 	text := strings.TrimSpace(result)
 	first, _, _ := strings.Cut(text, "\n")
-	if m := exitLine.FindStringSubmatchIndex(text); m != nil {
+	for _, exit := range []*regexp.Regexp{exitLine, exitHead} {
+		m := exit.FindStringSubmatchIndex(text)
+		if m == nil {
+			continue
+		}
 		code := text[m[2]:m[3]]
-		text = strings.TrimSpace(text[:m[0]])
+		text = strings.TrimSpace(text[:m[0]] + text[m[1]:])
 		if code == "0" {
 			return succeeded, text
 		}

@@ -99,6 +99,16 @@ func TestOtherTools(t *testing.T) {
 		{"command as array", "run ls -l", []any{map[string]any{"type": "function", "function": map[string]any{"name": "shell", "parameters": map[string]any{
 			"type": "object", "properties": map[string]any{"command": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}}, "required": []string{"command"}}}}},
 			[]string{`shell {"command":["bash","-lc","ls -l"]}`}, "ran"},
+		{"Codex", "create a.txt saying hi", []any{tool("exec_command", "cmd!", "justification")},
+			[]string{`exec_command {"cmd":"cat > a.txt <<'REHEARSAL_END'\nhi\nREHEARSAL_END"}`}, "created"},
+		{"Codex with patches", "create a.txt saying hi", []any{tool("exec_command", "cmd!"), tool("apply_patch", "input!")},
+			[]string{`apply_patch {"input":"*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"}`}, "created"},
+		{"Codex with JavaScript", "run ls", []any{tool("exec", "input!")}, []string{`exec {"input":"text(await tools.exec_command({cmd: \"ls\"}))"}`}, "ran"},
+		{"Qwen Code", "run ls", []any{tool("run_shell_command", "command!", "description")}, []string{`run_shell_command {"command":"ls","description":"Run ls"}`}, "ran"},
+		{"Cline", "run ls", []any{map[string]any{"type": "function", "function": map[string]any{"name": "run_commands", "parameters": map[string]any{
+			"type": "object", "properties": map[string]any{"commands": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}}, "required": []string{"commands"}}}}},
+			[]string{`run_commands {"commands":["ls"]}`}, "ran"},
+		{"OpenCode", `"create a.txt saying hi"`, []any{tool("write", "filePath!", "content!")}, []string{`write {"content":"hi\n","filePath":"/w/a.txt"}`}, "created"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,6 +173,8 @@ func TestJudge(t *testing.T) {
 		{"hi\n<shellId: 0 completed with exit code 0>", succeeded, "hi"},
 		{"\n<exited with exit code 127>", failed, "exit code 127"},
 		{"no\n<shellId: 3 completed with exit code 2>", failed, "exit code 2\nno"},
+		{"Chunk ID: 6\nWall time: 0.1 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\nhi\n", succeeded, "hi"},
+		{"Chunk ID: 6\nWall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno", failed, "exit code 2\nno"},
 		{"Denied by rules: no", denied, "Denied by rules: no"},
 		{"Permission denied and could not request permission from user", denied, "Permission denied and could not request permission from user"},
 		{"Error: in a file", succeeded, "Error: in a file"},
@@ -181,6 +193,21 @@ func TestJoin(t *testing.T) {
 	} {
 		if got := (&toolbox{cwd: tt[0]}).join(tt[1]); got != tt[2] {
 			t.Errorf("%q + %q = %q", tt[0], tt[1], got)
+		}
+	}
+}
+
+// The directory is told by the runtime and each coding agent in its own way.
+func TestWorkingDirectory(t *testing.T) {
+	for _, tt := range []chatMessage{
+		{Role: "system", Content: "<environment_context>\n* Current working directory: /a b\n"},
+		{Role: "system", Content: "<env>\n  Working directory: /a b\n</env>"},
+		{Role: "user", Content: "# Environment\n - Primary working directory: /a b\n - Platform: linux\n\nhi"},
+		{Role: "user", Content: "<environment_context>\n  <cwd>/a b</cwd>\n</environment_context>\nhi"},
+		{Role: "user", Content: "[DIALOG]\nuser: Hello.\nI'm currently working in the directory: /a b\nuser: hi"},
+	} {
+		if got := newToolbox((&chat{Messages: []chatMessage{tt}}).request(t)).cwd; got != "/a b" {
+			t.Errorf("%q: %q", tt.Content, got)
 		}
 	}
 }

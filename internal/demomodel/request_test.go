@@ -65,6 +65,8 @@ func TestTurn(t *testing.T) {
 		{"plain", []chatMessage{{Role: "user", Content: "hi"}}, "hi", 0, nil},
 		{"stamped", []chatMessage{{Role: "user", Content: stamp + "hi\nyou"}}, "hi\nyou", 0, nil},
 		{"reminder after", []chatMessage{{Role: "user", Content: stamp + "hi\n\n<system_reminder>\nbe brief\n</system_reminder>"}}, "hi", 0, nil},
+		{"Claude Code", []chatMessage{{Role: "user", Content: stamp + "<system-reminder>\na\n</system-reminder>\n\nhi\n\n<system-reminder>\nb\n</system-reminder>"}}, "hi", 0, nil},
+		{"Codex", []chatMessage{{Role: "user", Content: "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>\n\nhi\n\nCall at most one tool at a time."}}, "hi", 0, nil},
 		{"earlier turns do not count", []chatMessage{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}}, "c", 0, nil},
 		{"answers count", []chatMessage{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}, {Role: "assistant", Content: "c"}}, "a", 2, nil},
 		{"notices are not the user", []chatMessage{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}, {Role: "user", Content: "<system_notification>x</system_notification>"}}, "a", 1, nil},

@@ -70,7 +70,7 @@ func readTasks(message string) (found []task, all bool) {
 		return nil, false
 	}
 	all = true
-	for _, p := range pieces(message) {
+	for _, p := range pieces(unquote(message)) { // OpenCode quotes its argument
 		t, ok := readTask(p.text)
 		if all = all && ok; ok && len(found) < maxTasks {
 			found = append(found, t)
@@ -136,7 +136,12 @@ func createTask(file, text string) task {
 		if dir := path.Dir(file); dir != "." && dir != "/" {
 			command = "mkdir -p " + quote(dir) + " && " + command
 		}
-		return either(b.call(writing, map[string]any{"path": b.join(file), "text": text}), b.sh(command, "Create "+file))
+		patch := "*** Begin Patch\n*** Add File: " + file + "\n"
+		for l := range strings.Lines(text) {
+			patch += "+" + l
+		}
+		return either(b.call(writing, map[string]any{"path": b.join(file), "text": text}),
+			either(b.call(patching, map[string]any{"patch": patch + "*** End Patch\n"}), b.sh(command, "Create "+file)))
 	}}
 }
 
@@ -229,6 +234,9 @@ func line(s string) string {
 
 // sh calls the shell tool.
 func (b *toolbox) sh(command, description string) []callStep {
+	if b.named(shelling.names...) == nil {
+		return b.call(scripting, map[string]any{"script": "text(await tools.exec_command({cmd: " + string(encoded(command)) + "}))"})
+	}
 	return b.call(shelling, map[string]any{"command": command, "description": text.Clip(description, 90)})
 }
 

@@ -21,8 +21,11 @@ var (
 	writing  = role{[]string{"create", "write_file", "create_file", "write"}, map[string][]string{"path": pathNames, "text": {"file_text", "content", "contents", "text"}}}
 	editing  = role{[]string{"edit", "str_replace", "edit_file"}, map[string][]string{"path": pathNames, "old": {"old_str", "old_string", "oldString"}, "new": {"new_str", "new_string", "newString"}}}
 	viewing  = role{[]string{"view", "read_file", "read"}, map[string][]string{"path": pathNames}}
-	shelling = role{[]string{"bash", "powershell", "shell", "run_command", "execute_command"}, map[string][]string{"command": {"command", "cmd"}, "description": {"description"}}}
-	asking   = role{[]string{"ask_user"}, map[string][]string{"question": {"question"}}}
+	shelling = role{[]string{"bash", "powershell", "shell", "run_command", "execute_command", "exec_command", "run_shell_command", "run_commands"},
+		map[string][]string{"command": {"command", "cmd", "commands"}, "description": {"description"}}}
+	patching  = role{[]string{"apply_patch"}, map[string][]string{"patch": {"input"}}} // of Codex and Cline
+	scripting = role{[]string{"exec"}, map[string][]string{"script": {"input"}}}       // of Codex, in JavaScript
+	asking    = role{[]string{"ask_user"}, map[string][]string{"question": {"question"}}}
 )
 
 // toolbox is what a request allows the model to call, and where it works.
@@ -31,15 +34,22 @@ type toolbox struct {
 	cwd   string // "" if the request does not say
 }
 
-var cwdLine = regexp.MustCompile(`(?m)^\* Current working directory: (.+?)\s*$`)
+// cwdLine is how the runtime and coding agents tell the directory.
+var cwdLine = regexp.MustCompile(`(?m)^(?:\* Current working directory: |[ -]*(?:Primary w|W)orking directory: |\s*<cwd>|I'm currently working in the directory: )(.+?)(?:</cwd>)?\s*$`)
 
 func newToolbox(req *Request) *toolbox {
 	b := &toolbox{}
 	if req.ToolChoice != "none" {
 		b.tools = req.Tools
 	}
-	if m := cwdLine.FindStringSubmatch(req.System()); m != nil {
-		b.cwd = m[1]
+	for _, message := range req.Messages { // the system's comes first
+		if message.Role != "system" && message.Role != "user" {
+			continue
+		}
+		if m := cwdLine.FindStringSubmatch(message.Content); m != nil {
+			b.cwd = m[1]
+			break
+		}
 	}
 	return b
 }
@@ -75,7 +85,7 @@ func (b *toolbox) call(r role, args map[string]any) []callStep {
 		}
 		for _, c := range candidates {
 			if p, ok := properties[c]; ok {
-				out[c] = p.fit(value)
+				out[c] = p.fit(c, value)
 				break
 			}
 		}
@@ -90,8 +100,11 @@ type property struct {
 }
 
 // fit makes a command an array for tools that want one.
-func (p property) fit(value any) any {
+func (p property) fit(name string, value any) any {
 	if s, ok := value.(string); ok && p.Type == "array" {
+		if name == "commands" {
+			return []string{s}
+		}
 		return []string{"bash", "-lc", s}
 	}
 	if len(p.Enum) > 0 && !slices.Contains(p.Enum, value) {

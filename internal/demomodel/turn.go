@@ -19,8 +19,10 @@ type round struct {
 	results []string // one for each call; "" where none came
 }
 
-// noticeTag matches what the runtime adds to users' messages.
-var noticeTag = regexp.MustCompile(`(?s)<(current_datetime|system_reminder|reminder|system_notification)>.*?</(current_datetime|system_reminder|reminder|system_notification)>`)
+// noticeTag matches what the runtime, coding agents and the bridge add to users'
+// messages.
+var noticeTag = regexp.MustCompile(`(?s)<(?:current_datetime|system[_-]reminder|reminder|system_notification|environment_context)>.*?` +
+	`</(?:current_datetime|system[_-]reminder|reminder|system_notification|environment_context)>|Call at most one tool at a time\.\s*$`)
 
 func (r *Request) turn() turn {
 	var t turn
