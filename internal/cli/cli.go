@@ -83,6 +83,7 @@ type program struct {
 	log     *slog.Logger
 	json    bool // machines read what the command writes
 	warned  bool // about the .env file
+	piped   bool // standard input was read to its end, and is not the person
 
 	defaultLevel slog.Level // of logging, where no setting says otherwise
 
@@ -145,7 +146,8 @@ func (p *program) newConsole() *view.Console {
 
 // hasKeyboard says whether there is a person to ask.
 func (p *program) hasKeyboard() bool {
-	return p.env.IsTerminal(p.env.Stdin) && p.env.IsTerminal(p.env.Stderr)
+	stdin := p.env.IsTerminal(p.env.Stdin) || p.piped && view.HasTerminal()
+	return stdin && p.env.IsTerminal(p.env.Stderr)
 }
 
 // keyboard opens the keyboard, unless the command is for machines or there is no

@@ -24,9 +24,11 @@ type runOptions struct {
 func (p *program) runCommand() *cobra.Command {
 	o := &runOptions{}
 	cmd := complete(&cobra.Command{
-		Use:   `run "TASK"`,
+		Use:   "run TASK…",
 		Short: "Let Copilot do a task in a directory",
-		Long: `Let Copilot do a task in a directory. TASK "-" is read from standard input.
+		Long: `Let Copilot do a task in a directory. The words of TASK need no quotes, but for what the
+shell itself would act on. TASK "-" is read from standard input. With any other TASK, text that
+is piped in goes along with it.
 
 Copilot may read and write in the working directory. Commands and the network need your
 consent: you are asked in a terminal; elsewhere they are denied unless --yes is given.
@@ -38,15 +40,16 @@ With --mode plan Copilot makes a plan before anything is changed, with autopilot
 until it says that the task is done; your policy holds as ever. A session stays in its mode.
 
 Ctrl-C ends the turn; a second one ends the program.`,
-		Example: `  copilot-bridge run "create hello.txt saying hi"
+		Example: `  copilot-bridge run create hello.txt saying hi
   copilot-bridge run "fix the failing test" --cwd ~/src/app --timeout 20m
+  git diff | copilot-bridge run "explain this"
   copilot-bridge run - --model gpt-5 < task.md
   copilot-bridge run "list the files" --json | jq -r 'select(.type=="result").text'
   copilot-bridge run "and now in French" --resume 41bd9d7b
   copilot-bridge run "add a cache" --mode plan`,
-		Args: takes(cobra.ExactArgs(1), "one task in quotes"),
+		Args: takes(cobra.MinimumNArgs(1), "a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.task = args[0]
+			o.task = strings.Join(args, " ")
 			return p.runRun(cmd, o)
 		},
 	})
@@ -132,6 +135,14 @@ func (p *program) prompt(cmd *cobra.Command, o *runOptions) (bridge.Prompt, erro
 	}
 	if strings.TrimSpace(task) == "" {
 		return bridge.Prompt{}, usage(cmd, "the task is empty")
+	}
+	if o.task != "-" {
+		input, err := p.pipedInput(cmd.Context(), pipedWithin)
+		if err != nil {
+			return bridge.Prompt{}, err
+		}
+		p.piped = input != ""
+		task = withInput(task, input)
 	}
 	prompt := bridge.Prompt{Text: task, Mode: o.mode}
 	for _, name := range o.attach {

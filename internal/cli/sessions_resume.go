@@ -17,18 +17,18 @@ import (
 func (p *program) sessionsResumeCommand() *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
-		Use:   "resume ID [PROMPT]",
+		Use:   "resume ID [PROMPT…]",
 		Short: "Resume a session",
 		Long: `Resume a session. "last" is the session used last. With PROMPT this is "run --resume"; without, on a terminal, prompts are
 read until "exit" or the end of input.`,
 		Example: `  copilot-bridge sessions resume last
   copilot-bridge sessions resume 41bd9d7b
   copilot-bridge sessions resume 41bd9d7b "and now in French"`,
-		Args: takes(cobra.RangeArgs(1, 2), "a session's id and at most one prompt in quotes"),
+		Args: takes(cobra.MinimumNArgs(1), "a session's id and a prompt"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.resume = args[0]
-			if len(args) == 2 {
-				o.task = args[1]
+			if len(args) > 1 {
+				o.task = strings.Join(args[1:], " ")
 				return p.runRun(cmd, o)
 			}
 			if p.json || !p.hasKeyboard() {

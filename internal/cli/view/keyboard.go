@@ -34,6 +34,13 @@ func OpenKeyboard(c *Console, in io.Reader) *Keyboard {
 	return k
 }
 
+// HasTerminal says whether the process has a terminal, whatever its standard
+// input is.
+func HasTerminal() bool {
+	f, err := os.OpenFile(terminalFile, os.O_RDONLY, 0)
+	return err == nil && f.Close() == nil
+}
+
 // Close ends the reading.
 func (k *Keyboard) Close() {
 	if k == nil {
