@@ -180,11 +180,12 @@ type Options struct {
 
 // Engine is the service. Its methods may be called concurrently.
 type Engine struct {
-	opts      Options
-	agents    *Agents
-	admission *admission
-	usage     ledger
-	trouble   atomic.Pointer[Trouble]
+	opts        Options
+	agents      *Agents
+	admission   *admission
+	usage       ledger
+	multipliers multipliers
+	trouble     atomic.Pointer[Trouble]
 
 	mu     sync.Mutex
 	open   map[*Session]struct{}
@@ -229,6 +230,7 @@ func (e *Engine) Capabilities() map[bridge.Capability]bridge.Support {
 func (e *Engine) Models(ctx context.Context) ([]bridge.Model, error) {
 	list, err := ask(ctx, e, "list models", func(l ModelLister) ([]bridge.Model, error) { return l.Models(ctx) })
 	e.met(err)
+	e.multipliers.learn(list)
 	return list, err
 }
 

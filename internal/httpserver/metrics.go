@@ -25,7 +25,9 @@ const namespace = "copilot_bridge"
 type UsageRow struct {
 	Door, Model string
 	In, Out     int64   // tokens
-	Cost        float64 // in the runtime's own unit
+	Cost        float64 // in the agent's own unit
+	Premium     float64 // premium requests
+	Credits     float64 // AI credits
 }
 
 // metrics does not use the global registry: two servers in one process do not mix.
@@ -99,13 +101,18 @@ type usageCollector func() []UsageRow
 
 var (
 	tokensDesc = prometheus.NewDesc(namespace+"_tokens_total", "Tokens by door, model and direction.", []string{"door", "model", "direction"}, nil)
-	costDesc   = prometheus.NewDesc(namespace+"_cost_total", "Cost by door and model, in the runtime's own unit.", []string{"door", "model"}, nil)
+	costDesc   = prometheus.NewDesc(namespace+"_cost_total", "Cost by door and model, in the agent's own unit.", []string{"door", "model"}, nil)
+
+	premiumDesc = prometheus.NewDesc(namespace+"_premium_requests_total", "Premium requests by door and model, as GitHub counts them.", []string{"door", "model"}, nil)
+	creditsDesc = prometheus.NewDesc(namespace+"_ai_credits_total", "AI credits by door and model, as GitHub bills them.", []string{"door", "model"}, nil)
 )
 
 // Describe is for the registry.
 func (usageCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- tokensDesc
 	ch <- costDesc
+	ch <- premiumDesc
+	ch <- creditsDesc
 }
 
 // Collect is for the registry.
@@ -117,12 +124,16 @@ func (u usageCollector) Collect(ch chan<- prometheus.Metric) {
 		sum.In += row.In
 		sum.Out += row.Out
 		sum.Cost += row.Cost
+		sum.Premium += row.Premium
+		sum.Credits += row.Credits
 		sums[key{row.Door, row.Model}] = sum
 	}
 	for k, sum := range sums {
 		ch <- prometheus.MustNewConstMetric(tokensDesc, prometheus.CounterValue, float64(sum.In), k.door, k.model, "in")
 		ch <- prometheus.MustNewConstMetric(tokensDesc, prometheus.CounterValue, float64(sum.Out), k.door, k.model, "out")
 		ch <- prometheus.MustNewConstMetric(costDesc, prometheus.CounterValue, sum.Cost, k.door, k.model)
+		ch <- prometheus.MustNewConstMetric(premiumDesc, prometheus.CounterValue, sum.Premium, k.door, k.model)
+		ch <- prometheus.MustNewConstMetric(creditsDesc, prometheus.CounterValue, sum.Credits, k.door, k.model)
 	}
 }
 
