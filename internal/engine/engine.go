@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
 // Agent is a way to reach Copilot. Its methods are called concurrently.
@@ -164,6 +165,8 @@ type Options struct {
 	Agent  Agent
 	Agents *Agents // to choose from
 	Store  Store
+	// Ledger, if set, is told what each turn has used.
+	Ledger Ledger
 	Limits Limits
 	// ProjectContext is told to every session.
 	ProjectContext string
@@ -176,6 +179,11 @@ type Options struct {
 	// Answers, if set, says who answers through an agent.
 	Answers func(agent string) bridge.Answers
 	Logger  *slog.Logger
+}
+
+// Ledger keeps what turns have used.
+type Ledger interface {
+	Add(ctx context.Context, records ...usagelog.Record) error
 }
 
 // Engine is the service. Its methods may be called concurrently.

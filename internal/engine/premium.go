@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
 // charge is a request to the model for which GitHub counts premium requests,
@@ -53,7 +55,38 @@ func (t *turn) settle(ctx context.Context, model string) {
 // count adds to what the turn and its API have used.
 func (t *turn) count(u bridge.Usage) {
 	t.usage = t.usage.Add(u)
+	if t.models == nil {
+		t.models = map[string]bridge.Usage{}
+	}
+	t.models[u.Model] = t.models[u.Model].Add(u)
 	t.session.engine.usage.add(t.door, u)
+}
+
+// recordWithin bounds the wait for other processes that write to the ledger.
+const recordWithin = 2 * time.Second
+
+// record writes to the ledger what the turn has used. Chats have no sessions
+// that anybody could name.
+func (t *turn) record(ctx context.Context) {
+	s := t.session
+	if s.engine.opts.Ledger == nil || len(t.models) == 0 {
+		return
+	}
+	spec, session := s.spec(), ""
+	if spec.Profile == bridge.ProfileAgent {
+		session = s.ID()
+	}
+	var records []usagelog.Record
+	for model, u := range t.models {
+		records = append(records, usagelog.Record{Session: session, Door: t.door, Model: cmp.Or(model, spec.Model), Requests: u.Calls,
+			Premium: u.Premium, Credits: u.Credits, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
+	}
+	records[0].Turns = 1
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if err := s.engine.opts.Ledger.Add(ctx, records...); err != nil {
+		s.engine.opts.Logger.Warn("usage.not_written", "error", err)
+	}
 }
 
 // multipliers are how many premium requests a request to a model counts.

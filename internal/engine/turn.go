@@ -26,6 +26,7 @@ type turn struct {
 	limited    time.Time     // since when it waits for a rate limit to pass; zero if it does not
 	waited     time.Duration // how long it did so last
 	usage      bridge.Usage
+	models     map[string]bridge.Usage // the same by model
 	charge     charge
 	unreported bridge.Usage     // what the agent's figures leave out
 	more       *bridge.Prompt   // enqueued: the turn goes on with it
@@ -276,6 +277,7 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 	} else {
 		state = sessionstore.StateFailed
 	}
+	t.record(ctx)
 	s.engine.met(turnErr)
 	if bridge.CodeOf(turnErr) == bridge.CodeCanceled && t.failing != nil {
 		s.engine.met(t.failing) // the caller did not wait for the end of it
