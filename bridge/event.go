@@ -32,6 +32,9 @@ type (
 	// ModelCalled says that a request went out to the model.
 	ModelCalled struct {
 		Model string `json:"model,omitempty"`
+		// Premium says that GitHub counts premium requests for it, because a
+		// person's prompt is its reason. It does not if it refuses the request.
+		Premium bool `json:"premium,omitempty"`
 	}
 	// ModelFailed says that a request to the model failed. The runtime retries
 	// by itself; Error is why.
@@ -211,7 +214,10 @@ type Usage struct {
 	ReasoningTokens int64   `json:"reasoning_tokens,omitempty"`
 	CacheRead       int64   `json:"cache_read_tokens,omitempty"`
 	CacheWrite      int64   `json:"cache_write_tokens,omitempty"`
-	Cost            float64 `json:"cost,omitempty"` // in the runtime's own unit
+	Cost            float64 `json:"cost,omitempty"` // in the agent's own unit
+	// Premium is how many premium requests GitHub counts: the model's multiplier
+	// for a request that a person's prompt is the reason of, nothing for others.
+	Premium float64 `json:"premium_requests,omitempty"`
 	// Credits is what GitHub bills, in AI credits; 0 if not known.
 	Credits float64 `json:"ai_credits,omitempty"`
 }
@@ -222,6 +228,7 @@ type ModelCall struct {
 	ID         string        `json:"id,omitempty"`               // the API's
 	ProviderID string        `json:"provider_call_id,omitempty"` // to find it in the provider's logs
 	Effort     string        `json:"reasoning_effort,omitempty"`
+	Initiator  string        `json:"initiator,omitempty"`      // user, agent, sub-agent …
 	FirstToken time.Duration `json:"first_token_ns,omitempty"` // from the request to the first token
 	InterToken time.Duration `json:"inter_token_ns,omitempty"` // between two tokens, on average
 	Duration   time.Duration `json:"duration_ns,omitempty"`
@@ -253,6 +260,7 @@ func (u Usage) Add(o Usage) Usage {
 	u.CacheRead += o.CacheRead
 	u.CacheWrite += o.CacheWrite
 	u.Cost += o.Cost
+	u.Premium += o.Premium
 	u.Credits += o.Credits
 	return u
 }

@@ -12,7 +12,7 @@ import (
 // every is one value of each event type with every field set.
 var every = []Event{
 	SessionOpened{"s", "sdk", ProfileAgent, "m", "/w", true, "n", Answers{AnswersProvider, "openai at http://x, model m"}},
-	ModelCalled{"m"},
+	ModelCalled{"m", true},
 	ModelFailed{2, &Error{Code: CodeProvider, Message: "boom", Status: 500, RetryAfter: time.Second}},
 	TextDelta{"m1", "hi \u2028 <&>", "a"},
 	ReasoningDelta{"r", "hm", "a"},
@@ -27,7 +27,7 @@ var every = []Event{
 	PermissionDecided{"q", "c", Decision{Verdict: Allow, Reason: "ok"}},
 	InputAsked{"q", Question{"?", []string{"a"}, true}},
 	InputAnswered{"q"},
-	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5, 0.25}, "length", &ModelCall{"i", "p", "high", time.Second, time.Millisecond, time.Minute,
+	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5, 0.75, 0.25}, "length", &ModelCall{"i", "p", "high", "user", time.Second, time.Millisecond, time.Minute,
 		map[string]Quota{"chat": {300, 12.5, true, 1, true, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}}},
 	PlanChanged{"p", []PlanEntry{{"step", StepRunning, "high"}}},
 	ModeChanged{"plan"},

@@ -28,6 +28,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
+	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
 // Options are what a command knows.
@@ -111,8 +112,13 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	store := Store(o.Config)
 	store.Tell = func(told string) { o.Logger.Warn("sessions.damaged: " + told) }
+	var ledger engine.Ledger
+	if b.Answers.Kind != bridge.AnswersDemo { // which costs nobody anything
+		ledger = Usage(o.Config)
+	}
 	b.Engine = engine.New(engine.Options{
-		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
+		Ledger: ledger,
+		Agent:  agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -145,6 +151,9 @@ func projectContext(c *config.Config) string {
 	clean, _ = redact.Truncate(clean, maxProjectContext)
 	return clean
 }
+
+// Usage is what turns have used.
+func Usage(c *config.Config) *usagelog.Log { return usagelog.Open(c.Path("usage")) }
 
 // Store is the list of sessions of a configuration.
 func Store(c *config.Config) *sessionstore.Store {

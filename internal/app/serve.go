@@ -354,7 +354,8 @@ func (s *Server) gauges() map[string]func() float64 {
 func (s *Server) usage() []httpserver.UsageRow {
 	var out []httpserver.UsageRow
 	for _, r := range s.bridge.Engine.Usage() {
-		out = append(out, httpserver.UsageRow{Door: r.Door, Model: r.Model, In: r.Usage.InputTokens, Out: r.Usage.OutputTokens, Cost: r.Usage.Cost})
+		out = append(out, httpserver.UsageRow{Door: r.Door, Model: r.Model, In: r.Usage.InputTokens, Out: r.Usage.OutputTokens, Cost: r.Usage.Cost,
+			Premium: r.Usage.Premium, Credits: r.Usage.Credits})
 	}
 	return out
 }

@@ -48,15 +48,20 @@ func (p *program) filter(c call, o *listOptions) (f sessionstore.Filter, err err
 	if o.since == "" {
 		return f, nil
 	}
-	if f.Since, err = time.ParseInLocation(time.DateOnly, o.since, time.Local); err == nil {
-		return f, nil
+	f.Since, err = parseSince(c, o.since, time.Local)
+	return f, err
+}
+
+// parseSince reads the flag --since: a time ago, or a date.
+func parseSince(c call, text string, where *time.Location) (time.Time, error) {
+	if day, err := time.ParseInLocation(time.DateOnly, text, where); err == nil {
+		return day, nil
 	}
-	age, err := parseAge(o.since)
+	age, err := parseAge(text)
 	if err != nil {
-		return f, usage(c.cmd, "--since=%q: must be a time such as 7d or 12h, or a date such as 2026-01-31", o.since)
+		return time.Time{}, usage(c.cmd, "--since=%q: must be a time such as 7d or 12h, or a date such as 2026-01-31", text)
 	}
-	f.Since = time.Now().Add(-age)
-	return f, nil
+	return time.Now().Add(-age), nil
 }
 
 func (p *program) sessionsListCommand() *cobra.Command {

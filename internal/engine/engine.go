@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
 // Agent is a way to reach Copilot. Its methods are called concurrently.
@@ -164,6 +165,8 @@ type Options struct {
 	Agent  Agent
 	Agents *Agents // to choose from
 	Store  Store
+	// Ledger, if set, is told what each turn has used.
+	Ledger Ledger
 	Limits Limits
 	// ProjectContext is told to every session.
 	ProjectContext string
@@ -178,13 +181,19 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
+// Ledger keeps what turns have used.
+type Ledger interface {
+	Add(ctx context.Context, records ...usagelog.Record) error
+}
+
 // Engine is the service. Its methods may be called concurrently.
 type Engine struct {
-	opts      Options
-	agents    *Agents
-	admission *admission
-	usage     ledger
-	trouble   atomic.Pointer[Trouble]
+	opts        Options
+	agents      *Agents
+	admission   *admission
+	usage       ledger
+	multipliers multipliers
+	trouble     atomic.Pointer[Trouble]
 
 	mu     sync.Mutex
 	open   map[*Session]struct{}
@@ -229,6 +238,7 @@ func (e *Engine) Capabilities() map[bridge.Capability]bridge.Support {
 func (e *Engine) Models(ctx context.Context) ([]bridge.Model, error) {
 	list, err := ask(ctx, e, "list models", func(l ModelLister) ([]bridge.Model, error) { return l.Models(ctx) })
 	e.met(err)
+	e.multipliers.learn(list)
 	return list, err
 }
 

@@ -13,21 +13,24 @@ import (
 
 // turn is one run of Session.Send, on the caller's goroutine.
 type turn struct {
-	session *Session
-	door    string
-	seat    *Seat
-	began   time.Time
-	yield   func(bridge.Event, error) bool
-	left    bool          // the caller has left the loop
-	moved   bool          // the model was asked
-	output  bool          // the caller got something of the answer
-	acted   bool          // a tool was called
-	failing *bridge.Error // the failure after which the model was asked again
-	limited time.Time     // since when it waits for a rate limit to pass; zero if it does not
-	waited  time.Duration // how long it did so last
-	usage   bridge.Usage
-	more    *bridge.Prompt   // enqueued: the turn goes on with it
-	earlier bridge.TurnEnded // what the prompts before it have come to
+	session    *Session
+	door       string
+	seat       *Seat
+	began      time.Time
+	yield      func(bridge.Event, error) bool
+	left       bool          // the caller has left the loop
+	moved      bool          // the model was asked
+	output     bool          // the caller got something of the answer
+	acted      bool          // a tool was called
+	failing    *bridge.Error // the failure after which the model was asked again
+	limited    time.Time     // since when it waits for a rate limit to pass; zero if it does not
+	waited     time.Duration // how long it did so last
+	usage      bridge.Usage
+	models     map[string]bridge.Usage // the same by model
+	charge     charge
+	unreported bridge.Usage     // what the agent's figures leave out
+	more       *bridge.Prompt   // enqueued: the turn goes on with it
+	earlier    bridge.TurnEnded // what the prompts before it have come to
 }
 
 func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
@@ -114,6 +117,9 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 		if _, ok := ev.(bridge.ToolRequested); ok {
 			t.seat.Leave() // until Resolve
 		}
+		if model, counts := t.charge.see(ev); counts {
+			t.settle(ctx, model)
+		}
 		err := t.judge(ev)
 		if err == nil {
 			err = t.waitOutside(ctx, ev)
@@ -123,6 +129,10 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 			return err
 		}
 		if end, ok := ev.(bridge.TurnEnded); ok {
+			if t.charge.open {
+				t.settle(ctx, t.charge.model)
+			}
+			end.Usage, t.unreported = end.Usage.Add(t.unreported), bridge.Usage{}
 			if end.Usage, end.Duration = t.earlier.Usage.Add(end.Usage), t.earlier.Duration+end.Duration; t.goesOn(end) {
 				continue // it was the agent's last event
 			}
@@ -187,8 +197,7 @@ func (t *turn) judge(ev bridge.Event) error {
 	case bridge.UsageReported:
 		t.failing = nil
 		t.session.engine.trouble.Store(nil) // the model has answered
-		t.usage = t.usage.Add(e.Usage)
-		t.session.engine.usage.add(t.door, e.Usage)
+		t.count(e.Usage)
 		return t.session.request.Budget.check(t.usage)
 	default:
 	}
@@ -254,6 +263,9 @@ func (b Budget) check(u bridge.Usage) error {
 // written that is logged; the turn does not fail.
 func (t *turn) account(ctx context.Context, turnErr error) error {
 	s := t.session
+	if t.charge.open {
+		t.settle(ctx, t.charge.model)
+	}
 	s.mu.Lock()
 	s.usage = s.usage.Add(t.usage)
 	s.fresh.turns++
@@ -265,6 +277,7 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 	} else {
 		state = sessionstore.StateFailed
 	}
+	t.record(ctx)
 	s.engine.met(turnErr)
 	if bridge.CodeOf(turnErr) == bridge.CodeCanceled && t.failing != nil {
 		s.engine.met(t.failing) // the caller did not wait for the end of it

@@ -25,7 +25,9 @@ const namespace = "copilot_bridge_"
 type UsageRow struct {
 	Door, Model string
 	In, Out     int64   // tokens
-	Cost        float64 // in the runtime's own unit
+	Cost        float64 // in the agent's own unit
+	Premium     float64 // premium requests
+	Credits     float64 // AI credits
 }
 
 // metrics are counted by the server, or read when they are asked for.
@@ -113,15 +115,19 @@ func (m *metrics) write(p *metricsPage) {
 	if m.usage == nil {
 		return
 	}
-	tokens, costs := map[string]float64{}, map[string]float64{}
+	tokens, costs, premium, credits := map[string]float64{}, map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, row := range m.usage() { // rows of one name are one series
 		of := label("door", row.Door) + "," + label("model", row.Model)
 		tokens[label("direction", "in")+","+of] += float64(row.In)
 		tokens[label("direction", "out")+","+of] += float64(row.Out)
 		costs[of] += row.Cost
+		premium[of] += row.Premium
+		credits[of] += row.Credits
 	}
 	p.counters(namespace+"tokens_total", "Tokens by door, model and direction.", tokens)
-	p.counters(namespace+"cost_total", "Cost by door and model, in the runtime's own unit.", costs)
+	p.counters(namespace+"cost_total", "Cost by door and model, in the agent's own unit.", costs)
+	p.counters(namespace+"premium_requests_total", "Premium requests by door and model, as GitHub counts them.", premium)
+	p.counters(namespace+"ai_credits_total", "AI credits by door and model, as GitHub bills them.", credits)
 }
 
 // quiet are paths that are asked all the time, by machines.

@@ -22,7 +22,7 @@ func TestMetrics(t *testing.T) {
 		},
 		Gauges: map[string]func() float64{"sessions": func() float64 { return 3 }},
 		Usage: func() []UsageRow {
-			return []UsageRow{{"openai", "gpt-5", 10, 4, 0.5}, {"openai", "gpt-5", 1, 1, 0.25}, {"anthropic", `odd"name`, 2, 0, 0}}
+			return []UsageRow{{"openai", "gpt-5", 10, 4, 0.5, 1, 0}, {"openai", "gpt-5", 1, 1, 0.25, 1, 0.25}, {"anthropic", `odd"name`, 2, 0, 0, 0, 0}}
 		},
 	})
 	r.do(t, http.MethodPost, "/v1/messages", nil, "x")
@@ -54,6 +54,8 @@ func TestMetrics(t *testing.T) {
 		`copilot_bridge_tokens_total{direction="out",door="openai",model="gpt-5"} 5`,
 		`copilot_bridge_tokens_total{direction="in",door="anthropic",model="odd\"name"} 2`,
 		`copilot_bridge_cost_total{door="openai",model="gpt-5"} 0.75`,
+		`copilot_bridge_premium_requests_total{door="openai",model="gpt-5"} 2`,
+		`copilot_bridge_ai_credits_total{door="openai",model="gpt-5"} 0.25`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("lacks %s", line)

@@ -5,6 +5,7 @@ package sdk_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -66,16 +67,34 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// The contract holds with GitHub's models, too.
+// githubModels are the stand-in's models by the endpoint that they answer at.
+var githubModels = map[string]string{"gpt-5": githubtest.ChatPath, "gpt-5-codex": githubtest.ResponsesPath, "claude-sonnet-4.5": githubtest.MessagesPath}
+
+// onGitHub are the options of an agent whose models are those of a stand-in.
+func onGitHub(t testing.TB, github *githubtest.Server, model string) sdk.Options {
+	t.Helper()
+	o := options(t, github.Model)
+	o.Provider, o.Model, o.Token, o.Env = nil, model, github.Token(), append(o.Env, github.Env()...)
+	return o
+}
+
+// The contract holds with GitHub's models, too, at each kind of endpoint. The
+// runtime gives Codex models another tool to write with, so gpt-5 answers there.
 func TestContractOnGitHub(t *testing.T) {
 	t.Parallel()
-	agenttest.Run(t, agenttest.Harness{
-		New: func(t *testing.T) engine.Agent {
-			github := githubtest.Start(t)
-			o := options(t, github.Model)
-			o.Provider, o.Model, o.Token, o.Env = nil, "gpt-5", github.Token(), append(o.Env, github.Env()...)
-			return sdk.New(o)
-		},
-		CreateTool: "create",
-	})
+	for endpoint, model := range map[string]string{githubtest.ChatPath: "gpt-5", githubtest.ResponsesPath: "gpt-5", githubtest.MessagesPath: "claude-sonnet-4.5"} {
+		t.Run(strings.ReplaceAll(endpoint[1:], "/", " "), func(t *testing.T) {
+			t.Parallel()
+			agenttest.Run(t, agenttest.Harness{
+				New: func(t *testing.T) engine.Agent {
+					github := githubtest.Start(t)
+					m := githubtest.UsualModels()[0]
+					m.ID, m.Endpoint = model, endpoint
+					github.SetModels(m)
+					return sdk.New(onGitHub(t, github, model))
+				},
+				CreateTool: "create",
+			})
+		})
+	}
 }

@@ -22,6 +22,7 @@ type translator struct {
 	joined   map[string]string   // messages that continue an earlier one, and which
 	tools    map[string]toolRun  // running tool calls
 	attempts int                 // failed requests to the model since the last that worked
+	prompted bool                // the next request to the model answers a person's prompt
 	thought  map[string]struct{} // reasoning ids that were streamed
 }
 
@@ -59,7 +60,7 @@ func (tr *translator) failure(e *bridge.Error) *bridge.Error {
 // reset forgets the last turn.
 func (tr *translator) reset() {
 	tr.open, tr.joined, tr.tools, tr.thought = map[string]*spoken{}, map[string]string{}, map[string]toolRun{}, map[string]struct{}{}
-	tr.attempts = 0
+	tr.attempts, tr.prompted = 0, false
 }
 
 func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event)) {
@@ -78,7 +79,9 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		tr.attempts = 0
 		push(tr.said(message(d, agent)))
 	case *rpc.ModelCallStartData:
-		push(bridge.ModelCalled{Model: str(d.Model)})
+		premium := tr.prompted && agent == ""
+		tr.prompted = tr.prompted && !premium
+		push(bridge.ModelCalled{Model: str(d.Model), Premium: premium})
 	case *rpc.ModelCallFailureData:
 		tr.attempts++
 		tr.retract(push)
@@ -109,6 +112,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 			push(bridge.Other{Name: string(e.Type()), Data: e.Data}) // not typed by a person
 			return
 		}
+		tr.prompted = tr.own == nil && tr.host.opts.Provider == nil
 		push(bridge.UserSaid{Text: d.Content})
 	case *rpc.SessionWarningData:
 		push(bridge.Notice{Level: "warning", Text: tr.scrub(d.Message)})
@@ -244,8 +248,11 @@ func message(d *rpc.AssistantMessageData, agent string) bridge.MessageDone {
 func usage(d *rpc.AssistantUsageData) bridge.Usage {
 	u := bridge.Usage{Model: d.Model, Calls: 1, InputTokens: num(d.InputTokens), OutputTokens: num(d.OutputTokens),
 		ReasoningTokens: num(d.ReasoningTokens), CacheRead: num(d.CacheReadTokens), CacheWrite: num(d.CacheWriteTokens)}
-	if d.Cost != nil {
-		u.Cost = *d.Cost
+	// The runtime tells the model's multiplier with every request, but GitHub
+	// counts only those that a person is the reason of: not the agent's own after
+	// a tool call or a failure, and not a sub-agent's.
+	if byUser := d.Initiator == nil || *d.Initiator == initiatorUser; byUser && d.Cost != nil && (d.IsByok == nil || !*d.IsByok) {
+		u.Premium = *d.Cost
 	}
 	if d.CopilotUsage != nil {
 		u.Credits = d.CopilotUsage.TotalNanoAiu / 1e9
@@ -253,8 +260,10 @@ func usage(d *rpc.AssistantUsageData) bridge.Usage {
 	return u
 }
 
+const initiatorUser = "user"
+
 func modelCall(d *rpc.AssistantUsageData) *bridge.ModelCall {
-	c := &bridge.ModelCall{ID: str(d.APICallID), ProviderID: str(d.ProviderCallID), Effort: str(d.ReasoningEffort),
+	c := &bridge.ModelCall{ID: str(d.APICallID), ProviderID: str(d.ProviderCallID), Effort: str(d.ReasoningEffort), Initiator: str(d.Initiator),
 		FirstToken: millis(d.TimeToFirstTokenMs), InterToken: millis(d.InterTokenLatencyMs), Duration: time.Duration(num(d.Duration)) * time.Millisecond}
 	for name, q := range d.QuotaSnapshots {
 		if c.Quotas == nil {

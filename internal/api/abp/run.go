@@ -296,8 +296,8 @@ func (r *run) normalized() contract.Usage {
 	count := func(n int64) *uint64 { return new(uint64(max(n, 0))) }
 	u.InputTokens, u.OutputTokens = count(r.usage.InputTokens), count(r.usage.OutputTokens)
 	u.CacheReadTokens, u.CacheWriteTokens = count(r.usage.CacheRead), count(r.usage.CacheWrite)
-	if r.usage.Cost > 0 {
-		u.RequestUnits = new(uint64(math.Ceil(r.usage.Cost)))
+	if r.usage.Premium > 0 {
+		u.RequestUnits = new(uint64(math.Ceil(r.usage.Premium)))
 	}
 	return u
 }

@@ -235,6 +235,7 @@ func (a *Activity) outcome(err error, partly bool, took time.Duration, u bridge.
 	if u.Calls > 0 {
 		parts = append(parts, Count(u.InputTokens)+" tokens in, "+Count(u.OutputTokens)+" out")
 	}
+	parts = append(parts, spent(u)...)
 	a.c.Line(strings.Join(parts, s.dim(" · ")))
 }
 

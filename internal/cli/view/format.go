@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
@@ -52,6 +54,26 @@ func Count(n int64) string {
 		text = text[:i] + " " + text[i:]
 	}
 	return text
+}
+
+// Amount is a number of premium requests or credits.
+func Amount(f float64) string { return strconv.FormatFloat(math.Round(f*100)/100, 'f', -1, 64) }
+
+// spent says what a turn has cost at GitHub, as far as that is known.
+func spent(u bridge.Usage) (parts []string) {
+	for _, kind := range []struct {
+		n    float64
+		unit string
+	}{{u.Premium, "premium request"}, {u.Credits, "AI credit"}} {
+		switch kind.n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+kind.unit)
+		default:
+			parts = append(parts, Amount(kind.n)+" "+kind.unit+"s")
+		}
+	}
+	return parts
 }
 
 // Fields is a table of names and values, without those that are empty.

@@ -54,8 +54,8 @@ type Model struct {
 	Policy     string  // enabled, disabled or unconfigured
 }
 
-// usualModels has one model for each kind of endpoint.
-func usualModels() []Model {
+// UsualModels has one model for each kind of endpoint.
+func UsualModels() []Model {
 	return []Model{
 		{ID: "gpt-5", Name: "GPT-5", Vendor: "Azure OpenAI", Endpoint: ChatPath, Context: 264000, Prompt: 128000, Output: 64000, Vision: true, Multiplier: 1, Policy: "enabled"},
 		{ID: "gpt-5-codex", Name: "GPT-5-Codex", Vendor: "OpenAI", Endpoint: ResponsesPath, Context: 400000, Prompt: 272000, Output: 128000, Vision: true, Efforts: []string{"low", "medium", "high"}, Multiplier: 1, Policy: "enabled"},

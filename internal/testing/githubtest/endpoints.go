@@ -1,11 +1,11 @@
 package githubtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -39,10 +39,14 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
+	credits := s.creditUsage()
 	flush := http.NewResponseController(w)
-	for buf := make([]byte, 32<<10); ; {
-		n, err := answer.Body.Read(buf)
-		if _, e := w.Write(buf[:n]); e != nil || flush.Flush() != nil {
+	for lines := bufio.NewReader(answer.Body); ; {
+		line, err := lines.ReadBytes('\n')
+		if credits != nil {
+			line = bytes.Replace(line, []byte(`"usage":{`), append(append([]byte(`"copilot_usage":`), credits...), `,"usage":{`...), 1)
+		}
+		if _, e := w.Write(line); e != nil || flush.Flush() != nil {
 			return // the client has gone
 		}
 		if errors.Is(err, io.EOF) {
@@ -61,7 +65,8 @@ type chatBody struct {
 	Tools    []any     `json:"tools,omitempty"`
 	Choice   any       `json:"tool_choice,omitempty"`
 	Format   any       `json:"response_format,omitempty"`
-	Stream   bool      `json:"-"` // what the client wants
+	Stream   bool      `json:"stream,omitempty"`
+	Options  any       `json:"stream_options,omitempty"`
 }
 
 type message struct {
@@ -74,6 +79,7 @@ type message struct {
 type toolCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
+	Index    int    `json:"index,omitempty"` // of a piece in a stream
 	Function struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
@@ -99,23 +105,30 @@ func (b *chatBody) call(c toolCall) {
 	last.ToolCalls = append(last.ToolCalls, c)
 }
 
-// reply is what the demo model answered.
+// reply is what the demo model answered, at once or in pieces.
 type reply struct {
-	Choices []struct {
-		Message struct {
-			Content   string     `json:"content"`
-			Reasoning string     `json:"reasoning_content"`
-			ToolCalls []toolCall `json:"tool_calls"`
-		} `json:"message"`
-		Finish string `json:"finish_reason"`
-	} `json:"choices"`
-	Usage struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-		Details    struct {
-			Cached int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
+	Choices []choice `json:"choices"`
+	Usage   tokens   `json:"usage"`
+}
+
+type choice struct {
+	Message said   `json:"message"`
+	Delta   said   `json:"delta"` // of a stream
+	Finish  string `json:"finish_reason"`
+}
+
+type said struct {
+	Content   string     `json:"content"`
+	Reasoning string     `json:"reasoning_content"`
+	ToolCalls []toolCall `json:"tool_calls"`
+}
+
+type tokens struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
 }
 
 // form is one of the two other kinds of endpoints.
@@ -123,7 +136,12 @@ type form interface {
 	decode(body []byte) (chatBody, error)
 	refuse(message string) any
 	document(model string, r reply) any
-	events(model string, r reply) []event
+	// A stream begins; each part of the answer starts, grows and stops; it ends.
+	begin(model string) []event
+	start(i int, p part) []event
+	grow(i int, p part, more string) []event
+	stop(i int, p part) []event
+	end(model string, r reply) []event
 }
 
 type event struct {
@@ -131,8 +149,22 @@ type event struct {
 	data map[string]any
 }
 
-// converted answers requests of another form with the demo model's replies. A
-// stream has each passage as one piece.
+// part is a passage of text or of reasoning, or a call of a tool.
+type part struct {
+	kind partKind
+	call toolCall // its arguments are in text
+	text string   // so far
+}
+
+type partKind int
+
+const (
+	partText partKind = iota
+	partReasoning
+	partCall
+)
+
+// converted answers requests of another form with the demo model's replies.
 func (s *Server) converted(f form) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
@@ -144,6 +176,9 @@ func (s *Server) converted(f form) http.HandlerFunc {
 			writeJSON(w, http.StatusBadRequest, f.refuse(err.Error()))
 			return
 		}
+		if body.Stream {
+			body.Options = map[string]bool{"include_usage": true}
+		}
 		request, err := json.Marshal(body)
 		if err != nil {
 			writeJSON(w, http.StatusInternalServerError, f.refuse(err.Error()))
@@ -154,6 +189,14 @@ func (s *Server) converted(f form) http.HandlerFunc {
 			panic(http.ErrAbortHandler) // as the model did
 		}
 		defer func() { _ = answer.Body.Close() }() // only read from
+		if answer.StatusCode == http.StatusOK && body.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			c := &conversion{form: f, model: body.Model, to: w}
+			if err := c.run(answer.Body, s.creditUsage()); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			return
+		}
 		text, err := io.ReadAll(answer.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -172,21 +215,7 @@ func (s *Server) converted(f form) http.HandlerFunc {
 			_, _ = w.Write(text) // a malformed reply is passed on as it is
 			return
 		}
-		if !body.Stream {
-			writeJSON(w, http.StatusOK, f.document(body.Model, played))
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i, e := range f.events(body.Model, played) {
-			e.data["type"], e.data["sequence_number"] = e.name, i
-			data, err := json.Marshal(e.data)
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e.name, data); err != nil {
-				return // the client has gone
-			}
-		}
+		writeJSON(w, http.StatusOK, f.document(body.Model, played))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -31,7 +32,9 @@ type Call struct {
 	Header http.Header
 	Body   []byte
 	At     time.Time
-	Status int // of the answer; 0 while it is being answered
+	Status int // of the answer; 0 if there was none yet when the client left
+	// Dropped says that the connection was closed instead of an answer.
+	Dropped bool
 }
 
 // Answer replaces the usual answer to one request.
@@ -56,6 +59,8 @@ type Server struct {
 	account Account
 	models  []Model
 	calls   []*Call
+	came    chan struct{}       // closed with the next request
+	credits float64             // AI credits for one request to a model
 	queued  map[string][]Answer // by path
 	always  map[string]Answer
 }
@@ -63,7 +68,7 @@ type Server struct {
 // Start starts a stand-in for one test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	s := &Server{Model: demomodel.New(), token: "ghu_standin", valid: -1, account: individual(), models: usualModels(), queued: map[string][]Answer{}, always: map[string]Answer{}}
+	s := &Server{Model: demomodel.New(), token: "ghu_standin", valid: -1, account: individual(), models: UsualModels(), came: make(chan struct{}), queued: map[string][]Answer{}, always: map[string]Answer{}}
 	if err := s.Model.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
@@ -147,6 +152,43 @@ func (s *Server) Always(path string, a Answer) {
 	s.always[path] = a
 }
 
+// SetCredits bills each request to a model with so many AI credits.
+func (s *Server) SetCredits(n float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.credits = n
+}
+
+// creditUsage is what answers tell of credits; nil if nothing.
+func (s *Server) creditUsage() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.credits == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, `{"token_details":[],"total_nano_aiu":%.0f}`, s.credits*1e9)
+}
+
+// Premium is how many premium requests GitHub would have counted so far: the
+// model's multiplier for each request that a person's prompt is the reason of,
+// unless it was refused.
+func (s *Server) Premium() (total float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		var body struct{ Model string }
+		if c.Header.Get("X-Initiator") != "user" || c.Method != http.MethodPost || c.Status >= http.StatusBadRequest || c.Dropped || json.Unmarshal(c.Body, &body) != nil {
+			continue
+		}
+		for _, m := range s.models {
+			if m.ID == body.Model {
+				total += m.Multiplier
+			}
+		}
+	}
+	return total
+}
+
 // Calls returns the requests for a path so far, oldest first; all for "".
 func (s *Server) Calls(path string) []Call {
 	s.mu.Lock()
@@ -158,6 +200,24 @@ func (s *Server) Calls(path string) []Call {
 		}
 	}
 	return out
+}
+
+// Await waits until a request for a path has come.
+func (s *Server) Await(tb testing.TB, path string) {
+	tb.Helper()
+	for {
+		s.mu.Lock()
+		next := s.came
+		s.mu.Unlock()
+		if len(s.Calls(path)) > 0 {
+			return
+		}
+		select {
+		case <-next:
+		case <-tb.Context().Done():
+			tb.Fatal("no request came for " + path)
+		}
+	}
 }
 
 func (s *Server) routes() http.Handler {
@@ -178,11 +238,16 @@ func (s *Server) routes() http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		call := &Call{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, At: time.Now()}
 		answer, scripted, good := s.receive(call, r.Header.Get("Authorization"))
-		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		seen := &statusWriter{ResponseWriter: w}
 		defer func() {
+			p := recover()
 			s.mu.Lock()
-			defer s.mu.Unlock()
 			call.Status = seen.status
+			call.Dropped = p != nil && seen.status == 0 && r.Context().Err() == nil
+			s.mu.Unlock()
+			if p != nil {
+				panic(p)
+			}
 		}()
 		if answer.Delay > 0 {
 			select {
@@ -214,6 +279,8 @@ func (s *Server) receive(c *Call, authorization string) (a Answer, scripted, goo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, c)
+	close(s.came)
+	s.came = make(chan struct{})
 	_, given, _ := strings.Cut(authorization, " ")
 	good = given == s.token && s.valid != 0
 	if s.valid > 0 {
@@ -236,6 +303,13 @@ type statusWriter struct {
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap lets http.ResponseController flush.

@@ -120,23 +120,39 @@ func stopReason(r reply) string {
 	return "end_turn"
 }
 
-func (messages) events(model string, r reply) []event {
-	out := []event{{"message_start", map[string]any{"message": map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": messageUsage(r)}}}}
-	index := 0
-	add := func(start, delta map[string]any) {
-		out = append(out, event{"content_block_start", map[string]any{"index": index, "content_block": start}},
-			event{"content_block_delta", map[string]any{"index": index, "delta": delta}}, event{"content_block_stop", map[string]any{"index": index}})
-		index++
+func (messages) begin(model string) []event {
+	return []event{{"message_start", map[string]any{"message": map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []any{},
+		"stop_reason": nil, "stop_sequence": nil, "usage": messageUsage(reply{})}}}}
+}
+
+func (messages) start(i int, p part) []event {
+	block := map[string]any{"type": "text", "text": ""}
+	switch p.kind {
+	case partReasoning:
+		block = map[string]any{"type": "thinking", "thinking": "", "signature": ""}
+	case partCall:
+		block = map[string]any{"type": "tool_use", "id": p.call.ID, "name": p.call.Function.Name, "input": map[string]any{}}
+	default:
 	}
-	m := r.Choices[0].Message
-	if m.Reasoning != "" {
-		add(map[string]any{"type": "thinking", "thinking": "", "signature": ""}, map[string]any{"type": "thinking_delta", "thinking": m.Reasoning})
+	return []event{{"content_block_start", map[string]any{"index": i, "content_block": block}}}
+}
+
+func (messages) grow(i int, p part, more string) []event {
+	delta := map[string]any{"type": "text_delta", "text": more}
+	switch p.kind {
+	case partReasoning:
+		delta = map[string]any{"type": "thinking_delta", "thinking": more}
+	case partCall:
+		delta = map[string]any{"type": "input_json_delta", "partial_json": more}
+	default:
 	}
-	if m.Content != "" {
-		add(map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": m.Content})
-	}
-	for _, c := range m.ToolCalls {
-		add(map[string]any{"type": "tool_use", "id": c.ID, "name": c.Function.Name, "input": map[string]any{}}, map[string]any{"type": "input_json_delta", "partial_json": c.Function.Arguments})
-	}
-	return append(out, event{"message_delta", map[string]any{"delta": map[string]any{"stop_reason": stopReason(r), "stop_sequence": nil}, "usage": messageUsage(r)}}, event{"message_stop", map[string]any{}})
+	return []event{{"content_block_delta", map[string]any{"index": i, "delta": delta}}}
+}
+
+func (messages) stop(i int, _ part) []event {
+	return []event{{"content_block_stop", map[string]any{"index": i}}}
+}
+
+func (messages) end(_ string, r reply) []event {
+	return []event{{"message_delta", map[string]any{"delta": map[string]any{"stop_reason": stopReason(r), "stop_sequence": nil}, "usage": messageUsage(r)}}, {"message_stop", map[string]any{}}}
 }

@@ -104,32 +104,66 @@ func response(model, status string, items []any, r reply) map[string]any {
 	}}
 }
 
-func (responses) events(model string, r reply) []event {
-	items := responseItems(r)
-	out := []event{{"response.created", map[string]any{"response": response(model, "in_progress", []any{}, r)}}}
-	for i, item := range items {
-		whole, _ := item.(map[string]any)
-		add := func(name string, data map[string]any) {
-			data["output_index"], data["item_id"] = i, whole["id"]
-			out = append(out, event{name, data})
-		}
-		add("response.output_item.added", map[string]any{"item": whole})
-		switch whole["type"] {
-		case "message":
-			text := r.Choices[0].Message.Content
-			add("response.content_part.added", map[string]any{"content_index": 0, "part": textPart("")})
-			add("response.output_text.delta", map[string]any{"content_index": 0, "delta": text})
-			add("response.output_text.done", map[string]any{"content_index": 0, "text": text})
-			add("response.content_part.done", map[string]any{"content_index": 0, "part": textPart(text)})
-		case "function_call":
-			add("response.function_call_arguments.delta", map[string]any{"delta": whole["arguments"]})
-			add("response.function_call_arguments.done", map[string]any{"arguments": whole["arguments"]})
-		case "reasoning":
-			text := r.Choices[0].Message.Reasoning
-			add("response.reasoning_summary_text.delta", map[string]any{"summary_index": 0, "delta": text})
-			add("response.reasoning_summary_text.done", map[string]any{"summary_index": 0, "text": text})
-		}
-		add("response.output_item.done", map[string]any{"item": whole})
+func (responses) begin(model string) []event {
+	return []event{{"response.created", map[string]any{"response": response(model, "in_progress", []any{}, reply{})}}}
+}
+
+// item is a part as an item of the output.
+func (responses) item(p part) map[string]any {
+	switch p.kind {
+	case partReasoning:
+		return map[string]any{"type": "reasoning", "id": "rs_1", "summary": []any{map[string]any{"type": "summary_text", "text": p.text}}}
+	case partCall:
+		return map[string]any{"type": "function_call", "id": "fc_" + p.call.ID, "call_id": p.call.ID, "name": p.call.Function.Name, "arguments": p.text, "status": "completed"}
+	default:
+		return map[string]any{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": []any{textPart(p.text)}}
 	}
-	return append(out, event{"response.completed", map[string]any{"response": response(model, "completed", items, r)}})
+}
+
+// named is an event about an item.
+func (f responses) named(i int, p part, name string, data map[string]any) event {
+	data["output_index"], data["item_id"] = i, f.item(p)["id"]
+	return event{name, data}
+}
+
+func (f responses) start(i int, p part) []event {
+	out := []event{f.named(i, p, "response.output_item.added", map[string]any{"item": f.item(p)})}
+	if p.kind == partText {
+		out = append(out, f.named(i, p, "response.content_part.added", map[string]any{"content_index": 0, "part": textPart("")}))
+	}
+	return out
+}
+
+func (f responses) grow(i int, p part, more string) []event {
+	switch p.kind {
+	case partReasoning:
+		return []event{f.named(i, p, "response.reasoning_summary_text.delta", map[string]any{"summary_index": 0, "delta": more})}
+	case partCall:
+		return []event{f.named(i, p, "response.function_call_arguments.delta", map[string]any{"delta": more})}
+	default:
+		return []event{f.named(i, p, "response.output_text.delta", map[string]any{"content_index": 0, "delta": more})}
+	}
+}
+
+func (f responses) stop(i int, p part) []event {
+	var out []event
+	switch p.kind {
+	case partReasoning:
+		out = append(out, f.named(i, p, "response.reasoning_summary_text.done", map[string]any{"summary_index": 0, "text": p.text}))
+	case partCall:
+		out = append(out, f.named(i, p, "response.function_call_arguments.done", map[string]any{"arguments": p.text}))
+	default:
+		out = append(out, f.named(i, p, "response.output_text.done", map[string]any{"content_index": 0, "text": p.text}),
+			f.named(i, p, "response.content_part.done", map[string]any{"content_index": 0, "part": textPart(p.text)}))
+	}
+	return append(out, f.named(i, p, "response.output_item.done", map[string]any{"item": f.item(p)}))
+}
+
+func (responses) end(model string, r reply) []event {
+	if r.Choices[0].Finish == "length" {
+		whole := response(model, "incomplete", responseItems(r), r)
+		whole["incomplete_details"] = map[string]any{"reason": "max_output_tokens"}
+		return []event{{"response.incomplete", map[string]any{"response": whole}}}
+	}
+	return []event{{"response.completed", map[string]any{"response": response(model, "completed", responseItems(r), r)}}}
 }
