@@ -93,10 +93,10 @@ func (q Question) byLogin(ctx context.Context) (Who, Account, error) {
 	switch {
 	case trace != "":
 		return Who{}, Account{}, &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "GitHub did not accept " + trace,
-			Remedy: "log in with `copilot login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot; see that GitHub can be reached; --demo lets the demo model answer"}
+			Remedy: "log in with `copilot-bridge login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot; see that GitHub can be reached; --demo lets the demo model answer"}
 	case !q.DemoIfNone:
 		return Who{}, Account{}, &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "nobody is logged in to GitHub Copilot",
-			Remedy: "run `copilot login` in a terminal, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*; --demo lets the demo model answer"}
+			Remedy: "run `copilot-bridge login` in a terminal, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*; --demo lets the demo model answer"}
 	}
 	return q.demo("nobody is logged in")
 }
@@ -137,18 +137,27 @@ func CopilotHome(environ []string, userDir string) string {
 	return cmp.Or(program.Variable(environ, "COPILOT_HOME"), filepath.Join(userDir, ".copilot"))
 }
 
+// TokenVariable names the variable with a token that the runtime logs in by,
+// besides COPILOT_GITHUB_TOKEN; "" if there is none.
+func TokenVariable(environ []string) string {
+	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN"} {
+		if program.Variable(environ, name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // trace names what shows that the user has an account, "" if nothing does.
 // possible says that there may be a login all the same: in the system's key
 // ring, which only Copilot's own program can ask.
 func (q Question) trace() (trace string, possible bool) {
-	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN"} {
-		if program.Variable(q.Environ, name) != "" {
-			return "the token in " + name, true
-		}
+	if name := TokenVariable(q.Environ); name != "" {
+		return "the token in " + name, true
 	}
 	home := CopilotHome(q.Environ, q.UserDir)
 	if holds(filepath.Join(home, "config.json"), copilotLogin) {
-		return "the login of `copilot login`", true
+		return "the login of `copilot-bridge login`", true
 	}
 	if holds(filepath.Join(q.ghDir(), "hosts.yml"), ghLogin) {
 		return "the login of GitHub's CLI (gh)", true

@@ -46,7 +46,7 @@ func (b *Bridge) acpOptions() acp.Options {
 	spec := b.Spec(bridge.ProfileAgent, "")
 	opts := acp.Options{Version: b.opts.Version, Model: spec.Model, Effort: spec.ReasoningEffort, Logger: b.opts.Logger}
 	if b.Answers.Kind != bridge.AnswersProvider && !b.opts.Config.Demo {
-		opts.Login = "Run `copilot login` in a terminal, or set COPILOT_GITHUB_TOKEN, and start this agent again"
+		opts.Login = "Run `copilot-bridge login` in a terminal, or set COPILOT_GITHUB_TOKEN and start this agent again"
 	}
 	return opts
 }
@@ -211,7 +211,7 @@ func (s acpService) Login(ctx context.Context) error {
 	status, err := s.Engine.Status(ctx)
 	if err == nil && (!status.Authenticated || s.Answers.Kind == bridge.AnswersDemo) {
 		err = &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "nobody is logged in to GitHub Copilot",
-			Remedy: "run `copilot login` in a terminal, or set COPILOT_GITHUB_TOKEN, and start this agent again"}
+			Remedy: "run `copilot-bridge login` in a terminal, or set COPILOT_GITHUB_TOKEN and start this agent again"}
 	}
 	return err
 }

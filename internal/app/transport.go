@@ -113,13 +113,19 @@ func (b *Bridge) answers(agent string) bridge.Answers {
 	return out
 }
 
-// sdkAgent finds or installs the runtime.
-func (b *Bridge) sdkAgent(ctx context.Context) (engine.Agent, error) {
-	at := copilotruntime.Options{Home: b.opts.Config.Home, CLIPath: b.opts.Config.CLIPath}
+// runtime finds or installs the runtime.
+func (o Options) runtime(ctx context.Context) (copilotruntime.Runtime, error) {
+	at := copilotruntime.Options{Home: o.Config.Home, CLIPath: o.Config.CLIPath}
 	rt, err := copilotruntime.Find(ctx, at)
-	if !b.opts.FindOnly && bridge.CodeOf(err) == bridge.CodeNotFound {
-		rt, err = copilotruntime.Install(ctx, at, b.opts.Progress)
+	if !o.FindOnly && bridge.CodeOf(err) == bridge.CodeNotFound {
+		return copilotruntime.Install(ctx, at, o.Progress)
 	}
+	return rt, err
+}
+
+// sdkAgent reaches the native runtime.
+func (b *Bridge) sdkAgent(ctx context.Context) (engine.Agent, error) {
+	rt, err := b.opts.runtime(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 	v.ok("start", "%s runs under its supervisor after %s", agentName(status), view.Duration(time.Since(began)))
 	if b.Answers.Kind == bridge.AnswersDemo {
 		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
-			"log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
+			"log in with `copilot-bridge login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
 	} else {
 		v.ok("answers", "%s", b.Answers.Detail)
 	}
@@ -182,7 +182,7 @@ func (v *validation) login(s bridge.AgentStatus) {
 		if s.Message != "" {
 			detail += ": " + s.Message
 		}
-		v.fail("login", &bridge.Error{Message: detail, Remedy: "log in with `copilot login` or set a valid COPILOT_GITHUB_TOKEN"}, exitUnavailable)
+		v.fail("login", &bridge.Error{Message: detail, Remedy: "log in with `copilot-bridge login` or set a valid COPILOT_GITHUB_TOKEN"}, exitUnavailable)
 		return
 	}
 	detail := "by " + cmp.Or(s.AuthType, "-")

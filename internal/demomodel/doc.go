@@ -11,9 +11,9 @@ const ModelID = "rehearsal-1"
 // Notice is what every surface shows while this model answers.
 const Notice = "NOT COPILOT: answers come from the built-in demo model, an offline stand-in that only echoes and acts on simple requests. " + remedy
 
-const remedy = "To get Copilot, log in with `copilot login` or set COPILOT_GITHUB_TOKEN; " +
+const remedy = "To get Copilot, log in with `copilot-bridge login` or set COPILOT_GITHUB_TOKEN; " +
 	"to use another provider, set COPILOT_BYOK_PROVIDER, COPILOT_BYOK_API_KEY, COPILOT_BYOK_BASE_URL and COPILOT_BYOK_MODEL."
 
 // signature ends every reply that a person may take for Copilot's.
-const signature = "(I am the demo model, not Copilot. To get Copilot, log in with `copilot login` or set COPILOT_GITHUB_TOKEN, " +
+const signature = "(I am the demo model, not Copilot. To get Copilot, log in with `copilot-bridge login` or set COPILOT_GITHUB_TOKEN, " +
 	"or configure a provider with COPILOT_BYOK_*.)"

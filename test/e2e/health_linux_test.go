@@ -206,7 +206,7 @@ func TestServeTellsOfARefusedAccount(t *testing.T) {
 	for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/messages"} {
 		for _, model := range []string{"gpt-5", "agent/gpt-5"} {
 			status, header, body := s.say(t, path, model, helloTask, `,"max_tokens":100`)
-			if status != http.StatusServiceUnavailable || header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "GitHub did not accept") || !strings.Contains(body, "copilot login") ||
+			if status != http.StatusServiceUnavailable || header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "GitHub did not accept") || !strings.Contains(body, "copilot-bridge login") ||
 				strings.Contains(body, "copilot_unavailable") != (path != "/v1/messages") {
 				t.Errorf("%s %s: %d %v %s", path, model, status, header, body)
 			}

@@ -120,10 +120,10 @@ func TestRefusedAccountIsNoDemo(t *testing.T) {
 		env         []string
 		refused     string
 	}{
-		"GITHUB_TOKEN":  {env: []string{"GITHUB_TOKEN=ghp_refused"}, refused: "the token in GITHUB_TOKEN"},
-		"GH_TOKEN":      {env: []string{"GH_TOKEN=ghp_refused"}, refused: "the token in GH_TOKEN"},
-		"copilot login": {login: ".copilot/config.json", text: `{"lastLoggedInUser": {"host":"https://github.com","login":"octo"}}`, refused: "the login of `copilot login`"},
-		"gh":            {login: ".config/gh/hosts.yml", text: "github.com:\n    user: octo\n", refused: "the login of GitHub's CLI"},
+		"GITHUB_TOKEN":         {env: []string{"GITHUB_TOKEN=ghp_refused"}, refused: "the token in GITHUB_TOKEN"},
+		"GH_TOKEN":             {env: []string{"GH_TOKEN=ghp_refused"}, refused: "the token in GH_TOKEN"},
+		"copilot-bridge login": {login: ".copilot/config.json", text: `{"lastLoggedInUser": {"host":"https://github.com","login":"octo"}}`, refused: "the login of `copilot-bridge login`"},
+		"gh":                   {login: ".config/gh/hosts.yml", text: "github.com:\n    user: octo\n", refused: "the login of GitHub's CLI"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,7 @@ func TestRefusedAccountIsNoDemo(t *testing.T) {
 					continue // how the account was found makes no difference to a door
 				}
 				out, ok, made := d.ask(b)
-				if made || ok || !strings.Contains(out, "GitHub did not accept "+account.refused) || !strings.Contains(out, "copilot login") {
+				if made || ok || !strings.Contains(out, "GitHub did not accept "+account.refused) || !strings.Contains(out, "copilot-bridge login") {
 					t.Errorf("%s: done: %v, file made: %v\n%s", door, ok, made, out)
 				}
 				if strings.Contains(out, "NOT COPILOT") || strings.Contains(out, "_refused") {
@@ -206,7 +206,7 @@ func TestACPClientIsToldToLogIn(t *testing.T) {
 				t.Errorf("%s: request %s: %s", name, id, out)
 			}
 		}
-		if code != 0 || !strings.Contains(out, "copilot login") || len(thief.Requests()) > 0 {
+		if code != 0 || !strings.Contains(out, "copilot-bridge login") || len(thief.Requests()) > 0 {
 			t.Errorf("%s: exit code %d, %d requests to the repository's provider\n%s", name, code, len(thief.Requests()), out)
 		}
 	}

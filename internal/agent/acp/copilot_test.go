@@ -148,7 +148,7 @@ func TestCopilotWithoutALogin(t *testing.T) {
 	t.Parallel()
 	ctx, a, _ := started(t, func(o *acp.Options) { o.Provider, o.Model = nil, "" })
 	_, err := a.Open(ctx, bridge.SessionSpec{Profile: bridge.ProfileAgent, WorkingDir: t.TempDir()})
-	if e := bridge.AsError(err); bridge.CodeOf(err) != bridge.CodeUnauthenticated || !strings.Contains(e.Remedy, "copilot login") || !strings.Contains(e.Remedy, "COPILOT_GITHUB_TOKEN") {
+	if e := bridge.AsError(err); bridge.CodeOf(err) != bridge.CodeUnauthenticated || !strings.Contains(e.Remedy, "copilot-bridge login") || !strings.Contains(e.Remedy, "COPILOT_GITHUB_TOKEN") {
 		t.Errorf("%v", err)
 	}
 	if st, err := a.Status(ctx); err != nil || st.Authenticated {

@@ -42,7 +42,7 @@ func (h *host) explain(err error, what string) error {
 		out.Remedy = "try again: the runtime is started anew"
 	case common.LoginRefused(text):
 		out.Code, out.Message = bridge.CodeUnauthenticated, "GitHub did not accept the token or login; could not "+what
-		out.Remedy = "log in with `copilot login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_PROVIDER"
+		out.Remedy = "log in with `copilot-bridge login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_PROVIDER"
 	case strings.Contains(text, "model") && (strings.Contains(text, "not available") || strings.Contains(text, "not found") || strings.Contains(text, "not supported")):
 		out.Code = bridge.CodeNotFound
 		out.Remedy = "see which models there are with `copilot-bridge validate`"
@@ -188,7 +188,7 @@ func (h *host) classify(e *bridge.Error) {
 			e.Remedy = "check COPILOT_BYOK_API_KEY"
 			return
 		}
-		e.Remedy = "log in with `copilot login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot"
+		e.Remedy = "log in with `copilot-bridge login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot"
 		if e.Status != http.StatusForbidden {
 			e.Message = "GitHub did not accept the token or login: " + e.Message
 		}

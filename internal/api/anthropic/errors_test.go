@@ -32,7 +32,7 @@ func TestErrorTable(t *testing.T) {
 		{&bridge.Error{Code: bridge.CodeUnsupported, Message: "cannot"}, 400, "invalid_request_error", "cannot", "", false},
 		{&bridge.Error{Code: bridge.CodeConflict, Message: "busy with another"}, 409, "invalid_request_error", "busy with another", "", true},
 		{&bridge.Error{Code: bridge.CodeNotFound, Message: "none"}, 404, "not_found_error", "none", "", false},
-		{&bridge.Error{Code: bridge.CodeUnauthenticated, Message: "Not logged in.", Remedy: "Run copilot login."}, 503, "api_error", "Copilot unavailable: Not logged in. Run copilot login.", "", true},
+		{&bridge.Error{Code: bridge.CodeUnauthenticated, Message: "Not logged in.", Remedy: "Run copilot-bridge login."}, 503, "api_error", "Copilot unavailable: Not logged in. Run copilot-bridge login.", "", true},
 		{&bridge.Error{Code: bridge.CodeDenied, Message: "no"}, 403, "permission_error", "no", "", false},
 		{&bridge.Error{Code: bridge.CodeUnavailable, Message: "Copilot unavailable"}, 503, "overloaded_error", "Copilot unavailable", "", false},
 		{&bridge.Error{Code: bridge.CodeUnavailable, Cause: errors.New("no runtime")}, 503, "overloaded_error", "Copilot unavailable: no runtime", "", false},

@@ -1,7 +1,7 @@
 // Package githubtest is a stand-in for GitHub on loopback, so that tests can run
-// the path of users with an account: the account and its quota, the list of
-// models, the three kinds of model endpoints, and GitHub's MCP server. The demo
-// model says what its models say. What the runtime sends is recorded. It is for
+// the path of users with an account: the login with a code, the account and its
+// quota, the list of models, the three kinds of model endpoints, and GitHub's MCP
+// server. The demo model says what its models say. What the runtime sends is recorded. It is for
 // tests alone and is not part of the program.
 package githubtest
 
@@ -57,6 +57,7 @@ type Server struct {
 	token   string
 	valid   int // how many more requests the token is good for; negative: all
 	account Account
+	device  Device
 	models  []Model
 	calls   []*Call
 	came    chan struct{}       // closed with the next request
@@ -224,6 +225,8 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+UserPath, s.user)
 	mux.HandleFunc("GET "+ModelsPath, s.list)
+	mux.HandleFunc("POST "+CodePath, s.deviceCode)
+	mux.HandleFunc("POST "+TokenPath, s.deviceToken)
 	mux.HandleFunc("POST "+ChatPath, s.chat)
 	mux.HandleFunc("POST "+ResponsesPath, s.converted(responses{}))
 	mux.HandleFunc("POST "+MessagesPath, s.converted(messages{}))
@@ -282,8 +285,8 @@ func (s *Server) receive(c *Call, authorization string) (a Answer, scripted, goo
 	close(s.came)
 	s.came = make(chan struct{})
 	_, given, _ := strings.Cut(authorization, " ")
-	good = given == s.token && s.valid != 0
-	if s.valid > 0 {
+	good = given == s.token && s.valid != 0 || open(c.Path)
+	if s.valid > 0 && !open(c.Path) {
 		s.valid--
 	}
 	if q := s.queued[c.Path]; len(q) > 0 {
