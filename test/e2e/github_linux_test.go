@@ -195,3 +195,57 @@ func TestRateLimitOfGitHub(t *testing.T) {
 		t.Errorf("%d requests: %v", len(calls), calls)
 	}
 }
+
+// A work order on GitHub's models does its task. Its budget in credits holds
+// before a request to the model, as GitHub sees it.
+func TestWorkOrderOnGitHub(t *testing.T) {
+	t.Parallel()
+	k, s := newGitHubHome(t)
+	s.SetCredits(3)
+	file := filepath.Join(k.dir, "hello.txt")
+	// Not by what was said: the runtime adds messages about the credits.
+	s.Model.Handle(func(demomodel.Request) (demomodel.Reply, bool) {
+		if len(s.Calls(githubtest.ChatPath))%2 == 1 {
+			return demomodel.Reply{demomodel.ToolCall("create", map[string]string{"path": file, "file_text": "hi\n"})}, true
+		}
+		return demomodel.Reply{demomodel.Text("done")}, true
+	})
+	order := func(config string) (receipt string) {
+		t.Helper()
+		cmd := k.command("abp")
+		cmd.Stdin = strings.NewReader(`{"t":"run","id":"r","work_order":{"id":"11111111-2222-4333-8444-555555555555","task":"say hi","workspace":{"root":"."},"config":{"model":"gpt-5",` + config + `}}}` + "\n")
+		out, err := cmd.Output()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return lines[len(lines)-1]
+	}
+	receipt := order(`"max_budget_usd":0.06`)
+	if text, err := os.ReadFile(file); err != nil || string(text) != "hi\n" || !strings.Contains(receipt, `"outcome":"complete"`) ||
+		!strings.Contains(receipt, `"request_units":1,"estimated_cost_usd":0.06`) || !strings.Contains(receipt, `"kind":"github"`) {
+		t.Errorf("%q, %v\n%s", text, err, receipt)
+	}
+	checkModelCalls(t, s, "gpt-5", "user", "agent")
+	receipt = order(`"max_budget_usd":0.05`)
+	if !strings.Contains(receipt, `"outcome":"partial"`) || !strings.Contains(receipt, "max_budget_usd (0.05) does not allow another request to the model") {
+		t.Error(receipt)
+	}
+	checkModelCalls(t, s, "gpt-5", "user", "agent", "user")
+}
+
+// The parts of an orchestration answer with GitHub's models, and each is one
+// premium request.
+func TestOrchestrateOnGitHub(t *testing.T) {
+	t.Parallel()
+	k, s := newGitHubHome(t)
+	cmd := k.command("orchestrate", "--model", "gpt-5-codex", "--isolation", "shared", "--plan", "-")
+	cmd.Stdin = strings.NewReader(`{"tasks":[{"id":"one","description":"` + helloTask + `"},{"id":"two","description":"rehearsal: text done","dependencies":["one"]}]}`)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), " · 2 premium requests\n") || s.Premium() != 2 {
+		t.Errorf("%v, %v premium requests\n%s", err, s.Premium(), out)
+	}
+	if _, err := os.Stat(filepath.Join(k.dir, "hello.txt")); err != nil {
+		t.Error(err)
+	}
+}

@@ -36,6 +36,7 @@ type run struct {
 	summary   string // of the end
 
 	usage   bridge.Usage
+	spent   float64 // US dollars, where a budget is watched
 	counted []bridge.Usage // one a request to the model
 	turns   uint32
 	pending map[string]bool // calls of the last message that are not finished
@@ -118,6 +119,10 @@ func (r *run) follow(ctx context.Context, s Session) error {
 		r.stop("max_turns is 0, so nothing was asked")
 		return r.finish(ctx)
 	}
+	if r.plan.maxCost != nil && *r.plan.maxCost == 0 {
+		r.stop("max_budget_usd is 0, so nothing was asked")
+		return r.finish(ctx)
+	}
 	over := false
 	for ev, err := range s.Send(ctx, prompt) {
 		if err != nil {
@@ -179,12 +184,28 @@ func (r *run) exhausted(ev bridge.Event) string {
 			return fmt.Sprintf("max_turns (%d) is used up", *most)
 		}
 	}
-	if most := r.plan.maxCost; most != nil {
-		if _, ok := ev.(bridge.UsageReported); ok {
-			if cost := r.cost(); cost != nil && *cost > *most {
-				return fmt.Sprintf("max_budget_usd (%v) is used up: about %.6f USD", *most, *cost)
-			}
-		}
+	if e, ok := ev.(bridge.UsageReported); ok && r.plan.maxCost != nil {
+		return r.overBudget(*r.plan.maxCost, e)
+	}
+	return ""
+}
+
+// overBudget says that the budget is spent, or that another request to the model
+// would pass it: that one costs at least what this one did, since the
+// conversation only grows. The calls of tools that this one asks for are not run
+// then: their results would be for nobody.
+func (r *run) overBudget(most float64, e bridge.UsageReported) string {
+	cost := r.cost()
+	if cost == nil {
+		return ""
+	}
+	last := *cost - r.spent
+	r.spent = *cost
+	switch {
+	case *cost > most:
+		return fmt.Sprintf("max_budget_usd (%v) is used up: about %.6f USD", most, *cost)
+	case e.Finish == "tool_calls" && *cost+last > most:
+		return fmt.Sprintf("max_budget_usd (%v) does not allow another request to the model: about %.6f USD are spent, %.6f of them by the last one", most, *cost, last)
 	}
 	return ""
 }

@@ -384,8 +384,13 @@ func TestLimits(t *testing.T) {
 		{"turns", map[string]any{"max_turns": 2}, 3, 2, contract.Partial, "max_turns (2) is used up", 0, true},
 		{"no turns", map[string]any{"max_turns": 0}, 0, 0, contract.Partial, "max_turns is 0", 0, true},
 		{"enough turns", map[string]any{"max_turns": 5}, 5, 4, contract.Complete, "", 0, true},
-		{"budget", map[string]any{"max_budget_usd": 0.05, "vendor": map[string]any{"copilot": map[string]any{"price": map[string]any{"input": 10, "output": 20}}}}, 3, 1,
-			contract.Partial, "max_budget_usd (0.05) is used up", 0.06, false},
+		{"budget for one request", map[string]any{"max_budget_usd": 0.05, "vendor": map[string]any{"copilot": map[string]any{"price": map[string]any{"input": 10, "output": 20}}}}, 1, 0,
+			contract.Partial, "max_budget_usd (0.05) does not allow another request to the model: about 0.030000 USD are spent, 0.030000 of them by the last one", 0.03, false},
+		{"budget for two requests", map[string]any{"max_budget_usd": 0.06, "vendor": map[string]any{"copilot": map[string]any{"price": map[string]any{"input": 10, "output": 20}}}}, 2, 1,
+			contract.Partial, "max_budget_usd (0.06) does not allow another request to the model: about 0.060000 USD are spent, 0.030000 of them by the last one", 0.06, false},
+		{"budget for less than one", map[string]any{"max_budget_usd": 0.01, "vendor": map[string]any{"copilot": map[string]any{"price": map[string]any{"input": 10, "output": 20}}}}, 1, 0,
+			contract.Partial, "max_budget_usd (0.01) is used up: about 0.030000 USD", 0.03, false},
+		{"no budget", map[string]any{"max_budget_usd": 0}, 0, 0, contract.Partial, "max_budget_usd is 0, so nothing was asked", 0, true},
 		{"unknown price", map[string]any{"max_budget_usd": 1}, 5, 4, contract.Complete, "max_budget_usd could not be held", 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
