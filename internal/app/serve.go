@@ -34,6 +34,9 @@ type Serving struct {
 	// RPCPort, if set, is where the tool bus listens by itself; 0 for a free
 	// port.
 	RPCPort *int
+	// Private: the server is for one client that this process starts. Its port is not
+	// remembered, and with its token nobody can consent to anything.
+	Private bool
 
 	hub *toolbus.Hub // nil if clients of the tool bus cannot be asked
 }
@@ -58,7 +61,7 @@ type Server struct {
 // Listen binds the configured address and puts the doors behind it. The
 // runtime is started meanwhile; it is warm soon after Serve has begun.
 func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
-	if b.opts.Config.Serve.Token != "" {
+	if b.opts.Config.Serve.Token != "" && !o.Private {
 		// Clients with the token may consent. Without a token every program on this
 		// machine could.
 		o.hub = &toolbus.Hub{}
@@ -121,6 +124,9 @@ func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 			return httpserver.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
 		},
 		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
+	}
+	if o.Private {
+		opts.Ports = nil
 	}
 	names := [2]string{"serve", "rpc"}
 	if w := b.opts.Window; w != nil {

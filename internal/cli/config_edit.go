@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -105,9 +106,13 @@ func (p *program) edited(ctx context.Context, file string) ([]byte, error) {
 	s.In, _ = p.env.Stdin.(*os.File)
 	s.Out, _ = p.env.Stdout.(*os.File)
 	s.Err, _ = p.env.Stderr.(*os.File)
-	exit, err := command.Foreground(ctx, s)
+	running, err := command.StartForeground(s)
 	if err == nil {
-		err = exit.Err()
+		stop := context.AfterFunc(ctx, func() { running.Signal(os.Kill) })
+		var exit programs.Exit
+		exit, err = running.Wait()
+		stop()
+		err = cmp.Or(context.Cause(ctx), err, exit.Err())
 	}
 	if err != nil {
 		if ctx.Err() == nil {

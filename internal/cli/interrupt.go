@@ -34,7 +34,9 @@ type interruption struct {
 	// by is the signal that came, nil if none has. It may be read after stop.
 	by    os.Signal
 	drain atomic.Int64 // nanoseconds in which a server's running requests may finish
-	stop  func()       // must be called, and waits
+	// relay, if set, gets the signals instead: a program that has the terminal.
+	relay atomic.Pointer[func(os.Signal)]
+	stop  func() // must be called, and waits
 }
 
 // interruptible returns a context that the first signal ends; the second ends
@@ -50,6 +52,10 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 		for {
 			select {
 			case s := <-p.signals:
+				if relay := in.relay.Load(); relay != nil {
+					(*relay)(s)
+					continue
+				}
 				if in.by != nil {
 					p.exit(exitInterrupted) // without waiting for anything
 					return

@@ -30,9 +30,9 @@ func (p *program) root() *cobra.Command {
 		},
 		SilenceUsage: true,
 	},
-		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.psCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(),
-		p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.loginCommand(), p.logoutCommand(), p.statusCommand(), p.modelsCommand(),
-		p.usageCommand(), p.sessionsCommand(), p.cleanCommand(),
+		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.launchCommand(), p.psCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(),
+		p.rpcCommand(), p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.loginCommand(), p.logoutCommand(), p.statusCommand(),
+		p.modelsCommand(), p.usageCommand(), p.sessionsCommand(), p.cleanCommand(),
 		p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.versionCommand())
 	flagSet{root.PersistentFlags(), root}.setting("log_level", "log-level", "`LEVEL` of logging on standard error")
 	root.SetFlagErrorFunc(p.flagError)

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
@@ -114,11 +116,46 @@ func unmapped(a *net.TCPAddr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
+// DialOwn connects to a server of this machine that runs as this user, or as root.
+// Where the system does not tell who that is, there is none.
+func DialOwn(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	find := new(peers)
+	tick := time.NewTicker(acceptPoll)
+	defer tick.Stop()
+	for until := time.Now().Add(acceptWait); ; {
+		uid, err := find.of(c)
+		if err == nil && mine(uid) {
+			return c, nil
+		}
+		// Nobody holds the other end before the server has accepted it.
+		if err == nil || errors.Is(err, errors.ErrUnsupported) || time.Now().After(until) {
+			return nil, errors.Join(errors.New("it cannot be seen that a program of this user listens on "+addr), c.Close())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), c.Close())
+		}
+	}
+}
+
+// How long a server may take to accept a connection, and how often that is looked at.
+const (
+	acceptWait = 2 * time.Second
+	acceptPoll = 2 * time.Millisecond
+)
+
 // ofSameUser reports whether the client of a connection runs as the user that
 // this process runs as, or as root, who can do all of this anyway. A client
 // that is not found, because it is on another machine or in another network
 // namespace, is another user.
 func ofSameUser(c net.Conn, find peerFunc) bool {
 	uid, err := find(c)
-	return err == nil && (uid == os.Geteuid() || uid == 0)
+	return err == nil && mine(uid)
 }
+
+func mine(uid int) bool { return uid == os.Geteuid() || uid == 0 }

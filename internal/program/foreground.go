@@ -1,31 +1,52 @@
 package program
 
 import (
-	"context"
 	"errors"
-	"fmt"
+	"os"
 	"os/exec"
+	"runtime"
 )
 
-// Foreground runs a program that the user works with, such as an editor, to its
-// end. Unlike the others it stays in the bridge's own process group, so that it
-// has the terminal.
-func (c Command) Foreground(ctx context.Context, s Streams) (Exit, error) {
-	if !c.made {
-		return Exit{}, errors.New("the command was not made by New or Shell")
-	}
-	cmd := exec.CommandContext(ctx, c.Path)
-	inner := c.cmd(s)
-	cmd.Args, cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = inner.Args, inner.Dir, inner.Env, inner.Stdin, inner.Stdout, inner.Stderr
-	failed := cmd.Run()
-	var ended *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return Exit{}, context.Cause(ctx)
-	case failed != nil && !errors.As(failed, &ended):
-		return Exit{}, fmt.Errorf("start %s: %w", c.Path, failed)
+// Foreground is a program that has the terminal: it runs in the bridge's own
+// process group, with its standard streams.
+type Foreground struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// StartForeground starts the program. On Linux it is asked to end if the bridge is
+// killed.
+func (c Command) StartForeground(s Streams) (*Foreground, error) {
+	f := &Foreground{cmd: c.cmd(s), done: make(chan struct{})}
+	politeWithParent(f.cmd)
+	started := make(chan error, 1)
+	go func() {
+		// The parent-death signal is sent when the thread that started the program
+		// ends, so that thread has to stay.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := f.cmd.Start()
+		started <- err
+		if err == nil {
+			f.err = f.cmd.Wait()
+			close(f.done)
+		}
+	}()
+	return f, <-started
+}
+
+// Signal passes a signal on. The program may have ended.
+func (f *Foreground) Signal(s os.Signal) { _ = f.cmd.Process.Signal(s) }
+
+// Wait waits for the end. That the program failed is no error: Exit tells.
+func (f *Foreground) Wait() (Exit, error) {
+	<-f.done
+	var failed *exec.ExitError
+	if f.err != nil && !errors.As(f.err, &failed) {
+		return Exit{}, f.err
 	}
 	var exit Exit
-	exit.Code, exit.Signal = exitStatus(cmd.ProcessState)
+	exit.Code, exit.Signal = exitStatus(f.cmd.ProcessState)
 	return exit, nil
 }

@@ -28,6 +28,12 @@ func ownGroup(cmd *exec.Cmd, supervised, polite bool) {
 	}
 }
 
+// politeWithParent asks a program to end if the bridge is killed.
+func politeWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	dieWithParent(cmd.SysProcAttr, syscall.SIGTERM)
+}
+
 // killGroup kills all of the group that leader leads. An empty group is
 // fine; macOS says EPERM if those left are dead but not yet waited for.
 // Like everywhere in this program, the instant in which an empty group's id

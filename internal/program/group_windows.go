@@ -19,6 +19,8 @@ func ownGroup(cmd *exec.Cmd, _, _ bool) {
 	}
 }
 
+func politeWithParent(*exec.Cmd) {}
+
 // killGroup ends leader and all that it started. Once leader has ended there
 // is nothing to find the others by, except for a supervisor's job object;
 // hence killRest can do nothing.

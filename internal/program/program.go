@@ -208,14 +208,14 @@ func (p Place) moved(dir string) string {
 	if p.Root == "" || dir == resolved(p.Root) {
 		return ""
 	}
-	return "cd " + quote(dir) + " && "
+	return "cd " + Quote(dir) + " && "
 }
 
 func assignments(set []string) []string {
 	out := make([]string, 0, len(set))
 	for _, kv := range set {
 		name, value, _ := strings.Cut(kv, "=")
-		out = append(out, name+"="+quote(value))
+		out = append(out, name+"="+Quote(value))
 	}
 	return out
 }
@@ -224,7 +224,7 @@ func assignments(set []string) []string {
 func words(args []string) string {
 	out := make([]string, len(args))
 	for i, w := range args {
-		out[i] = quote(w)
+		out[i] = Quote(w)
 	}
 	if strings.Contains(args[0], "=") || slices.Contains(keywords, args[0]) {
 		out[0] = "'" + args[0] + "'"
@@ -238,7 +238,8 @@ var keywords = strings.Fields("if then else elif fi case esac for select while u
 // plain words mean themselves.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_+./,:@%-][A-Za-z0-9_+./,:@%=-]*$`)
 
-func quote(word string) string {
+// Quote makes one word of a shell.
+func Quote(word string) string {
 	if plain.MatchString(word) {
 		return word
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +79,7 @@ func TestDocs(t *testing.T) {
 		}
 		tried[e.section]++
 		t.Run(fmt.Sprintf("%s %d", e.section, tried[e.section]), func(t *testing.T) {
-			d := newAgentBench(t)
+			d := newAgentBench(t, "COPILOT_BRIDGE_PORT="+s.url[strings.LastIndexByte(s.url, ':')+1:])
 			d.path = shims
 			d.writeFiles(t, files)
 			switch out := d.runExample(t, e.language, code); {
@@ -96,7 +97,7 @@ func TestDocs(t *testing.T) {
 			}
 		})
 	}
-	for _, section := range []string{"Models", "curl", "OpenAI, JavaScript", "OpenAI, Go", "Anthropic, JavaScript", "Vercel AI SDK", "Claude Code", "Codex CLI"} {
+	for _, section := range []string{"Models", "curl", "OpenAI, JavaScript", "OpenAI, Go", "Anthropic, JavaScript", "Vercel AI SDK", "Launch", "Claude Code", "Codex CLI"} {
 		if tried[section] == 0 {
 			t.Errorf("the section %q has no example", section)
 		}
@@ -127,7 +128,7 @@ func TestDocs(t *testing.T) {
 func TestDocsNameTheVersions(t *testing.T) {
 	text := guides(t)
 	for _, folder := range []string{"npm", "agents"} {
-		var manifest struct{ Dependencies map[string]string }
+		var manifest struct{ Dependencies, OptionalDependencies map[string]string }
 		data, err := os.ReadFile(filepath.Join(folder, "package.json"))
 		if err == nil {
 			err = json.Unmarshal(data, &manifest)
@@ -136,6 +137,7 @@ func TestDocsNameTheVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		delete(manifest.Dependencies, "zod") // only used by the scripts
+		maps.Copy(manifest.Dependencies, manifest.OptionalDependencies)
 		for name, version := range manifest.Dependencies {
 			if !bytes.Contains(text, []byte(" "+version)) {
 				t.Errorf("%s %s is not in the guides for clients", name, version)
@@ -161,13 +163,15 @@ func withoutSpaces(s string) string {
 	return strings.Join(strings.Fields(s), "")
 }
 
-// programs creates a directory with links to the coding agents under their
-// usual names.
+// programs creates a directory with links to the coding agents and the program under
+// test, under their usual names.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(claudeCode(t), filepath.Join(dir, "claude")); err != nil {
-		t.Fatal(err)
+	for name, program := range map[string]string{"claude": claudeCode(t), "copilot-bridge": binary} {
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	codex := "#!/bin/sh\nexec node '" + codexProgram(t) + "' \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "codex"), []byte(codex), 0o700); err != nil {

@@ -97,6 +97,9 @@ func unknownCommand(all []command, line string) string {
 	if strings.Contains(best.help, "\nAvailable Commands:\n") && lowerWord.MatchString(next) {
 		return "there is no such command"
 	}
+	if strings.HasSuffix(best.path, " launch") && lowerWord.MatchString(next) {
+		return "" // the rest is the client's
+	}
 	for _, m := range commandFlag.FindAllStringSubmatch(line, -1) {
 		if !strings.Contains(best.help, m[1]) {
 			return best.path + " has no " + m[1]
