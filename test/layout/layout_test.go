@@ -121,6 +121,7 @@ var allowed = map[string][]string{
 	"test/openclaw/gateway":           {},
 	"internal/testing/openclawtest":   {"internal/testing/languagetest"},
 	"test/oracle":                     {},
+	"test/release":                    {},
 	"test/vscode":                     {},
 }
 
