@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/lint.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-sandbox oracle soak test-long test-openclaw test-vscode vsix lint bench build cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox oracle soak test-long test-openclaw test-vscode vsix lint bench build release test-release release-check cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -114,6 +114,27 @@ probe:
 ## capabilities: does the inventory fit the pinned runtime, the SDK and the document
 capabilities: build
 	$(BIN) capabilities --check
+
+## release: archives, packages, SBOMs, an image and a Homebrew formula, into build/release; a snapshot unless HEAD has a tag
+GORELEASER = $(GO) tool -modfile=tools/release.mod goreleaser
+TAG = $(shell git describe --tags --abbrev=0 2>/dev/null || echo v0.0.0)
+release:
+	GORELEASER_CURRENT_TAG=$(TAG) $(GORELEASER) release --clean --skip=publish $(if $(shell git describe --tags --exact-match 2>/dev/null),,--snapshot) $(RELEASE_FLAGS)
+	$(GO) run ./tools/release finish build/release
+
+## test-release: HEAD's release for Linux, made twice, with its packages installed and removed; installs the tools that it needs where apt may
+test-release: release-tools
+	COPILOT_BRIDGE_TEST_RELEASE=linux $(GO) test -count=1 -v -timeout 30m ./test/release
+
+## release-check: test-release with all platforms (half an hour)
+release-check: release-tools
+	COPILOT_BRIDGE_TEST_RELEASE=all $(GO) test -count=1 -v -timeout 0 ./test/release
+
+.PHONY: release-tools
+release-tools:
+	@for p in rpm zsh fish; do \
+	  command -v $$p >/dev/null || apt-get install -y -q $$p || { apt-get update -q && apt-get install -y -q $$p; } || sudo -n apt-get install -y -q $$p || exit 1; \
+	done
 
 ## cross: builds for the platforms that cannot be run here
 cross:

@@ -24,6 +24,7 @@ func (p *program) root() *cobra.Command {
   copilot-bridge serve
   copilot-bridge validate
   copilot-bridge sessions list`,
+		Version:       buildVersion(),
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			p.json, _ = cmd.Flags().GetBool("json") // of those that have the flag
@@ -41,11 +42,7 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.out)
 	root.SetErr(p.err)
 	root.SetHelpCommand(helpCommand())
-	root.InitDefaultCompletionCmd("completion")
-	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		group(c) // cobra's own, but it refuses other shells
-		c.Example = "  source <(copilot-bridge completion bash)\n  copilot-bridge completion fish > ~/.config/fish/completions/copilot-bridge.fish"
-	}
+	addCompletion(root)
 	return root
 }
 

@@ -65,6 +65,7 @@ var allowed = map[string][]string{
 	"internal/guard/shell":           {"bridge", "internal/text"},
 	"internal/capabilities":          {"bridge", "internal/guard/runtimecall"},
 	"tools/capabilities":             {},
+	"tools/release":                  {"internal/cli"},
 	"internal/config":                {"bridge", "internal/durable", "internal/text"},
 	"internal/copilotruntime":        {"bridge", "internal/durable", "internal/program", "internal/text"},
 	"internal/testing/runtimetest":   {"bridge", "internal/copilotruntime"},
@@ -122,6 +123,7 @@ var allowed = map[string][]string{
 	"test/openclaw/gateway":           {},
 	"internal/testing/openclawtest":   {"internal/testing/languagetest"},
 	"test/oracle":                     {},
+	"test/release":                    {},
 	"test/vscode":                     {},
 }
 
