@@ -29,6 +29,10 @@ type Who struct {
 	SetBy string `json:"set_by,omitempty"`
 }
 
+// InsteadOfDemo says how to get other answers than the demo model's.
+const InsteadOfDemo = "log in with `copilot-bridge login` or set COPILOT_GITHUB_TOKEN; to use another provider, " +
+	"set COPILOT_BYOK_PROVIDER, COPILOT_BYOK_API_KEY, COPILOT_BYOK_BASE_URL and COPILOT_BYOK_MODEL"
+
 // Account is how Copilot's own program gets its answers. It is empty for the
 // demo model, which the caller starts.
 type Account struct {

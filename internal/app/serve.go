@@ -329,6 +329,9 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, "not logged in"
 	default:
 		h.Details["runtime"] = status.RuntimeVersion
+		if s.bridge.Answers.Kind == bridge.AnswersDemo {
+			h.Copilot = httpserver.CopilotDemo
+		}
 		if t := s.bridge.Engine.Trouble(); t != nil {
 			h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, !t.Fresh(), reason(t.Error)
 			h.Details["since"] = t.At.UTC().Format(time.RFC3339)

@@ -136,7 +136,7 @@ func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string) e
 	for _, path := range c.args {
 		r, err := audit.VerifyFile(ctx, path, c.cfg.AuditLogDir, expect)
 		if err != nil {
-			return &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read " + path, Cause: err,
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read " + path, Cause: pathCause(err),
 				Remedy: "Name a file of an audit log, such as audit-2026-03-01.jsonl."}
 		}
 		if !r.OK() {
@@ -147,7 +147,7 @@ func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string) e
 		}
 	}
 	if wrong > 0 {
-		return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("%d of %s not what was written", wrong, plural(len(c.args), "segment")),
+		return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("%d of %s: not what was written", wrong, plural(len(c.args), "segment")),
 			Remedy: "Look at the places named, and at who can write there."}
 	}
 	return nil

@@ -113,7 +113,10 @@ func Main(e Env) int {
 // can no longer be written to.
 func newProgram(e Env, cancel context.CancelCauseFunc) (p *program, stop func()) {
 	if e.IsTerminal == nil {
-		e.IsTerminal, e.Width = func(any) bool { return false }, func(any) int { return 80 }
+		e.IsTerminal = func(any) bool { return false }
+	}
+	if e.Width == nil {
+		e.Width = func(any) int { return 80 }
 	}
 	p = &program{env: e, scrub: &view.Scrubber{}, log: slog.New(slog.DiscardHandler), defaultLevel: slog.LevelWarn, exit: e.exit}
 	p.out = &view.Output{Name: "standard output", To: e.Stdout, Known: p.scrub, Failed: cancel}

@@ -102,6 +102,17 @@ func (p *program) flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	out := bridge.AsError(usage(cmd, "%s", err))
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		why := invalid.Unwrap()
+		switch invalid.GetFlag().Value.Type() { // which the standard library explains to programmers
+		case "int":
+			why = errors.New("must be a whole number")
+		case "duration":
+			why = errors.New("must be a duration such as 90s, 5m or 1h30m")
+		}
+		out.Message = fmt.Sprintf("--%s=%q: %v", invalid.GetFlag().Name, invalid.GetValue(), why)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return out

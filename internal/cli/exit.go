@@ -144,7 +144,7 @@ func (p *program) showFailed(v any, text string, err error) error {
 
 // print writes to standard output.
 func (p *program) print(text string) error {
-	_, err := io.WriteString(p.out, text)
+	_, err := io.WriteString(p.out, p.console.Wrapped(text))
 	return err
 }
 

@@ -66,7 +66,7 @@ func TestVerdict(t *testing.T) {
 		for _, ev := range tt.events {
 			c.Add(ev)
 		}
-		err := denials(c.Result().Tools)
+		err := denials(c.Result().Tools, true)
 		if exitCode(err) != tt.want || err != nil && err.Error() != tt.text {
 			t.Errorf("%s: got %d, %v; want %d, %s", tt.name, exitCode(err), err, tt.want, tt.text)
 		}

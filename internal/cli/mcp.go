@@ -121,7 +121,7 @@ func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) 
 	cfg := c.cfg
 	dir, err := "", p.requireExecutable()
 	if err == nil && (o.workspace != "" || !o.plugin) { // app knows the plugin's default
-		dir, err = p.directory(o.workspace)
+		dir, err = p.directory(o.workspace, "--workspace")
 	}
 	if err == nil && o.http != "" { // on standard streams the only client wants the end
 		cfg, err = p.prepareServer(ctx, c)

@@ -179,7 +179,7 @@ func (p *program) findDir(cfg *config.Config, o *orchestrateOptions) (err error)
 		}
 		o.resume, o.dir = meta.ID, meta.Dir
 	}
-	o.dir, err = p.directory(o.dir)
+	o.dir, err = p.directory(o.dir, "--cwd")
 	return err
 }
 

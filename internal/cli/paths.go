@@ -24,8 +24,9 @@ func (p *program) path(name string) string {
 // short is a path with ~ for the user's home.
 func (p *program) short(path string) string { return view.Shorten(path, "", p.env.HomeDir) }
 
-// directory resolves and checks a directory to work in.
-func (p *program) directory(dir string) (string, error) {
+// directory resolves and checks a directory to work in. flag is the one that
+// names another.
+func (p *program) directory(dir, flag string) (string, error) {
 	dir, err := filepath.Abs(p.path(dir))
 	var info os.FileInfo
 	if err == nil {
@@ -41,7 +42,7 @@ func (p *program) directory(dir string) (string, error) {
 	default:
 		return dir, engine.CheckDirectory(dir)
 	}
-	return "", &bridge.Error{Code: bridge.CodeInvalid, Message: err.Error(), Remedy: "name an existing directory with --cwd"}
+	return "", &bridge.Error{Code: bridge.CodeInvalid, Message: err.Error(), Remedy: "name an existing directory with " + flag}
 }
 
 // openFile opens a file, or standard input for "-".

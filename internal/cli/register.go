@@ -121,7 +121,7 @@ func (o *registerOptions) commonFlags(f flagSet) {
 func (p *program) register(ctx context.Context, cfg *config.Config, o *registerOptions, target registration.Target) error {
 	dir, err := "", p.requireExecutable()
 	if err == nil && (o.workspace != "" || target == registration.Server) {
-		dir, err = p.directory(o.workspace)
+		dir, err = p.directory(o.workspace, "--workspace")
 	}
 	if err != nil {
 		return err

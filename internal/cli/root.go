@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
@@ -42,8 +43,24 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.out)
 	root.SetErr(p.err)
 	root.SetHelpCommand(helpCommand())
+	if p.console.OutTTY {
+		p.wrapHelp(root)
+	}
 	addCompletion(root)
 	return root
+}
+
+// wrapHelp fits the help to the terminal.
+func (p *program) wrapHelp(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		cmd.Long = view.Reflow(cmd.Long)
+		cmd.SetOut(&text)
+		help(cmd, args)
+		cmd.SetOut(nil)
+		_ = p.print(text.String()) // a failure is noticed by the stream
+	})
 }
 
 // helpCommand is cobra's, but fails for a command that does not exist.

@@ -153,7 +153,13 @@ func (p *program) callRuntime(ctx context.Context, c call, id string, params jso
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, leave(s, context.WithoutCancel(ctx))) }()
-	return s.Call(ctx, c.args[0], params)
+	result, err = s.Call(ctx, c.args[0], params)
+	if e := bridge.AsError(err); e != nil && e.Code == bridge.CodeDenied && e.Remedy == "" {
+		refused := *e
+		refused.Remedy = "`copilot-bridge capabilities` marks the methods that may be called"
+		return nil, &refused
+	}
+	return result, err
 }
 
 // printResult writes the result of a call.
@@ -169,7 +175,8 @@ func (p *program) printResult(result json.RawMessage) error {
 	if p.console.OutTTY {
 		text = view.Harmless(text)
 	}
-	return p.print(text)
+	_, err := io.WriteString(p.out, text)
+	return err
 }
 
 // maxParams is what a tool bus takes.

@@ -109,10 +109,11 @@ func (t *talk) runOnce(ctx context.Context, prompt bridge.Prompt) error {
 		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the turn was aborted"}
 	}
 	if err == nil {
-		err = denials(r.Tools)
+		err = denials(r.Tools, t.p.json)
 	}
 	if err == nil && r.Reason == bridge.EndPartial {
-		err = &exitError{code: exitPartly, err: &bridge.Error{Code: bridge.CodeUnsupported, Message: "not all was done that was asked for: see the notice"}}
+		err = &exitError{code: exitPartly, err: &bridge.Error{Code: bridge.CodeUnsupported, Message: "not all was done that was asked for",
+			Remedy: "see the notice above"}}
 	}
 	if werr := t.view.TurnEnded(r, err, exitCode(err), time.Since(began)); werr != nil {
 		return werr

@@ -89,7 +89,7 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if len(o.workspaces) > 1 {
 		return usage(c.cmd, "--workspace can be given once only, except with --host")
 	}
-	dir, err := p.directory(strings.Join(o.workspaces, ""))
+	dir, err := p.directory(strings.Join(o.workspaces, ""), "--workspace")
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (p *program) serveWindow(ctx context.Context, c call, o *serveOptions) (err
 	defer func() { err = errors.Join(err, w.Close()) }()
 	var dirs []string
 	for _, d := range o.workspaces {
-		dir, err := p.directory(d)
+		dir, err := p.directory(d, "--workspace")
 		if err != nil {
 			return err
 		}

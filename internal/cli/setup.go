@@ -67,7 +67,7 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, acp bool) error
 		if i.Already {
 			how = "was installed already"
 		}
-		if err := p.print(fmt.Sprintf("✓ %s %s %s: %s\n", i.Product, i.Package, how, i.Path)); err != nil {
+		if err := p.print(fmt.Sprintf("✓ %s, package %s, %s: %s (reports version %s)\n", i.Product, i.Package, how, i.Path, i.Version)); err != nil {
 			return err
 		}
 	}

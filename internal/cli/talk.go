@@ -37,7 +37,7 @@ type talk struct {
 // newTalk starts the bridge. The caller closes the talk.
 func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions) (t *talk, err error) {
 	t = &talk{p: p, opts: o}
-	resumedModel := ""
+	resumedModel, flag := "", "--cwd"
 	if o.resume != "" {
 		entry, err := app.Store(cfg).Get(ctx, o.resume)
 		if err != nil {
@@ -45,10 +45,10 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 		}
 		t.opts.resume, resumedModel = entry.ID, entry.Model
 		if o.dir == "" {
-			o.dir = entry.WorkingDirectory
+			o.dir, flag = entry.WorkingDirectory, "`copilot-bridge run --resume ID --cwd DIR`"
 		}
 	}
-	if t.dir, err = p.directory(o.dir); err != nil {
+	if t.dir, err = p.directory(o.dir, flag); err != nil {
 		return nil, err
 	}
 	if t.bridge, err = p.start(ctx, p.options(cfg)); err != nil {
@@ -99,13 +99,18 @@ func (t *talk) follow(turn iter.Seq2[bridge.Event, error]) (engine.Result, error
 	return c.Result(), nil
 }
 
-// denials is the error of a successful turn in which calls were denied.
-func denials(tools []engine.ToolUse) error {
+// denials is the error of a successful turn in which calls were denied. People
+// have read why at the call itself.
+func denials(tools []engine.ToolUse, machines bool) error {
 	denied, done, why := view.Denials(tools)
 	if denied == 0 {
 		return nil
 	}
-	err := &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("the guard denied %d of %s: %s", denied, plural(len(tools), "tool call"), why)}
+	err := &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("the guard denied %d of %s", denied, plural(len(tools), "tool call")),
+		Remedy: "see the reason above; docs/guides/policy.md says how to allow a call"}
+	if machines {
+		err.Message += ": " + why
+	}
 	if done > 0 {
 		return &exitError{code: exitPartly, err: err}
 	}

@@ -110,8 +110,6 @@ func (p *program) validate(cmd *cobra.Command, o *validateOptions) error {
 		if err := p.printJSON(v); err != nil {
 			return err
 		}
-	} else if v.OK && v.Answers != nil {
-		p.notice(*v.Answers)
 	}
 	return &exitError{code: v.ExitCode}
 }

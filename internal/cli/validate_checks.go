@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -31,7 +33,12 @@ func (v *validation) directories(cfg *config.Config) {
 		{"audit log", cfg.AuditLogDir, "make it writable, or choose another with COPILOT_AUDIT_LOG_DIR"},
 		{"process records", app.Records(cfg), "make it writable"},
 	} {
-		if err := writable(d.path); err != nil {
+		err := writable(d.path)
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			v.fail("state", bridge.DiskFull(d.path+" ("+d.what+")", err), exitFailed)
+			continue
+		}
+		if err != nil {
 			v.fail("state", &bridge.Error{Message: fmt.Sprintf("the directory %s (%s) cannot be written", d.path, d.what), Cause: err, Remedy: d.remedy}, exitFailed)
 			continue
 		}
@@ -40,7 +47,8 @@ func (v *validation) directories(cfg *config.Config) {
 }
 
 // writable tries to write to a directory or, if it is not there yet, to where
-// it would be made. Nothing stays.
+// it would be made. It writes some kilobytes: an empty file can be made on a
+// full disk too. Nothing stays.
 func writable(dir string) error {
 	for {
 		info, err := os.Stat(dir)
@@ -57,7 +65,8 @@ func writable(dir string) error {
 		if err != nil {
 			return pathCause(err)
 		}
-		return errors.Join(f.Close(), os.Remove(f.Name()))
+		_, err = f.Write(make([]byte, 64<<10))
+		return errors.Join(pathCause(err), f.Close(), os.Remove(f.Name()))
 	}
 }
 
@@ -105,13 +114,13 @@ func (v *validation) runtime(ctx context.Context, cfg *config.Config) bool {
 	if !rt.Native {
 		kind = "Copilot CLI, which is slower than the native runtime"
 	}
-	v.ok("runtime", "%s %s, from %s (%s)", rt.Path, rt.Version, rt.Source, kind)
+	v.ok("runtime", "%s, from %s (%s, reports version %s)", v.p.short(rt.Path), rt.Source, kind, rt.Version)
 	status, err := copilotruntime.Check(ctx, rt.Path)
 	if err != nil {
 		v.fail("handshake", err, exitUnavailable)
 		return false
 	}
-	v.ok("handshake", "version %s, protocol %d", status.Version, status.Protocol)
+	v.ok("handshake", "the runtime reports version %s, protocol %d", status.Version, status.Protocol)
 	return true
 }
 
@@ -165,8 +174,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 	}
 	v.ok("start", "%s runs under its supervisor after %s", agentName(status), view.Duration(time.Since(began)))
 	if b.Answers.Kind == bridge.AnswersDemo {
-		v.warn("answers", b.Answers.Detail+": ANSWERS ARE NOT COPILOT'S",
-			"log in with `copilot-bridge login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*")
+		v.warn("answers", b.Answers.Detail+": NOT COPILOT", answers.InsteadOfDemo)
 	} else {
 		v.ok("answers", "%s", b.Answers.Detail)
 	}
@@ -273,7 +281,7 @@ func (v *validation) transport(ctx context.Context, cfg *config.Config) bool {
 			v.fail("cli", err, exitUnavailable)
 			return false
 		}
-		v.ok("cli", "%s %s, from %s", rt.Path, rt.Version, rt.Source)
+		v.ok("cli", "%s, from %s (reports version %s)", v.p.short(rt.Path), rt.Source, rt.Version)
 		return true
 	case config.TransportLegacy:
 		if cfg.ABP.Runner == "" && cfg.ABP.Cmd == "" {

@@ -83,6 +83,6 @@ func (v versionInfo) String() string {
 		}
 		commit += ")"
 	}
-	return fmt.Sprintf("copilot-bridge %s%s\n%s %s/%s\nCopilot runtime %s, CLI %s, SDK %s, protocol %d\n",
+	return fmt.Sprintf("copilot-bridge %s%s\n%s %s/%s\nCopilot runtime package %s, Copilot CLI package %s, SDK %s, protocol %d\n",
 		v.Version, commit, v.Go, v.OS, v.Arch, v.Runtime, v.CLI, v.SDK, v.Protocol)
 }

@@ -66,7 +66,8 @@ func Load(opts Options) (*Config, error) {
 		opts.HomeDir, err = filepath.Abs(opts.HomeDir)
 	}
 	if err != nil {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory cannot be found", Cause: err}
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: "the current directory does not exist any more", Cause: err,
+			Remedy: "change into a directory that exists"}
 	}
 	l := &loader{opts: opts, bad: map[string]bool{}, cfg: &Config{origins: map[string]Origin{}}}
 	l.table = settings(l.cfg)

@@ -8,12 +8,9 @@ package demomodel
 // ModelID is the id of the one model that is listed.
 const ModelID = "rehearsal-1"
 
-// Notice is what every surface shows while this model answers.
-const Notice = "NOT COPILOT: answers come from the built-in demo model, an offline stand-in that only echoes and acts on simple requests. " + remedy
-
-const remedy = "To get Copilot, log in with `copilot-bridge login` or set COPILOT_GITHUB_TOKEN; " +
-	"to use another provider, set COPILOT_BYOK_PROVIDER, COPILOT_BYOK_API_KEY, COPILOT_BYOK_BASE_URL and COPILOT_BYOK_MODEL."
+// Notice is what every surface shows while this model answers. It is short, as
+// it is said each time.
+const Notice = "NOT COPILOT: the demo model answers; see `copilot-bridge validate`"
 
 // signature ends every reply that a person may take for Copilot's.
-const signature = "(I am the demo model, not Copilot. To get Copilot, log in with `copilot-bridge login` or set COPILOT_GITHUB_TOKEN, " +
-	"or configure a provider with COPILOT_BYOK_*.)"
+const signature = "(I am the demo model, not Copilot: `copilot-bridge validate` says how to get it.)"

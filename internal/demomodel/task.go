@@ -194,7 +194,7 @@ func (t *task) report(result string) move {
 	}
 	switch {
 	case how == denied:
-		return move{failed: true, say: "I was not allowed to " + t.do + ": " + text.Clip(said, maxShown)}
+		return move{failed: true, say: "I was not allowed to " + t.do + ": " + text.Clip(strings.TrimPrefix(said, "Denied by preToolUse hook: "), maxShown)}
 	case how == failed:
 		return move{failed: true, say: "I could not " + t.do + ": " + text.Clip(said, maxShown)}
 	case t.changes:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -120,7 +121,8 @@ func (a *Agents) current(ctx context.Context) (Agent, error) {
 }
 
 // noneWorks combines the reasons. If all candidates but the first are merely
-// not installed, the error is that of the first. mu is held.
+// not installed, or fail for its reason, the error is that of the first. mu is
+// held.
 func (a *Agents) noneWorks() error {
 	out := &bridge.Error{Code: bridge.CodeUnavailable}
 	var why []string
@@ -131,7 +133,10 @@ func (a *Agents) noneWorks() error {
 			continue
 		}
 		alone = alone && (i == 0 || e.Code == bridge.CodeNotFound)
-		why = append(why, c.Name+": "+e.Error())
+		told := slices.ContainsFunc(why, func(known string) bool { return strings.HasSuffix(known, ": "+e.Error()) })
+		if !told && (i == 0 || e.Code != bridge.CodeNotFound) {
+			why = append(why, c.Name+": "+e.Error())
+		}
 		if out.Remedy == "" {
 			out.Remedy = e.Remedy
 		}
@@ -139,7 +144,7 @@ func (a *Agents) noneWorks() error {
 			out.Code = e.Code
 		}
 	}
-	if alone && a.candidates[0].failed != nil {
+	if (alone || len(why) == 1) && a.candidates[0].failed != nil {
 		return a.candidates[0].failed
 	}
 	out.Message = "no way to Copilot works (" + strings.Join(why, "; ") + ")"

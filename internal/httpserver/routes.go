@@ -117,6 +117,7 @@ func (s *Server) methods(r *http.Request) []string {
 const (
 	CopilotOK          = "ok"
 	CopilotUnavailable = "unavailable"
+	CopilotDemo        = "demo" // the demo model answers in its place
 	// With an editor's models it is not known before one was asked.
 	CopilotConsent = "consent_required"
 	CopilotUnknown = "unknown"

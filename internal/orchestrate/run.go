@@ -18,6 +18,7 @@ type running struct {
 	journal *journal
 	past    *replay
 	repo    *repository // nil without worktrees
+	without error       // why there is none, where nobody said so
 	trees   *trees
 	graph   *graph
 
@@ -104,7 +105,7 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	if err != nil {
 		code := bridge.CodeOf(err)
 		if m.Isolation == "" && (code == bridge.CodeNotFound || code == bridge.CodeUnavailable || code == bridge.CodeUnsupported) {
-			m.Isolation = IsolationShared
+			m.Isolation, r.without = IsolationShared, err
 			return nil
 		}
 		return err
@@ -147,7 +148,11 @@ func (r *running) execute(ctx context.Context) (result Result, err error) {
 		return result, err
 	}
 	if r.opts.Isolation == "" && r.repo == nil {
-		if err := r.emit(Event{Type: Noticed, Text: "no git repository, so all parts work in the same directory"}); err != nil {
+		why := "no git repository"
+		if e := bridge.AsError(r.without); e != nil && e.Code != bridge.CodeNotFound {
+			why = e.Message
+		}
+		if err := r.emit(Event{Type: Noticed, Text: why + ", so all parts work in the same directory"}); err != nil {
 			return result, err
 		}
 	}

@@ -437,6 +437,9 @@ func load(path string) (*document, error) {
 }
 
 func notFound(id string) error {
+	if id == Last {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "there is no session yet", Remedy: "start one with `copilot-bridge run`"}
+	}
 	return &bridge.Error{
 		Code:    bridge.CodeNotFound,
 		Message: fmt.Sprintf("there is no session %q", id),

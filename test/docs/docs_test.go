@@ -25,7 +25,7 @@ const (
 
 // generated pages come from programs, which check their wording.
 var generated = []string{
-	"docs/reference/capabilities.md", "docs/reference/commands.md", "docs/reference/configuration.md", "docs/reference/toolbus.md",
+	"docs/reference/capabilities.md", "docs/reference/commands.md", "docs/reference/configuration.md", "docs/reference/errors.md", "docs/reference/toolbus.md",
 }
 
 // page is a Markdown file of the project.

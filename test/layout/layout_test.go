@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 	"internal/guard/approval":        {"bridge"},
 	"internal/guard/audit":           {"bridge", "internal/durable"},
 	"internal/testing/guardtest":     {},
+	"internal/testing/errorcases":    {},
 	"internal/guard/paths":           {"bridge", "internal/text"},
 	"internal/guard/policy":          {"bridge", "internal/durable", "internal/text"},
 	"internal/guard/redact":          {},

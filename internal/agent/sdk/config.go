@@ -342,7 +342,7 @@ func loadNothing(c *copilot.SessionConfig, spec bridge.SessionSpec) {
 	c.EnableHostGitOperations = yes
 	// The tool starts whatever command .github/lsp.json names for a file, and
 	// neither its call nor its permission request says which.
-	c.ExcludedTools = append(slices.Clone(c.ExcludedTools), "builtin:lsp")
+	c.ExcludedTools = append(slices.Clone(c.ExcludedTools), lspTool)
 	// The runtime's own general-purpose sub-agent loads instruction files
 	// whatever the options of its session say. Ours takes its place.
 	c.ExcludedBuiltInAgents = []string{builtInAgent}
@@ -422,3 +422,10 @@ const tokenVariable = "COPILOT_GITHUB_TOKEN"
 // hidden are tokens, which go to the runtime by tokenVariable, and what the
 // user may have set for another runtime.
 var hidden = []string{tokenVariable, "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_OFFLINE", "COPILOT_MODEL"}
+
+// lspTool is excluded from every session. Where the runtime does not offer it,
+// it says lspExcluded, which nobody asked about.
+const (
+	lspTool     = "builtin:lsp"
+	lspExcluded = `Unknown tool name in the tool excludedlist: "` + lspTool + `"`
+)

@@ -180,24 +180,18 @@ func (h *host) classify(e *bridge.Error) {
 	case http.StatusTooManyRequests:
 		e.Code = bridge.CodeRateLimited
 	}
+	if h.opts.Provider != nil {
+		h.ofProvider(e)
+		return
+	}
 	switch e.Code {
 	case bridge.CodeUnauthenticated:
-		if h.opts.Provider != nil {
-			// The runtime's own text names variables that do not exist here.
-			e.Message = "the provider at " + h.opts.Provider.BaseURL + " refused the credentials"
-			e.Remedy = "check COPILOT_BYOK_API_KEY"
-			return
-		}
 		e.Remedy = "log in with `copilot-bridge login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot"
 		if e.Status != http.StatusForbidden {
 			e.Message = "GitHub did not accept the token or login: " + e.Message
 		}
 	case bridge.CodeRateLimited:
 		e.Remedy = "wait a little and try again"
-	case bridge.CodeProvider:
-		if h.opts.Provider != nil && e.Status == 0 {
-			e.Remedy = "check that " + h.opts.Provider.BaseURL + " can be reached"
-		}
 	default:
 	}
 }
@@ -274,11 +268,13 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 		return out, nil
 	case resp.StatusCode/100 != 2:
 		return nil, &bridge.Error{Code: bridge.CodeProvider, Status: resp.StatusCode,
-			Message: fmt.Sprintf("the provider at %s answered %s to a request for its models", p.BaseURL, resp.Status)}
+			Message: fmt.Sprintf("the provider at %s answered %s to a request for its models", p.BaseURL, resp.Status),
+			Remedy:  "check COPILOT_BYOK_BASE_URL; if it is right, try again later"}
 	}
 	models, err := decodeModels(body)
 	if err != nil {
-		return nil, &bridge.Error{Code: bridge.CodeProvider, Message: "the provider's list of models is not understood", Cause: err}
+		return nil, &bridge.Error{Code: bridge.CodeProvider, Message: "the provider's list of models is not understood", Cause: err,
+			Remedy: "check COPILOT_BYOK_BASE_URL, which often ends in /v1"}
 	}
 	for _, m := range models {
 		if m.ID == configured {

@@ -117,6 +117,9 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.SessionWarningData:
 		push(bridge.Notice{Level: "warning", Text: tr.scrub(d.Message)})
 	case *rpc.SessionInfoData:
+		if d.Message == lspExcluded {
+			return
+		}
 		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.

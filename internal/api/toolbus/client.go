@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -118,6 +119,10 @@ func address(given string) (string, error) {
 // of ours.
 func unreached(at string, resp *http.Response, err error) error {
 	if resp == nil {
+		var refused *net.OpError
+		if errors.As(err, &refused) {
+			err = refused
+		}
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "there is no tool bus at " + at, Cause: err, Remedy: "start one with `copilot-bridge serve`, or say where it is with --url"}
 	}
 	var body struct {

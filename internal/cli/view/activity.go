@@ -256,7 +256,7 @@ func (a *Activity) files(files []string, how string) {
 }
 
 func failure(e *bridge.Error) string {
-	if e.Status != 0 {
+	if e.Status != 0 && !strings.Contains(e.Error(), fmt.Sprint(e.Status)) {
 		return fmt.Sprintf("%d %s", e.Status, approval.Visible(e.Error()))
 	}
 	return approval.Visible(e.Error())

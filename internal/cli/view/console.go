@@ -81,7 +81,7 @@ func (c *Console) Ready(url string) { c.Line("copilot-bridge is ready: " + c.sty
 func (c *Console) Report(e *bridge.Error) {
 	text := "copilot-bridge: " + strings.ReplaceAll(Harmless(e.Message), "\n", "\n  ") + "\n"
 	if e.Remedy != "" {
-		text += "  → " + Harmless(e.Remedy) + "\n"
+		text += "  → " + advice(e.Remedy) + "\n"
 	}
 	c.Lines(text)
 }
@@ -102,13 +102,30 @@ func (c *Console) Check(how Check, name, detail, remedy string) {
 	of := map[Check]state{CheckOK: done, CheckWarning: warned, CheckFailed: failed}[how]
 	text := fmt.Sprintf("%s %-10s %s\n", s.state(of, marks[of]), name, strings.ReplaceAll(Harmless(detail), "\n", "\n             "))
 	if remedy != "" {
-		text += "             → " + Harmless(remedy) + "\n"
+		text += "             → " + advice(remedy) + "\n"
 	}
-	c.Answer(text)
+	c.Answer(c.Wrapped(text))
 }
 
-// Lines writes text that ends with a line break to standard error.
+// Wrapped is a text for standard output, broken between words where that is a
+// terminal.
+func (c *Console) Wrapped(text string) string {
+	if !c.OutTTY {
+		return text
+	}
+	return Wrap(text, c.Width())
+}
+
+// Lines writes text that ends with a line break to standard error, broken
+// between words where that is a terminal.
 func (c *Console) Lines(text string) {
+	if c.ErrTTY {
+		text = Wrap(text, c.Width())
+	}
+	c.lines(text)
+}
+
+func (c *Console) lines(text string) {
 	c.do(func() {
 		c.endLine()
 		_, _ = io.WriteString(c.Err, text)
@@ -117,7 +134,7 @@ func (c *Console) Lines(text string) {
 
 // Write makes the console the place where logs go, a record at a time.
 func (c *Console) Write(b []byte) (int, error) {
-	c.Lines(string(b))
+	c.lines(string(b))
 	return len(b), nil
 }
 

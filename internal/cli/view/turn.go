@@ -192,7 +192,7 @@ func (a *Activity) TurnEnded(r engine.Result, err error, code int, took time.Dur
 		parts = append(parts, text.Plural(len(r.Tools), "tool call")+" ("+toolCounts(r.Tools)+")")
 	}
 	denied, did, _ := Denials(r.Tools)
-	if denied > 0 {
+	if denied > 0 && did > 0 { // else it is the first word
 		parts = append(parts, a.c.style().red(fmt.Sprintf("%d denied", denied)))
 	}
 	if err == nil && r.Reason == bridge.EndAborted {

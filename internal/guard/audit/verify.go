@@ -164,7 +164,7 @@ func (v *verifier) run() (err error) {
 			v.finish(nil, v.known)
 			return nil
 		}
-		return &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no audit log in %s", v.dir), Cause: err,
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("there is no audit log in %s", v.dir),
 			Remedy: "Check COPILOT_AUDIT_LOG_DIR, or run something first."}
 	}
 	names, err := files(v.dir)

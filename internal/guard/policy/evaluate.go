@@ -152,7 +152,7 @@ func (e *evaluation) shape() {
 	case KindMCP:
 		if e.p.readOnly && !e.p.readOnlyAsks && !e.a.ReadOnly {
 			e.settle(Outcome{Stage: StagePath, Subject: e.a.Tool, Rule: e.p.readOnlyRule(),
-				Reason: "calling " + quote(e.a.Tool) + ", which may write, is denied by " + e.p.readOnlyRule().String()})
+				Reason: "calling " + quote(e.a.Tool) + ", which may write, is denied by " + e.p.readOnlyReason()})
 		}
 	default:
 		refuse(StageDefault, "unknown kind of action "+quote(string(e.a.Kind)))
@@ -240,6 +240,15 @@ func (l *allowList) missing() Rule {
 func (p *Policy) defaultRule() Rule { return Rule{Key: "default", Source: p.defaults.Source} }
 
 func (p *Policy) readOnlyRule() Rule { return Rule{Key: "readOnly", Source: p.readOnlySource} }
+
+// readOnlyReason is that rule for people. Where it is a server's default, they
+// are told what lifts it.
+func (p *Policy) readOnlyReason() string {
+	if p.readOnlySource == p.defaults.Source {
+		return "readOnly (" + p.readOnlySource.String() + "; --read-write lifts it)"
+	}
+	return p.readOnlyRule().String()
+}
 
 // validRel reports whether a path has the one form that globs can be trusted
 // on.

@@ -45,7 +45,7 @@ func (e *evaluation) path(path *Path) {
 		settle(Deny, StagePath, p.defaultRule(), " is denied: it is not a clean path inside the workspace")
 		return
 	case path.Write && p.readOnly && !p.readOnlyAsks:
-		settle(Deny, StagePath, p.readOnlyRule(), " is denied by "+p.readOnlyRule().String())
+		settle(Deny, StagePath, p.readOnlyRule(), " is denied by "+p.readOnlyReason())
 		return
 	}
 	n := newNamed(path.Rel)
@@ -76,7 +76,7 @@ func (e *evaluation) path(path *Path) {
 	}
 	if path.Write && p.readOnlyAsks {
 		e.change(".")
-		settle(Ask, StagePath, p.readOnlyRule(), " needs consent: "+p.readOnlyRule().String())
+		settle(Ask, StagePath, p.readOnlyRule(), " needs consent: "+p.readOnlyReason())
 		return
 	}
 	if path.Tree && (path.History || !e.lifted()) {
@@ -328,7 +328,7 @@ func (e *evaluation) command(cmd *Command) {
 		write = ", which may write (" + shorten(oneLine(cmd.Unsafe)) + "),"
 	}
 	if p.readOnly && !p.readOnlyAsks && !readOnly {
-		settle(Deny, StageShell, p.readOnlyRule(), write+" is denied by "+p.readOnlyRule().String())
+		settle(Deny, StageShell, p.readOnlyRule(), write+" is denied by "+p.readOnlyReason())
 		return
 	}
 	lifts, missing := lifting(p.allow["shell.allow"], func(r *Rule) bool { return r.command != nil && r.command.allows(cmd) }, StageShell, settle)
@@ -337,7 +337,7 @@ func (e *evaluation) command(cmd *Command) {
 	}
 	if p.readOnlyAsks && !readOnly {
 		e.change(".")
-		settle(Ask, StageShell, p.readOnlyRule(), write+" needs consent: "+p.readOnlyRule().String())
+		settle(Ask, StageShell, p.readOnlyRule(), write+" needs consent: "+p.readOnlyReason())
 		return
 	}
 	if readOnly && lifts == nil {

@@ -89,7 +89,7 @@ func (e *evaluation) outside(path *Path, shown, what string) {
 		return
 	}
 	if path.Write && p.readOnly && !p.readOnlyAsks {
-		settle(Deny, p.readOnlyRule(), " is denied by "+p.readOnlyRule().String())
+		settle(Deny, p.readOnlyRule(), " is denied by "+p.readOnlyReason())
 		return
 	}
 	e.grant.Outside = append(e.grant.Outside, path.Abs)
