@@ -117,6 +117,9 @@ func (c *Client) spec(o SessionOptions, tools []bridge.ToolSpec) (spec bridge.Se
 		spec.Gate, err = c.bridge.Gate(app.Guarding{Workspace: c.opts.Dir, Door: door, Asker: c.asker(), Defaults: defaults, Tools: tools})
 	}
 	spec.Tools, spec.Person, spec.MCPServers, spec.Provider = tools, o.Person, o.MCPServers, o.Provider
+	if !o.Chat {
+		spec.MCPServers = c.bridge.WithServers(c.opts.Dir, o.MCPServers)
+	}
 	if o.Headers != nil {
 		spec.Headers = o.Headers
 	}

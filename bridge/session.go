@@ -112,7 +112,9 @@ type MCPServer struct {
 	Headers map[string]string
 	Tools   []string // nil = all
 	Timeout time.Duration
-	// Own: it is a part of the bridge itself, and needs no confinement.
+	// Own: it is a part of the bridge or of the user's configuration, and no
+	// caller brought it along. It is not confined, and left out where the agent
+	// cannot use it.
 	Own bool
 }
 

@@ -62,15 +62,16 @@ type Bridge struct {
 	Runtime copilotruntime.Runtime // zero if the transport does not need it
 	Answers answers.Who
 
-	opts    Options
-	agents  *engine.Agents
-	started bool     // agents were chosen from
-	who     sync.Map // bridge.Answers by the name of the agent
-	depth   int
-	model   *demomodel.Server // nil unless it answers
-	guard   guardParts
-	wall    *sandbox.Wall  // nil where programs are not confined
-	tidy    *upkeep.Upkeep // nil before Start has succeeded
+	opts        Options
+	agents      *engine.Agents
+	started     bool     // agents were chosen from
+	who         sync.Map // bridge.Answers by the name of the agent
+	depth       int
+	model       *demomodel.Server // nil unless it answers
+	guard       guardParts
+	userServers userServers
+	wall        *sandbox.Wall  // nil where programs are not confined
+	tidy        *upkeep.Upkeep // nil before Start has succeeded
 }
 
 // prepare is a Bridge that has not been started: it can make guards, no
@@ -209,7 +210,8 @@ func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
 			BackgroundThreshold: i.BackgroundThreshold, BufferThreshold: i.BufferThreshold}
 	}
 	if p == bridge.ProfileAgent {
-		spec.MCPServers = b.memoryServer(workspace)
+		spec.MCPServers = b.WithServers(workspace, nil)
+		spec.MCPServers = withServers(b.memoryServer(workspace), spec.MCPServers)
 	}
 	return spec
 }

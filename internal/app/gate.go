@@ -180,7 +180,7 @@ type Guarding struct {
 	Source string
 	// Protected are more directories that may not be written.
 	Protected []string
-	// Servers are the session's MCP servers.
+	// Servers are the MCP servers that the caller brings along.
 	Servers []string
 	// Lenient: a policy file that cannot be understood denies everything until
 	// it is mended, as it does later on, instead of being an error.
@@ -194,6 +194,7 @@ type Guarding struct {
 // an error: it might forbid something.
 func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	c := b.opts.Config
+	g.Servers = b.serverNames(g)
 	ws, err := b.guard.workspace(g.Workspace, b.opts.UserDir, b.recoverPatch)
 	if err != nil {
 		return nil, err

@@ -1,27 +1,71 @@
 package app
 
 import (
-	"net"
-	"net/netip"
+	"maps"
 	"slices"
-	"strconv"
+	"strings"
+	"sync"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
-// ServeURLs are the addresses at which a `serve` with this configuration would be
-// found: the configured one, and the one that `serve --port 0` had last.
-func ServeURLs(c *config.Config) (urls []string) {
-	host := c.Serve.Addr
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+// userServers are the MCP servers of the user's configuration. They are the
+// user's own choice, like those of Copilot's home, so their start is not judged;
+// every call of their tools is.
+type userServers struct{ warn sync.Once }
+
+// servers are those servers as a session gets them. One that needs a variable
+// which is not set is left out, and a warning says so once. The window's models
+// have no tools of their own.
+func (b *Bridge) servers(workspace string) map[string]bridge.MCPServer {
+	if b.opts.Window != nil {
+		return nil
 	}
-	last, _ := (&httpserver.Ports{File: c.Path("state.json"), Name: "serve"}).Load() // not known: not asked
-	for _, port := range slices.Compact([]int{c.Serve.Port, last}) {
-		if port != 0 {
-			urls = append(urls, "http://"+net.JoinHostPort(host, strconv.Itoa(port)))
+	out := map[string]bridge.MCPServer{}
+	var leftOut []string
+	for name, s := range b.opts.Config.Servers() {
+		if len(s.Missing) > 0 {
+			leftOut = append(leftOut, "the MCP server "+name+" is left out: "+strings.Join(s.Missing, ", ")+" is not set")
+			continue
 		}
+		if s.Command != "" {
+			path, err := program.Find(s.Command, b.opts.Environ)
+			if err != nil {
+				leftOut = append(leftOut, "the MCP server "+name+" is left out: "+s.Command+" was not found")
+				continue
+			}
+			s.Command = path // in a workspace another program may have that name
+		}
+		m := bridge.MCPServer{Command: s.Command, Args: s.Args, Env: config.Plain(s.Env), Dir: s.Dir, URL: s.URL, Headers: config.Plain(s.Headers), Tools: s.Tools, Own: true}
+		if m.Command != "" && m.Dir == "" {
+			m.Dir = workspace
+		}
+		out[name] = m
 	}
-	return urls
+	b.userServers.warn.Do(func() {
+		slices.Sort(leftOut)
+		for _, text := range leftOut {
+			b.opts.Logger.Warn("mcp.left_out: " + text)
+		}
+	})
+	return out
+}
+
+// WithServers adds a caller's own MCP servers to those of the user; of two with
+// one name the caller's counts.
+func (b *Bridge) WithServers(workspace string, theirs map[string]bridge.MCPServer) map[string]bridge.MCPServer {
+	return withServers(b.servers(workspace), theirs)
+}
+
+// serverNames are the names of a session's servers: the caller's and, unless it
+// follows a work order, the user's.
+func (b *Bridge) serverNames(g Guarding) []string {
+	if g.Door == "abp" || b.opts.Window != nil {
+		return g.Servers
+	}
+	names := slices.Concat(g.Servers, slices.Collect(maps.Keys(b.opts.Config.MCPServers)))
+	slices.Sort(names)
+	return slices.Compact(names)
 }

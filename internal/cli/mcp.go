@@ -20,15 +20,17 @@ type mcpOptions struct {
 func (p *program) mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "mcp",
-		Short: "Run an MCP server",
-		Long: `Serve tools over the Model Context Protocol: Copilot's, for agents such as OpenClaw's, or
-OpenClaw's memory, for Copilot.
+		Short: "Run an MCP server, or choose those of Copilot's sessions",
+		Long: `Serve tools over the Model Context Protocol: Copilot's, for agents such as OpenClaw's
+(mcp copilot), or OpenClaw's memory, for Copilot (mcp openclaw). These servers use standard
+input and output, or HTTP with --http.
 
-Servers use standard input and output, or HTTP with --http.`,
+add, list, remove and import choose the MCP servers that Copilot's own sessions get.`,
 		Example: `  copilot-bridge mcp copilot --workspace ~/src/app
   copilot-bridge mcp openclaw
-  copilot-bridge mcp copilot --http 127.0.0.1:8799`,
-	}, p.mcpCopilotCommand(), p.mcpOpenClawCommand(), p.mcpPluginCommand())
+  copilot-bridge mcp copilot --http 127.0.0.1:8799
+  copilot-bridge mcp add docs https://example.com/mcp`,
+	}, p.mcpCopilotCommand(), p.mcpOpenClawCommand(), p.mcpPluginCommand(), p.mcpAddCommand(), p.mcpListCommand(), p.mcpRemoveCommand(), p.mcpImportCommand())
 }
 
 func (p *program) mcpCopilotCommand() *cobra.Command {

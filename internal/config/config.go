@@ -36,12 +36,15 @@ type Config struct {
 	Facade           Facade
 	Languages        map[string]Language // over the built-in settings of the language of that name
 	Tasks            map[string]string   // commands for the shell, by name
+	MCPServers       map[string]MCPServer
 	Telemetry        Telemetry
 	InfiniteSessions InfiniteSessions
 
 	origins map[string]Origin
 	dotenv  dotenvReport
 	unknown []string // see UnknownVariables
+
+	variables map[string]Secret // that servers refer to
 }
 
 // Sessions says how long the sessions that can be resumed are kept.
@@ -275,7 +278,7 @@ const secretHeader = 16
 func (c *Config) Secrets() []string {
 	var all []string
 	for _, s := range settings(c) {
-		if s.secret() && s.yaml != textMapping && s.reveal() != "" {
+		if s.secret() && s.yaml == scalarOnly && s.reveal() != "" {
 			all = append(all, s.reveal())
 		}
 	}
@@ -285,6 +288,9 @@ func (c *Config) Secrets() []string {
 				all = append(all, string(value))
 			}
 		}
+	}
+	for _, s := range c.Servers() {
+		all = append(all, s.literals()...)
 	}
 	return all
 }

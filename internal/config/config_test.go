@@ -152,7 +152,7 @@ func TestDefaults(t *testing.T) {
 		Sessions: Sessions{KeepDays: 90, Keep: 1000},
 		Serve:    Serve{Addr: "127.0.0.1", Port: 8788, DrainTimeout: 30 * time.Second},
 		Facade:   Facade{UnknownModel: "default", Conversations: 64, ConversationTTL: 30 * time.Minute, ToolTTL: 10 * time.Minute},
-		origins:  cfg.origins,
+		origins:  cfg.origins, variables: map[string]Secret{},
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("Load = %+v\nwant   %+v", cfg, want)
@@ -183,6 +183,7 @@ func TestEveryField(t *testing.T) {
 		"COPILOT_BRIDGE_ALIASES=a=b", "COPILOT_BRIDGE_UNKNOWN_MODEL=error", "COPILOT_BRIDGE_HISTORY_BYTES=2048",
 		"COPILOT_BRIDGE_HISTORY_TURNS=3", "COPILOT_BRIDGE_CONVERSATIONS=5", "COPILOT_BRIDGE_CONVERSATION_TTL=3s", "COPILOT_BRIDGE_TOOL_TTL=4s",
 		`COPILOT_BRIDGE_LANGUAGES={"go":{"command":["./gopls"]}}`, `COPILOT_BRIDGE_TASKS={"lint":"make lint"}`,
+		`COPILOT_BRIDGE_MCP_SERVERS={"s":{"command":"./run","args":["-x"],"env":{"K":"a-servers-own-secret","R":"${A_LONG_REFERENCE:-}"}}}`,
 		"COPILOT_BRIDGE_OTEL_ENDPOINT=http://localhost:4318", "COPILOT_BRIDGE_OTEL_FILE=/tmp/t.jsonl",
 		"COPILOT_BRIDGE_OTEL_EXPORTER=file", "COPILOT_BRIDGE_OTEL_SOURCE=src", "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT=true",
 		"COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED=false",
@@ -200,6 +201,7 @@ func TestEveryField(t *testing.T) {
 		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", Demo: true, CLIPath: filepath.Join(w.home, "bin", "copilot"),
 		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), AuditKeepDays: 365, Sandbox: "require",
 		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
+		MCPServers:     map[string]MCPServer{"s": {Command: filepath.Join(w.dir, "run"), Args: []string{"-x"}, Env: map[string]Secret{"K": "a-servers-own-secret", "R": "${A_LONG_REFERENCE:-}"}}},
 		ProjectContext: " two\nlines ",
 		RequestHeaders: map[string]Secret{"X-Turn": "a-turns-own-secret"},
 		BYOK: BYOK{
@@ -224,11 +226,12 @@ func TestEveryField(t *testing.T) {
 		},
 		InfiniteSessions: InfiniteSessions{Enabled: &off, BackgroundThreshold: 0.5, BufferThreshold: 0.75},
 		origins:          cfg.origins,
+		variables:        map[string]Secret{},
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("Load = %+v\nwant   %+v", cfg, want)
 	}
-	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "bear", "gate", "tok", "a-secret-of-16-bytes", "a-turns-own-secret"}; !slices.Equal(got, want) {
+	if got, want := cfg.Secrets(), []string{"ghp_1", "key", "bear", "gate", "tok", "a-secret-of-16-bytes", "a-turns-own-secret", "a-servers-own-secret"}; !slices.Equal(got, want) {
 		t.Errorf("Secrets = %q, want %q", got, want)
 	}
 	// A text from Value means the same elsewhere.

@@ -50,6 +50,7 @@ type loader struct {
 	table    []setting
 	cfg      *Config
 	layers   []map[string]given // strongest first; by setting key
+	environ  map[string]string
 	problems []problem
 	bad      map[string]bool // settings whose value is unusable: no use checking them against others
 
@@ -86,6 +87,7 @@ func Load(opts Options) (*Config, error) {
 		}
 	}
 	l.check()
+	l.keepVariables()
 	if len(l.problems) > 0 {
 		return nil, l.failure()
 	}
@@ -115,6 +117,7 @@ func (l *loader) readEnviron() {
 		}
 		values[name] = value
 	}
+	l.environ = values
 	l.cfg.unknown = l.unknownVariables(values)
 	layer := map[string]given{}
 	for _, s := range l.table {

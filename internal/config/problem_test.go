@@ -252,6 +252,12 @@ func TestNoSecretShows(t *testing.T) {
 					t.Fatal(err)
 				}
 				put(&s, string(pair))
+			} else if s.yaml == anyMapping {
+				servers, err := json.Marshal(map[string]any{"s": map[string]any{"command": "c", "env": map[string]string{"KEY": value}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				put(&s, string(servers))
 			} else {
 				put(&s, value)
 			}

@@ -24,6 +24,9 @@ func Plain(headers map[string]Secret) map[string]string {
 
 const mark = "••••••"
 
+// String is the mark, or nothing for an empty secret.
+func (s Secret) String() string { return s.masked() }
+
 func (s Secret) masked() string {
 	if s == "" {
 		return ""

@@ -121,6 +121,8 @@ func settings(c *Config) []setting {
 		{"tasks", "COPILOT_BRIDGE_TASKS", "", "Commands that clients of the tool bus may run by name, if the policy allows them",
 			pairs(&c.Tasks, "lint", "npm run lint")},
 
+		{"mcp_servers", "COPILOT_BRIDGE_MCP_SERVERS", "", "MCP servers for Copilot's agent sessions, by name; see copilot-bridge mcp add", mcpServers(&c.MCPServers)},
+
 		{"telemetry.otlp_endpoint", "COPILOT_BRIDGE_OTEL_ENDPOINT", "", "OTLP endpoint for the runtime's telemetry", httpURL(&otel.OTLPEndpoint)},
 		{"telemetry.file", "COPILOT_BRIDGE_OTEL_FILE", "", "File for the runtime's telemetry", path(&otel.FilePath)},
 		{"telemetry.exporter", "COPILOT_BRIDGE_OTEL_EXPORTER", "", "Which of the two to use",

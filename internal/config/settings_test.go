@@ -85,6 +85,13 @@ var cases = map[string]struct {
 		`{}`: `{}`},
 		bad: []string{"go", "[]", "null", `{"go":"gopls"}`, `{"go":{"command":"gopls"}}`, `{"go":{"comand":["gopls"]}}`, `{"go":{"command":[]}}`, `{"go":{"command":[""]}}`,
 			`{"go":{"extensions":["*.go"]}}`, `{"go":{"tab_size":-1}}`, `{"go":{"tab_size":"2"}}`, `{"":{}}`, `{"a b":{}}`, `{"go":{"settings":[1]}}`, `{"go":{"command":["a\u0000"]}}`}},
+	"mcp_servers": {good: map[string]string{
+		`{"d": {"url": "https://h/${KEY}", "headers": {"X-Key": "v"}}}`:                                               `{"d":{"url":"https://h/${KEY}","headers":{"X-Key":"` + mark + `"}}}`,
+		`{"s_1": {"type":"stdio", "command": "npx", "args": ["-y", "a b"], "env": {"T": "${T:-x}"}, "tools": ["a"]}}`: `{"s_1":{"type":"stdio","command":"npx","args":["-y","a b"],"env":{"T":"` + mark + `"},"tools":["a"]}}`,
+		`{}`: `{}`},
+		bad: []string{"x", "[]", "null", `{"a b":{"command":"c"}}`, `{"s":"c"}`, `{"s":{}}`, `{"s":{"command":"c","url":"http://h"}}`, `{"s":{"url":"h"}}`, `{"s":{"url":"http://u:p@h"}}`,
+			`{"s":{"url":"http://h","args":["x"]}}`, `{"s":{"command":"c","headers":{"a":"b"}}}`, `{"s":{"command":"c","type":"sse"}}`, `{"s":{"command":"c","env":{"A=":"b"}}}`,
+			`{"s":{"comand":"c"}}`, `{"s":{"command":"c","args":"x"}}`, `{"s":{"url":"http://h","headers":{"A B":"c"}}}`}},
 	"tasks": {good: map[string]string{`{"lint":"npm run lint"}`: `{"lint":"npm run lint"}`, `"lint=npm run lint", t=make`: `{"lint":"npm run lint","t":"make"}`},
 		bad: []string{"lint", `{"lint":["npm"]}`, `{"lint":""}`}},
 	"facade.unknown_model":    {good: same("error", "default"), bad: []string{"first"}},

@@ -49,9 +49,10 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 	switch {
 	case slices.Contains(g.opts.OwnTools, call.Name):
 		a.Kind, a.ReadOnly = policy.KindOther, true // its paths are not of this workspace
-		a.Server, _, _ = strings.Cut(call.Name, "-")
+		a.Server, a.Tool, _ = strings.Cut(call.Name, "-")
 		return a
 	case a.Server != "":
+		a.Tool = ofServer(call.Name, a.Server)
 		a.Kind = policy.KindMCP
 	case slices.Contains(g.opts.ClientTools, call.Name):
 		a.Kind = policy.KindOther // it runs in the caller, not here
@@ -109,6 +110,15 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 		}
 	}
 	return a
+}
+
+// ofServer is a tool's name as its MCP server has it. Agents call it with the
+// server's name in front.
+func ofServer(tool, server string) string {
+	if server == "" {
+		return tool
+	}
+	return strings.TrimPrefix(tool, server+"-")
 }
 
 // asServer makes of a command the start of an MCP server: no such start counts
@@ -228,7 +238,7 @@ func pathOf(res paths.Resolved, err error, name string, write bool) policy.Path 
 // requested makes the same of a permission request. What the runtime says of
 // a command is used as well, never instead.
 func (g *Guard) requested(r bridge.PermissionRequest) (a policy.Action) {
-	a = policy.Action{Tool: r.Tool, Server: r.Server, Args: r.Args, ReadOnly: r.ReadOnly, Wall: g.wall(r.Confined)}
+	a = policy.Action{Tool: ofServer(r.Tool, r.Server), Server: r.Server, Args: r.Args, ReadOnly: r.ReadOnly, Wall: g.wall(r.Confined)}
 	defer func() { g.confine(&a) }()
 	switch r.Kind {
 	case bridge.PermissionShell:

@@ -272,14 +272,14 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 		action = g.requested(r)
 		call, agreed = g.callOf(action, r)
 		if call != nil && action.Tool == "" {
-			action.Tool = call.call.Name
+			action.Tool = ofServer(call.call.Name, action.Server)
 		}
 		d, _ = g.decide(ctx, action, r, agreed)
 	}
 	if d.Verdict != bridge.Allow {
 		g.forget(call)
 	}
-	e := audit.Entry{Hook: audit.HookPermission, Tool: action.Tool, Call: r.CallID, Input: r, Sandbox: confined(action, d)}
+	e := audit.Entry{Hook: audit.HookPermission, Tool: action.Called(), Call: r.CallID, Input: r, Sandbox: confined(action, d)}
 	d.Grant = nil // it was given when the call was judged
 	return g.written(ctx, e, d, began)
 }

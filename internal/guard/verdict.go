@@ -29,7 +29,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 		return allow(out.Reason), false
 	case policy.Ask:
 		for _, name := range g.opts.AllowTools {
-			if strings.EqualFold(name, a.Tool) && !out.Firm {
+			if strings.EqualFold(name, a.Called()) && !out.Firm {
 				return allow("always allowed by configuration"), false
 			}
 		}
@@ -38,7 +38,7 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 	case policy.Deny:
 	}
 	if g.opts.Reason != nil {
-		if words := g.opts.Reason(a.Tool, out); words != "" {
+		if words := g.opts.Reason(a.Called(), out); words != "" {
 			return deny(words), false
 		}
 	}

@@ -22,13 +22,16 @@ func (l *link) newSession(spec bridge.SessionSpec) (acpwire.NewSessionRequest, e
 	req := acpwire.NewSessionRequest{Cwd: dir}
 	for name, m := range spec.MCPServers {
 		if !l.startsServers() {
-			if l.servers == "" && !m.Own { // there is no memory then, which nobody has asked for by name
+			if l.servers == "" && !m.Own { // nobody has asked for the others by name
 				return req, unsupported("start MCP servers when Copilot's CLI is reached over TCP")
 			}
 			continue
 		}
 		s := acpwire.MCPServer{Name: name, Command: m.Command, Args: m.Args}
 		if m.URL != "" {
+			if !l.init.Capabilities.MCP.HTTP && m.Own {
+				continue
+			}
 			if !l.init.Capabilities.MCP.HTTP {
 				return req, unsupported("use MCP servers over HTTP")
 			}

@@ -24,6 +24,7 @@ type translator struct {
 	attempts int                 // failed requests to the model since the last that worked
 	prompted bool                // the next request to the model answers a person's prompt
 	thought  map[string]struct{} // reasoning ids that were streamed
+	failed   map[string]string   // MCP servers that could not be started, and why
 }
 
 // spoken is the streamed part of a message.
@@ -40,7 +41,7 @@ type toolRun struct {
 }
 
 func newTranslator(h *host) *translator {
-	tr := &translator{host: h}
+	tr := &translator{host: h, failed: map[string]string{}}
 	tr.reset()
 	return tr
 }
@@ -121,6 +122,11 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 			return
 		}
 		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
+	case *rpc.SessionMCPServerStatusChangedData:
+		if why := str(d.Error); why != "" && tr.failed[d.ServerName] != why { // it comes again when the session is confined
+			tr.failed[d.ServerName] = why
+			push(bridge.Notice{Level: "warning", Text: tr.scrub("the MCP server " + d.ServerName + " cannot be used: " + why)})
+		}
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
 	default:
@@ -349,10 +355,6 @@ func notableState(e copilot.SessionEvent) (level, text string) {
 		}
 	case *rpc.SessionManagedSettingsEnforcedData:
 		return "warning", d.Message
-	case *rpc.SessionMCPServerStatusChangedData:
-		if why := str(d.Error); why != "" {
-			return "warning", "MCP server " + d.ServerName + ": " + why
-		}
 	case *rpc.MCPOauthRequiredData:
 		return "warning", "MCP server " + d.ServerName + " wants a login, which the bridge cannot give: put its credentials into the server's headers"
 	case *rpc.SessionCustomAgentsUpdatedData:

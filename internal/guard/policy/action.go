@@ -237,3 +237,11 @@ type Addition struct {
 
 // String returns the rule as it is shown to people.
 func (a Addition) String() string { return a.List + ": " + quoteRule(a.Pattern) }
+
+// Called is the tool's name as agents call it: with its server in front.
+func (a *Action) Called() string {
+	if a.Server == "" || a.Tool == "" {
+		return a.Tool
+	}
+	return a.Server + "-" + a.Tool
+}

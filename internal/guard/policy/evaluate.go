@@ -102,7 +102,7 @@ func (e *evaluation) settle(o Outcome) {
 
 func (e *evaluation) tool() {
 	if r := first(e.p.rules["tools.deny"], e.named); r != nil {
-		e.settle(Outcome{Stage: StageTool, Subject: e.a.Tool, Rule: *r, Reason: "denied by " + r.String()})
+		e.settle(Outcome{Stage: StageTool, Subject: e.a.Called(), Rule: *r, Reason: "denied by " + r.String()})
 	}
 }
 
@@ -151,8 +151,8 @@ func (e *evaluation) shape() {
 	case KindNetwork, KindMemory, KindHook, KindOther:
 	case KindMCP:
 		if e.p.readOnly && !e.p.readOnlyAsks && !e.a.ReadOnly {
-			e.settle(Outcome{Stage: StagePath, Subject: e.a.Tool, Rule: e.p.readOnlyRule(),
-				Reason: "calling " + quote(e.a.Tool) + ", which may write, is denied by " + e.p.readOnlyReason()})
+			e.settle(Outcome{Stage: StagePath, Subject: e.a.Called(), Rule: e.p.readOnlyRule(),
+				Reason: "calling " + quote(e.a.Called()) + ", which may write, is denied by " + e.p.readOnlyReason()})
 		}
 	default:
 		refuse(StageDefault, "unknown kind of action "+quote(string(e.a.Kind)))
@@ -161,7 +161,7 @@ func (e *evaluation) shape() {
 
 func (e *evaluation) ask() {
 	if r := first(e.p.rules["tools.ask"], e.named); r != nil {
-		e.settle(Outcome{Verdict: Ask, Stage: StageAsk, Subject: e.a.Tool, Rule: *r, Reason: r.String() + " wants consent"})
+		e.settle(Outcome{Verdict: Ask, Stage: StageAsk, Subject: e.a.Called(), Rule: *r, Reason: r.String() + " wants consent"})
 	}
 }
 
@@ -170,7 +170,7 @@ func (e *evaluation) allowList() {
 		rule := l.find(func(r *Rule) bool { return r.tool != nil && r.tool.match(e.names.own) })
 		if rule == nil {
 			missing := l.missing()
-			e.settle(Outcome{Stage: StageAllowList, Subject: e.a.Tool, Rule: missing, Reason: "denied: not in " + missing.String()})
+			e.settle(Outcome{Stage: StageAllowList, Subject: e.a.Called(), Rule: missing, Reason: "denied: not in " + missing.String()})
 			return
 		}
 		// A rule for all tools names none, so it lifts nothing.
@@ -193,12 +193,12 @@ func (e *evaluation) byDefault() {
 	case e.a.Kind == KindRead || e.a.Kind == KindWrite || e.a.Kind == KindShell || e.a.Kind == KindNetwork:
 		// What they are about has been settled piece by piece.
 	case e.a.Kind == KindMCP && verdict == Ask && e.allowed.Key != "":
-		e.settle(Outcome{Verdict: Allow, Stage: StageAllowList, Subject: e.a.Tool, Rule: e.allowed, Reason: "allowed by " + e.allowed.String()})
+		e.settle(Outcome{Verdict: Allow, Stage: StageAllowList, Subject: e.a.Called(), Rule: e.allowed, Reason: "allowed by " + e.allowed.String()})
 	case verdict == Ask:
-		e.settle(Outcome{Verdict: Ask, Stage: StageDefault, Subject: e.a.Tool, Rule: rule,
+		e.settle(Outcome{Verdict: Ask, Stage: StageDefault, Subject: e.a.Called(), Rule: rule,
 			Reason: e.describe() + " needs consent (" + source.String() + ")"})
 	case verdict == Deny:
-		e.settle(Outcome{Stage: StageDefault, Subject: e.a.Tool, Rule: rule, Reason: e.describe() + " is denied (" + source.String() + ")"})
+		e.settle(Outcome{Stage: StageDefault, Subject: e.a.Called(), Rule: rule, Reason: e.describe() + " is denied (" + source.String() + ")"})
 	}
 	e.settle(Outcome{Verdict: Allow, Stage: StageDefault, Rule: rule, Reason: "allowed: no rule speaks against it (" + source.String() + ")"})
 }
@@ -210,7 +210,7 @@ func (e *evaluation) describe() string {
 	case KindHook:
 		return "what a hook asks about"
 	default:
-		return "calling " + quote(e.a.Tool)
+		return "calling " + quote(e.a.Called())
 	}
 }
 
