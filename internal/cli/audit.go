@@ -11,6 +11,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
@@ -32,8 +33,9 @@ func (p *program) auditTailCommand() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "tail",
 		Short: "Show the last entries",
-		Long: `Show the last entries of the audit log, one line each: prompts, tool calls, permissions
-and results, with the decision and its reason. Secrets are redacted.`,
+		Long: `Show the last entries of the audit log: prompts, tool calls, permissions and results, with
+the decision and its reason. Secrets are redacted. In a pipe each entry is one line; on a
+terminal it is shorter, with what it is about below. --json has all of it.`,
 		Example: `  copilot-bridge audit tail
   copilot-bridge audit tail -n 100 --json | jq 'select(.decision=="deny")'
   copilot-bridge audit tail --follow`,
@@ -169,7 +171,11 @@ func fileReport(path string, r audit.Report) string {
 }
 
 func (p *program) auditTail(ctx context.Context, dir string, n int, follow bool) error {
-	show := func(e audit.Entry) error { return p.show(e, approval.Visible(audit.Format(e))+"\n") }
+	format := audit.Format
+	if p.console.OutTTY {
+		format = audit.Brief
+	}
+	show := func(e audit.Entry) error { return p.show(e, view.Harmless(format(e))+"\n") }
 	entries, err := audit.Tail(ctx, dir, n)
 	if err != nil {
 		return err

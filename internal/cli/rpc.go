@@ -120,9 +120,13 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 	if params != nil {
 		sent = params
 	}
+	stop := p.progress().Begin("waiting for the bridge, which may ask for consent where it was started")
+	defer stop()
 	result, err := client.Call(ctx, c.args[0], sent, func(_, text string) {
+		stop()
 		_, _ = io.WriteString(p.err, view.Harmless(text)) // a failure is noticed by the stream
 	})
+	stop()
 	switch {
 	case bridge.CodeOf(err) == bridge.CodeCanceled:
 		return ended(err)

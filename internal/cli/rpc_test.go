@@ -114,8 +114,9 @@ func TestRPCOnATerminal(t *testing.T) {
 	srv, _ := bus(t, "")
 	w := newWorld(t)
 	w.IsTerminal = func(any) bool { return true }
-	if code := w.rpc("mcp.fs.read", `{"path":"a"}`, "--url", srv.URL); code != 0 || !strings.Contains(w.out.String(), `"a\u0085b"`) {
-		t.Errorf("exit %d, %q", code, w.out)
+	if code := w.rpc("mcp.fs.read", `{"path":"a"}`, "--url", srv.URL); code != 0 || !strings.Contains(w.out.String(), `"a\u0085b"`) ||
+		!strings.Contains(w.err.String(), "… waiting for the bridge, which may ask for consent where it was started") {
+		t.Errorf("exit %d, %q\n%s", code, w.out, w.err)
 	}
 }
 

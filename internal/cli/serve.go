@@ -66,6 +66,7 @@ signal ends the program at once.`,
 	f.setting("serve.addr", "addr", "`ADDRESS` to listen on (default 127.0.0.1)")
 	f.setting("serve.port", "port", "`PORT` to listen on; 0 picks a free one and remembers it (default 8788)")
 	f.IntVar(&o.rpcPort, "rpc-port", -1, "`PORT` for the tool bus alone; 0 picks a free one (default: with the rest, at /rpc)")
+	f.Lookup("rpc-port").DefValue = "0" // the help would name -1
 	f.complete("rpc-port", cobra.NoFileCompletions)
 	f.setting("serve.token", "token", "`TOKEN` that clients must present")
 	f.StringArrayVarP(&o.workspaces, "workspace", "w", nil, "`DIR` that agent/… models work in (default: the current directory)")

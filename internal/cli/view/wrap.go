@@ -30,8 +30,7 @@ func wrapLine(line string, columns int) string {
 	var b strings.Builder
 	used := 0
 	for i, word := range words(line) {
-		switch width := cells(strings.TrimRight(word, " ")); {
-		case i > 0 && used+width > columns && used > hang:
+		if i > 0 && used > hang && used+cells(strings.TrimRight(word, " ")) > columns {
 			b.WriteString("\n" + strings.Repeat(" ", hang))
 			used = hang
 		}
@@ -48,12 +47,13 @@ func wrapLine(line string, columns int) string {
 // words splits a line behind its spaces. The spaces before the first word
 // belong to it.
 func words(line string) (out []string) {
-	start, inWord := 0, false
+	start, seen, space := 0, false, false
 	for i, r := range line {
-		if r != ' ' && !inWord && len(out)+start > 0 && i > start {
+		if r != ' ' && space && seen {
 			out, start = append(out, line[start:i]), i
 		}
-		inWord = r != ' '
+		space = r == ' '
+		seen = seen || !space
 	}
 	return append(out, line[start:])
 }

@@ -79,6 +79,7 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	for {
 		text, err := t.read(ctx, choices)
 		if err != nil {
+			t.print(withdrawn(err))
 			return No, unanswered(err)
 		}
 		switch strings.ToLower(strings.TrimSpace(text)) {
@@ -123,6 +124,17 @@ func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
 // print ignores a failure: a person who cannot see the question does not answer
 // it.
 func (t *Terminal) print(s string) { _, _ = io.WriteString(t.Out, s) }
+
+// withdrawn says below a question that it is no longer open.
+func withdrawn(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "  No answer in time: denied.\n"
+	case errors.Is(err, context.Canceled):
+		return "  No longer asked: who wanted it has gone.\n"
+	}
+	return ""
+}
 
 // unanswered is why there was no answer, in words; a context's error stays
 // what it is, since the guard tells time-outs from the rest.

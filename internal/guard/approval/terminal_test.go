@@ -131,6 +131,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	if err := <-answered; !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
+	s.waitFor(t, "\n  No longer asked: who wanted it has gone.\n", 1)
 	// The read is still under way, and serves the next question.
 	go func() {
 		_, err := term.Ask(t.Context(), Question{Summary: "run: second"})
@@ -216,6 +217,13 @@ func TestWaitingForOthersEndsWithTheContext(t *testing.T) {
 	if a, err := term.Ask(ctx, Question{Summary: "run: y"}); a != No || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, %v", a, err)
 	}
+	late, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	unattended, screen, _ := live(t)
+	if _, err := unattended.Ask(late, Question{Summary: "run: z"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	screen.waitFor(t, "\n  No answer in time: denied.\n", 1)
 	if strings.Contains(s.String(), "run: y") {
 		t.Error("the second question was shown")
 	}

@@ -60,6 +60,34 @@ func Format(e Entry) string {
 	return b.String()
 }
 
+// Brief is an entry for a person at a terminal: when, what and how it was
+// decided; below, why and what it was about, so that lines stay short.
+func Brief(e Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s #%d %s", e.Time.UTC().Format("2006-01-02 15:04:05Z"), e.Seq, e.Hook)
+	for _, word := range []string{e.Decision, e.Tool} {
+		if word != "" {
+			b.WriteString(" " + visible(word, 60))
+		}
+	}
+	if e.Session != "" {
+		b.WriteString(" (session " + visible(e.Session[:min(8, len(e.Session))], 8) + ")")
+	}
+	below := []string{e.Reason, e.Sandbox}
+	if e.Input != nil {
+		below = append(below, encoded(e.Input))
+	}
+	if e.Result != nil {
+		below = append(below, e.Result.Preview)
+	}
+	for _, line := range below {
+		if line != "" {
+			b.WriteString("\n    " + visible(line, 150))
+		}
+	}
+	return b.String()
+}
+
 func encoded(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

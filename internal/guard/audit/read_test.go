@@ -205,6 +205,11 @@ func TestFormat(t *testing.T) {
 	if strings.ContainsAny(got, "\n\x1b") {
 		t.Errorf("%q", got)
 	}
+	e.Session, e.Result = "0123456789", &Result{Preview: "a\nb"}
+	want = "2026-03-01 12:00:01Z #7 pre_tool deny bash\\x1b[31m (session 01234567)\n    no\\nway\n    {\"command\":\"ls\\n\\u001b\"}\n    a\\nb"
+	if got := Brief(e); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 	got = Format(Entry{Seq: 8, Hook: HookRepair, Reason: string(CauseUnfinished), Repair: &Repair{Cause: CauseUnfinished, File: "audit-2026-03-01.jsonl", Bytes: 12}})
 	if !strings.Contains(got, "repair") || !strings.Contains(got, "(unfinished write) 12 bytes in audit-2026-03-01.jsonl") {
 		t.Errorf("got %s", got)

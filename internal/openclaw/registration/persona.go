@@ -156,18 +156,23 @@ func (p *persona) write(text string, remove bool) error {
 	return nil
 }
 
+// personaFor is the file with the text of a target, and what it will hold.
+func (r *Registrar) personaFor(t Target) (p *persona, text string, err error) {
+	if info, err := os.Stat(r.opts.Places.Workspace); err != nil || !info.IsDir() {
+		return nil, "", &bridge.Error{Code: bridge.CodeNotFound, Message: "OpenClaw's workspace " + r.opts.Places.Workspace + " is not there yet",
+			Remedy: "let OpenClaw make it first (`openclaw setup`), because it does not fill one that somebody else has begun; then register again with --persona"}
+	}
+	if p, err = r.readPersona(); err != nil {
+		return nil, "", err
+	}
+	text, err = p.with(t)
+	return p, text, err
+}
+
 // addPersona tells OpenClaw's agent about the tools. keep puts the entry on
 // record.
 func (r *Registrar) addPersona(q Request, e *entry, result *Result, keep func() error) error {
-	if info, err := os.Stat(r.opts.Places.Workspace); err != nil || !info.IsDir() {
-		return &bridge.Error{Code: bridge.CodeNotFound, Message: "OpenClaw's workspace " + r.opts.Places.Workspace + " is not there yet",
-			Remedy: "let OpenClaw make it first (`openclaw setup`), because it does not fill one that somebody else has begun; then register again with --persona"}
-	}
-	p, err := r.readPersona()
-	if err != nil {
-		return err
-	}
-	text, err := p.with(q.Target)
+	p, text, err := r.personaFor(q.Target)
 	if err != nil {
 		return err
 	}

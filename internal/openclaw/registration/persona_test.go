@@ -57,12 +57,15 @@ func TestPersona(t *testing.T) {
 		if err := os.Remove(filepath.Join(h.home, ".openclaw", "workspace")); err != nil {
 			t.Fatal(err)
 		}
-		_, err := h.registrar().Register(t.Context(), Request{Target: Plugin, Persona: true})
-		if bridge.CodeOf(err) != bridge.CodeNotFound || !strings.Contains(bridge.AsError(err).Remedy, "openclaw setup") {
-			t.Errorf("%v", err)
+		for _, dry := range []bool{true, false} {
+			_, err := h.registrar().Register(t.Context(), Request{Target: Plugin, Persona: true, DryRun: dry})
+			want := "OpenClaw's workspace " + filepath.Join(h.home, ".openclaw", "workspace") + " is not there yet"
+			if bridge.CodeOf(err) != bridge.CodeNotFound || err.Error() != want || !strings.Contains(bridge.AsError(err).Remedy, "openclaw setup") {
+				t.Errorf("%v", err)
+			}
 		}
-		// The rest is registered, and on record.
-		h.unregister(t, Request{Target: Plugin}, Unregistered)
+		// Nothing was begun.
+		h.unregister(t, Request{Target: Plugin}, Absent)
 		if h.config(t) != "{}" {
 			t.Errorf("%s", h.config(t))
 		}

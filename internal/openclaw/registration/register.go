@@ -15,6 +15,11 @@ func (r *Registrar) Register(ctx context.Context, q Request) (result Result, err
 	if err := r.present(); err != nil {
 		return Result{}, err
 	}
+	if q.Persona { // before anything is changed
+		if _, _, err := r.personaFor(q.Target); err != nil {
+			return Result{}, err
+		}
+	}
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Result{}, err
