@@ -37,7 +37,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run x --attach nonesuch", "cannot attach nonesuch: no such file"},
 		{"run -", "the task is empty"},
 		{"usage --since soon", "--since=\"soon\": must be a time such as 7d or 12h, or a date such as 2026-01-31|see `copilot-bridge usage --help`"},
-		{"usage --by week", `invalid argument "week" for "--by" flag: must be one of day, model, session, door|see ` + "`copilot-bridge usage --help`"},
+		{"usage --by week", `--by="week": must be one of day, model, session, door|see ` + "`copilot-bridge usage --help`"},
 		{"sessions delete", "give the ids"},
 		{"sessions delete --all x", "not both"},
 		{"sessions resume abcd", "without a terminal a prompt is needed"},

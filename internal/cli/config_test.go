@@ -44,15 +44,15 @@ func TestConfigErrors(t *testing.T) {
 	for _, tt := range []struct{ args, file, stdin, want string }{
 		{"set serve.prot 9", "", "", "copilot-bridge: there is no setting \"serve.prot\"\n  → did you mean serve.port?\n"},
 		{"set serve.port", "", "", "copilot-bridge: `copilot-bridge config set` accepts pairs of a key and a value; got 1 argument\n  → see `copilot-bridge config set --help`\n"},
-		{"set serve.port many", "", "", "copilot-bridge: serve.port=\"many\": must be a whole number from 0 to 65535\n  → Nothing was written.\n"},
+		{"set serve.port many", "", "", "copilot-bridge: serve.port=\"many\": must be a whole number from 0 to 65535\n  → nothing was written\n"},
 		{"set serve.token abc", "", "", "copilot-bridge: serve.token is a secret: others can see the arguments of a command, and the shell keeps them\n" +
 			"  → give - as the value and the secret on standard input, such as `copilot-bridge config set serve.token - < FILE`\n"},
 		{"set serve.token -", "", "\n", "copilot-bridge: standard input is empty, and was to hold serve.token\n  → to unset it give \"\" as the value\n"},
 		{"set serve.token - model -", "", "x", "copilot-bridge: only one value can be read from standard input: serve.token or model\n  → see `copilot-bridge config set --help`\n"},
 		{"set byok.provider ollama", "", "", "copilot-bridge: byok.model: must be set, because the provider is ollama\n" +
-			"  → Nothing was written. Set what belongs together in one command, or use `copilot-bridge config edit`.\n"},
+			"  → nothing was written. Set what belongs together in one command, or use `copilot-bridge config edit`.\n"},
 		{"set model m", "serve.port: x\n", "", "copilot-bridge: serve.port=\"x\" (from config.yaml:1): must be a whole number from 0 to 65535\n" +
-			"  → Nothing was written. Set what belongs together in one command, or use `copilot-bridge config edit`.\n"},
+			"  → nothing was written. Set what belongs together in one command, or use `copilot-bridge config edit`.\n"},
 		{"get serve.prot", "", "", "copilot-bridge: there is no setting \"serve.prot\"\n  → did you mean serve.port?\n"},
 		{"get serve.token", "", "", "copilot-bridge: serve.token is a secret, which is not printed\n  → `copilot-bridge config show` says where it comes from\n"},
 		{"init", "model: m\n", "", "copilot-bridge: FILE exists already, and was not changed\n  → change it with `copilot-bridge config edit` or `copilot-bridge config set`\n"},
@@ -106,7 +106,7 @@ func TestConfigEdit(t *testing.T) {
 	draft := strings.TrimSuffix(w.file(), ".yaml") + ".draft.yaml"
 	refused := "copilot-bridge: " + w.file() + ":1: unknown key \"modle\"; did you mean \"model\"?\n"
 	code := w.run("config", "edit")
-	if want := refused + "copilot-bridge: the configuration is not valid; the old one stays in force\n  → Your version is in " + draft + ".\n"; code != 2 || w.err.String() != want {
+	if want := refused + "copilot-bridge: the configuration is not valid; the old one stays in force\n  → your version is in " + draft + "\n"; code != 2 || w.err.String() != want {
 		t.Errorf("exit %d\n got %q\nwant %q", code, w.err, want)
 	}
 	if data, err := os.ReadFile(draft); w.config(t) != "model: old\n" || string(data) != "modle: new\n" || err != nil {
@@ -126,8 +126,8 @@ func TestConfigEdit(t *testing.T) {
 	}
 	for _, tt := range []struct{ editor, want string }{
 		{"true", "Nothing was changed.\n"},
-		{"false", "copilot-bridge: the editor false failed: exit status 1\n  → Set VISUAL or EDITOR to another one. What you have saved is in " + draft + ".\n"},
-		{"nonesuch -w", "copilot-bridge: VISUAL names nonesuch, which was not found\n  → Set VISUAL to an editor that is installed.\n"},
+		{"false", "copilot-bridge: the editor false failed: exit status 1\n  → set VISUAL or EDITOR to another one. What you have saved is in " + draft + ".\n"},
+		{"nonesuch -w", "copilot-bridge: VISUAL names nonesuch, which was not found\n  → set VISUAL to an editor that is installed\n"},
 	} {
 		w := &world{Env: w.Env, out: &buffer{}, err: &buffer{}, home: w.home}
 		w.Stdout, w.Stderr, w.IsTerminal = w.out, w.err, nil
