@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -94,6 +95,26 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	k := p.keyboard()
+	defer k.Close()
+	serving := o.serving()
+	serving.Workspace, serving.Asker = dir, k.Asker(nil)
+	for again := false; ; {
+		err := p.serveUntilLogin(ctx, cfg, serving, again)
+		if again = errors.Is(err, errLoggedIn); !again {
+			return err
+		}
+	}
+}
+
+// errLoggedIn ends a server whose answers are the demo model's because nobody
+// was logged in.
+var errLoggedIn = errors.New("somebody has logged in")
+
+// serveUntilLogin serves until ctx ends, or with errLoggedIn. Everything is made
+// anew then, at the same address: too much depends on who answers. again says
+// that this has happened.
+func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app.Serving, again bool) error {
 	opts := p.options(cfg)
 	opts.Patient = true // requests and /healthz tell
 	b, err := p.start(ctx, opts)
@@ -101,15 +122,30 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 		return err
 	}
 	defer p.close(ctx, b)
-	serving := o.serving()
-	k := p.keyboard()
-	defer k.Close()
-	serving.Workspace, serving.Asker = dir, k.Asker(nil)
-	s, err := b.Listen(ctx, serving)
+	s, err := b.Listen(ctx, o)
 	if err != nil {
 		return err
 	}
-	return s.Serve(ctx, func() { p.announce(b, s, dir, cfg.Serve.Token != "") })
+	serving, leave := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if b.AccountAppears(serving) {
+			leave(errLoggedIn)
+		}
+	})
+	err = s.Serve(serving, func() {
+		if again {
+			p.console.Line("somebody has logged in; answers: " + b.Answers.Detail)
+			return
+		}
+		p.announce(b, s, o.Workspace, cfg.Serve.Token != "")
+	})
+	leave(nil)
+	watch.Wait()
+	if ctx.Err() == nil && errors.Is(context.Cause(serving), errLoggedIn) {
+		err = errors.Join(err, errLoggedIn)
+	}
+	return err
 }
 
 // prepareServer readies for a server: its running requests may finish when it is told to
