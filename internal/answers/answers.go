@@ -76,6 +76,9 @@ func (q Question) Decide(ctx context.Context) (Who, Account, error) {
 	return q.byLogin(ctx)
 }
 
+// ByLogin is who answers where it is not known whose login it is.
+const ByLogin = "GitHub's models, by Copilot's own login"
+
 // byLogin looks for the user's own login. That makes the runtime start other
 // programs, so it is done only where there may be one.
 func (q Question) byLogin(ctx context.Context) (Who, Account, error) {
@@ -84,11 +87,11 @@ func (q Question) byLogin(ctx context.Context) (Who, Account, error) {
 		account := Account{LoginHome: CopilotHome(q.Environ, q.UserDir)}
 		status, err := q.Status(ctx, account)
 		if err == nil && status.Authenticated {
-			whose := "by Copilot's own login"
+			detail := ByLogin
 			if login := cmp.Or(status.Login, status.AuthType); login != "" {
-				whose = "as " + login
+				detail = "GitHub's models, as " + login
 			}
-			return q.who(bridge.AnswersGitHub, "GitHub's models, "+whose), account, nil
+			return q.who(bridge.AnswersGitHub, detail), account, nil
 		}
 		if err != nil {
 			return Who{}, Account{}, err
@@ -150,6 +153,12 @@ func TokenVariable(environ []string) string {
 		}
 	}
 	return ""
+}
+
+// Hint says that something hints at an account; see trace.
+func (q Question) Hint() bool {
+	trace, _ := q.trace()
+	return trace != ""
 }
 
 // trace names what shows that the user has an account, "" if nothing does.

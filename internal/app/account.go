@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
@@ -50,6 +51,32 @@ func OpenAccount(ctx context.Context, o Options) (*Account, error) {
 	s.Home, s.UseLogin, s.Token = a.home, true, string(o.Config.GitHubToken)
 	a.agent = sdk.New(s)
 	return a, nil
+}
+
+// lookEvery is the pause between two looks for an account.
+const lookEvery = time.Second
+
+// AccountAppears waits until somebody has logged in where the demo model answers
+// only because nobody had. It returns false if ctx ends before, or if the demo
+// model is not why.
+func (b *Bridge) AccountAppears(ctx context.Context) bool {
+	if b.Answers.Kind != bridge.AnswersDemo || b.opts.Config.Demo {
+		return false
+	}
+	q := answers.Question{Environ: b.opts.Environ, UserDir: b.opts.UserDir}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for seen := 0; seen < 2; { // a login that cannot be kept shows for a moment
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+		if seen++; !q.Hint() {
+			seen = 0
+		}
+	}
+	return true
 }
 
 // Close ends the runtime.

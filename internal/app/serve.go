@@ -77,7 +77,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	s := &Server{bridge: b, apis: b.apis(o)}
 	// It is called only after the address is bound.
 	status := func(ctx context.Context) toolbus.Status {
-		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.Answers.Detail}
+		return toolbus.Status{Version: b.opts.Version, URL: s.URL(), RPC: s.RPC(), ReadOnly: s.ReadOnly(), Copilot: s.health(ctx).Copilot, Answers: b.nowadays(b.Answers.Answers).Detail}
 	}
 	s.backend = b.newBackend(o, func(dir string) (*guard.Guard, error) {
 		one := o
@@ -320,7 +320,7 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 	if w := s.bridge.opts.Window; w != nil {
 		return w.health(s.bridge.Answers.Detail)
 	}
-	h := httpserver.Health{OK: true, Copilot: httpserver.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answers.Detail}}
+	h := httpserver.Health{OK: true, Copilot: httpserver.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.nowadays(s.bridge.Answers.Answers).Detail}}
 	status, err := s.bridge.Engine.Status(ctx)
 	switch {
 	case err != nil:

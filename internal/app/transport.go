@@ -110,7 +110,15 @@ func (b *Bridge) candidate(name string, build func(*Bridge, context.Context) (en
 func (b *Bridge) answers(agent string) bridge.Answers {
 	who, _ := b.who.Load(agent)
 	out, _ := who.(bridge.Answers)
-	return out
+	return b.nowadays(out)
+}
+
+// nowadays names nobody where the login has changed since the start.
+func (b *Bridge) nowadays(a bridge.Answers) bridge.Answers {
+	if a.Kind == bridge.AnswersGitHub && b.Engine != nil && b.Engine.Logins() > 0 {
+		a.Detail = answers.ByLogin
+	}
+	return a
 }
 
 // runtime finds or installs the runtime.

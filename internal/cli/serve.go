@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,6 +99,26 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	k := p.keyboard()
+	defer k.Close()
+	serving := o.serving()
+	serving.Workspace, serving.Asker = dir, k.Asker(nil)
+	for again := false; ; {
+		err := p.serveUntilLogin(ctx, cfg, serving, again)
+		if again = errors.Is(err, errLoggedIn); !again {
+			return err
+		}
+	}
+}
+
+// errLoggedIn ends a server whose answers are the demo model's because nobody
+// was logged in.
+var errLoggedIn = errors.New("somebody has logged in")
+
+// serveUntilLogin serves until ctx ends, or with errLoggedIn. Everything is made
+// anew then, at the same address: too much depends on who answers. again says
+// that this has happened.
+func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app.Serving, again bool) error {
 	opts := p.options(cfg)
 	opts.Patient = true // requests and /healthz tell
 	b, err := p.start(ctx, opts)
@@ -105,21 +126,33 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 		return err
 	}
 	defer p.close(ctx, b)
-	serving := o.serving()
-	k := p.keyboard()
-	defer k.Close()
-	serving.Workspace, serving.Asker = dir, k.Asker(nil)
-	s, err := b.Listen(ctx, serving)
+	s, err := b.Listen(ctx, o)
 	if err != nil {
 		return err
 	}
-	leave := func() error { return nil }
-	err = s.Serve(ctx, func() {
-		leave = p.registerServe(cfg, serves.Serve{URL: s.URL(), RPC: s.RPC(), Workspace: dir, ReadOnly: s.ReadOnly(), Token: cfg.Serve.Token != ""})
-		p.announce(b, s, dir, cfg.Serve.Token != "")
+	serving, leave := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if b.AccountAppears(serving) {
+			leave(errLoggedIn)
+		}
 	})
-	if err := leave(); err != nil {
+	unregister := func() error { return nil }
+	err = s.Serve(serving, func() {
+		unregister = p.registerServe(cfg, serves.Serve{URL: s.URL(), RPC: s.RPC(), Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Token: cfg.Serve.Token != ""})
+		if again {
+			p.console.Line("somebody has logged in; answers: " + b.Answers.Detail)
+			return
+		}
+		p.announce(b, s, o.Workspace, cfg.Serve.Token != "")
+	})
+	leave(nil)
+	watch.Wait()
+	if err := unregister(); err != nil {
 		p.log.Warn("serve.not_unregistered", "error", err)
+	}
+	if ctx.Err() == nil && errors.Is(context.Cause(serving), errLoggedIn) {
+		err = errors.Join(err, errLoggedIn)
 	}
 	return err
 }

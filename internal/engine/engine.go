@@ -61,6 +61,10 @@ type (
 	Recycler interface {
 		Recycle(p bridge.Profile, above int64, grown float64) (recycled bool)
 	}
+	// LoginWatcher counts how often the login by which it answers has changed.
+	LoginWatcher interface {
+		Logins() int
+	}
 	// Resetter is a session that can forget its conversation.
 	Resetter interface {
 		Reset(ctx context.Context) error
@@ -255,6 +259,14 @@ func (e *Engine) Warm(ctx context.Context, p bridge.Profile, provider bridge.Pro
 		return w.Warm(ctx, p, provider, model)
 	}
 	return err
+}
+
+// Logins counts the changes of the login; see LoginWatcher.
+func (e *Engine) Logins() int {
+	if w, ok := e.agents.made().(LoginWatcher); ok {
+		return w.Logins()
+	}
+	return 0
 }
 
 // Recycle retires runtimes that have grown too large; see Recycler. They end

@@ -3,7 +3,9 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,10 +202,9 @@ func TestLoginFails(t *testing.T) {
 	h.says("copilot-bridge: GitHub cannot be reached: request failed: error sending request for url (https://127.0.0.1:1/copilot_internal/user)"+reach, 3, "gho_1", append(token, "--host", "127.0.0.1:1")...)
 	h.says("copilot-bridge: https://127.0.0.1:1 cannot be reached: request failed: error sending request for url (https://127.0.0.1:1/login/device/code)"+reach, 3, "", "login", "--insecure-storage", "--host", "127.0.0.1:1")
 	open := "Open " + h.github.URL() + githubtest.VerifyPath + " in a browser and enter the code " + githubtest.UserCode + "\n"
-	for _, why := range []string{githubtest.Denied, githubtest.Expired} {
-		h.github.SetDevice(githubtest.Device{Errors: []string{githubtest.Pending, why}, Never: true, Expires: 1})
-		h.says(strings.ReplaceAll(open, h.host, "HOST")+"copilot-bridge: the login was denied, or the code expired before it was entered\n  → run `copilot-bridge login` again\n", 3, "", "login", "--insecure-storage")
-	}
+	// Copilot's CLI takes no notice of a refusal, but the code's time ends.
+	h.github.SetDevice(githubtest.Device{Errors: []string{githubtest.Pending, githubtest.Denied, githubtest.Expired}, Never: true, Expires: 1})
+	h.says(strings.ReplaceAll(open, h.host, "HOST")+"copilot-bridge: the login was denied, or the code expired before it was entered\n  → run `copilot-bridge login` again\n", 3, "", "login", "--insecure-storage")
 	x := h.at("login", "--with-token")
 	x.waitFor("--with-token reads the token from standard input, and a terminal would show it; use: copilot-bridge login --with-token < FILE")
 	x.checkExit(2)
@@ -237,6 +238,14 @@ func TestLoginWithAToken(t *testing.T) {
 		t.Errorf("the settings of Copilot: %s, %v", text, err)
 	}
 	h.says(octocatKept(kept), 0, "", "status")
+	cmd := h.command("login", "--with-token", "--insecure-storage", "--log-level", "debug")
+	cmd.Stdin = strings.NewReader(in)
+	if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte(h.github.Token())) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := filesContaining(t, h.home, h.github.Token()); !slices.Equal(got, []string{filepath.Join(h.home, ".copilot", "config.json")}) {
+		t.Errorf("the credential is in %q", got)
+	}
 	usual := h.env
 	h.env = append(slices.Clone(usual), "GITHUB_TOKEN="+h.github.Token())
 	h.says(octocatKept("by the variable GITHUB_TOKEN"), 0, "", "status")
@@ -274,6 +283,69 @@ func TestAccountGuide(t *testing.T) {
 		cmd.Dir, cmd.Env = h.dir, h.command().Env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
+}
+
+// A server takes up a login, the loss of it and another one, without a restart.
+func TestServeTakesUpALogin(t *testing.T) {
+	t.Parallel()
+	h := newAccountHome(t)
+	_, url := h.listen()
+	s := &providerServer{url: url}
+	models := func() string {
+		res, err := http.Get(url + "/v1/models")
+		if err != nil {
+			return err.Error() // between two servers
+		}
+		text, err := io.ReadAll(res.Body)
+		if err = errors.Join(err, res.Body.Close()); err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	if out := models(); !strings.Contains(out, "rehearsal-1") {
+		t.Fatal(out)
+	}
+	logIn := func(as string) {
+		t.Helper()
+		h.github.SetAccount(githubtest.Account{Login: as, Plan: "individual", Entitlement: 300, Remaining: 240, ResetDate: "2027-01-01"})
+		h.says("✓ logged in as "+as+" at HOST, kept "+plainText+"\n", 0, h.github.Token(), "login", "--with-token", "--insecure-storage")
+	}
+	answers := func() {
+		t.Helper()
+		if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: text from GitHub", ""); status != http.StatusOK || !strings.Contains(body, "from GitHub") {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+	logIn("octocat")
+	waitUntil(t, "the account's models are listed", func() bool { return strings.Contains(models(), `"gpt-5-codex"`) })
+	answers()
+	s.waitHealth(t, "ok", "", http.StatusOK)
+
+	h.run("logout")
+	s.waitHealth(t, "unavailable", "logged in", http.StatusServiceUnavailable)
+	if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: text from GitHub", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "copilot-bridge login") {
+		t.Errorf("after logout: %d %s", status, body)
+	}
+	if out := models(); strings.Contains(out, "gpt-5") {
+		t.Errorf("after logout: %s", out)
+	}
+
+	h.github.Accept(h.github.Token() + "2")
+	h.github.SetModels(githubtest.Model{ID: "gpt-5", Name: "GPT-5", Vendor: "V", Endpoint: githubtest.ChatPath, Context: 64000, Prompt: 60000, Output: 4000, Policy: "enabled"})
+	logIn("hubot")
+	answers()
+	s.waitHealth(t, "ok", "", http.StatusOK)
+	if _, _, out := s.do(t, http.MethodGet, "/healthz", ""); strings.Contains(out, "octocat") {
+		t.Errorf("who answers: %s", out)
+	}
+	if out := models(); !strings.Contains(out, `"gpt-5"`) || strings.Contains(out, "gpt-5-codex") {
+		t.Errorf("models of the other account: %s", out)
+	}
+	for _, c := range h.github.Calls(githubtest.ChatPath) {
+		if c.Status != http.StatusOK {
+			t.Errorf("a request with the wrong token: %d", c.Status)
 		}
 	}
 }

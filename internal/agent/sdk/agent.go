@@ -66,12 +66,14 @@ type Agent struct {
 	opts Options
 
 	notes    *notes
+	logins   *logins
 	claiming sync.Mutex
 	claims   map[string]*claim
 
-	mu     sync.Mutex
-	hosts  map[bridge.Profile][]*host
-	closed bool
+	mu         sync.Mutex
+	hosts      map[bridge.Profile][]*host
+	loginsSeen int // see Logins
+	closed     bool
 }
 
 // New returns an agent; nothing is started yet.
@@ -79,7 +81,7 @@ func New(opts Options) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{opts: opts, notes: newNotes(opts.Records), hosts: map[bridge.Profile][]*host{}, claims: map[string]*claim{}}
+	return &Agent{opts: opts, notes: newNotes(opts.Records), logins: newLogins(opts), hosts: map[bridge.Profile][]*host{}, claims: map[string]*claim{}}
 }
 
 // Name is "sdk".
@@ -106,6 +108,7 @@ func (a *Agent) anyProfile() bridge.Profile {
 // ask asks the first runtime of a profile, which is started if necessary. what
 // completes "could not …".
 func ask[R any](ctx context.Context, a *Agent, p bridge.Profile, what string, f func(*copilot.Client) (R, error)) (result R, err error) {
+	a.Logins()
 	hosts, err := a.pool(p)
 	if err != nil {
 		return result, err
@@ -308,6 +311,7 @@ const alone = 3
 // quietest returns the host on which a new session of a profile is opened, and
 // its process, which does not end before done is called.
 func (a *Agent) quietest(ctx context.Context, p bridge.Profile) (h *host, proc *process, done func(), err error) {
+	a.Logins()
 	hosts, err := a.pool(p)
 	if err != nil {
 		return nil, nil, nil, err

@@ -28,15 +28,16 @@ const startWithin = time.Minute
 
 // process is one run of the runtime.
 type process struct {
-	client *copilot.Client
-	tree   *supervise.Tree
-	home   string        // where it keeps its sessions
-	temp   string        // its private temporary directory, if any
-	heard  atomic.Int64  // when a session last said anything, in Unix nanoseconds
-	turns  atomic.Int32  // under way
-	served atomic.Int64  // turns that ended well
-	young  atomic.Int64  // bytes that it held after the first of them
-	nudged chan struct{} // holds a token when a turn or session has ended, see drain
+	client  *copilot.Client
+	tree    *supervise.Tree
+	home    string        // where it keeps its sessions
+	temp    string        // its private temporary directory, if any
+	heard   atomic.Int64  // when a session last said anything, in Unix nanoseconds
+	turns   atomic.Int32  // under way
+	served  atomic.Int64  // turns that ended well
+	refused atomic.Bool   // GitHub has refused its login
+	young   atomic.Int64  // bytes that it held after the first of them
+	nudged  chan struct{} // holds a token when a turn or session has ended, see drain
 
 	// use guards client: the SDK's is not safe to use while it is stopped, and
 	// one that has been stopped starts the program again when it is used.
@@ -451,7 +452,7 @@ func (a *Agent) Recycle(p bridge.Profile, above int64, grown float64) (recycled 
 func (h *host) retire(p *process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dead || h.closed || h.proc != p || h.profile == bridge.ProfileAgent && len(h.retired) >= retiredMost {
+	if h.dead || h.closed || h.proc != p {
 		return
 	}
 	h.proc = nil
@@ -486,7 +487,12 @@ func (h *host) recycleGrown(p *process) {
 	if h.profile != bridge.ProfileAgent || h.present.Load() != p || !p.outgrown(h.opts.MemoryLimit) {
 		return
 	}
-	h.retire(p)
+	h.mu.Lock()
+	crowded := len(h.retired) >= retiredMost
+	h.mu.Unlock()
+	if !crowded {
+		h.retire(p)
+	}
 }
 
 func (p *process) outgrown(limit int64) bool {
@@ -592,7 +598,7 @@ func running(t rpc.TaskInfo) bool {
 // runtime is being replaced: turns that follow each other at once would keep
 // drain from it.
 func (s *session) Replaced(ctx context.Context) bool {
-	if s.host.profile != bridge.ProfileAgent || s.host.present.Load() == s.proc {
+	if s.host.profile != bridge.ProfileAgent || s.Current() {
 		return false
 	}
 	s.suspend(ctx)

@@ -307,7 +307,10 @@ func (s *session) Steer(ctx context.Context, p bridge.Prompt) error {
 
 // Current says whether the session's runtime lives and is the one in which
 // new sessions are opened.
-func (s *session) Current() bool { return s.host.present.Load() == s.proc }
+func (s *session) Current() bool {
+	s.host.agent.Logins()
+	return s.host.present.Load() == s.proc
+}
 
 // Remove closes the session and deletes its stored state. If the runtime
 // cannot do that, or not in time, it is done when the runtime has

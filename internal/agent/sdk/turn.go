@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -245,6 +246,10 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 		if e.AgentID == nil {
 			t.Fail(s.tr.failure(s.host.sessionError(d)))
 			return
+		}
+	case *rpc.ModelCallFailureData:
+		if d.StatusCode != nil && *d.StatusCode == http.StatusUnauthorized {
+			s.proc.refused.Store(true) // see Logins
 		}
 	case *rpc.SessionIdleData:
 		if e.AgentID == nil {

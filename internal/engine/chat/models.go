@@ -36,6 +36,7 @@ type catalog struct {
 	models []bridge.Model
 	err    error // of the last list
 	until  time.Time
+	login  int                     // whose list it is; see engine.Logins
 	seen   map[string]bridge.Model // every model that was ever listed
 	noted  map[string]bool         // names that the default model has answered to
 }
@@ -44,10 +45,16 @@ func newCatalog(e *engine.Engine, opts *Options) *catalog {
 	return &catalog{engine: e, opts: opts, seen: map[string]bridge.Model{}, noted: map[string]bool{}}
 }
 
-// cached returns the list if it is fresh enough.
+// cached returns the list if it is fresh enough. That of another account is
+// forgotten.
 func (c *catalog) cached() (models []bridge.Model, fresh bool, err error) {
+	login := c.engine.Logins()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if login != c.login {
+		c.login, c.models, c.until = login, nil, time.Time{}
+		clear(c.seen)
+	}
 	return c.models, time.Now().Before(c.until), c.err
 }
 
