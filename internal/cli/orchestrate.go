@@ -121,7 +121,7 @@ func (p *program) runOrchestrate(cmd *cobra.Command, o *orchestrateOptions, hasT
 		return err
 	}
 	return withResult(err, func(err error, code int) error {
-		return p.activity(false, "").RunEnded(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err, code)
+		return p.activity(view.Options{}).RunEnded(orchestrate.Result{Tasks: []orchestrate.TaskResult{}, Files: []string{}, CriticalPath: []string{}}, err, code)
 	})
 }
 
@@ -191,7 +191,7 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 	if o.yes {
 		who = approval.Yes{}
 	}
-	shows := p.activity(false, "")
+	shows := p.activity(view.Options{})
 	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: shows.RunEvent,

@@ -20,8 +20,9 @@ func (p *program) root() *cobra.Command {
 		Use:   "copilot-bridge",
 		Short: "GitHub Copilot's agent runtime behind the protocols that your tools speak",
 		Long: "copilot-bridge puts GitHub Copilot's agent runtime behind the protocols that your tools speak.\n\n" +
-			"Without a login or your own provider, a built-in demo model answers, so that you can\ntry everything right away.\n\n" + exitHelp,
-		Example: `  copilot-bridge run "create hello.txt saying hi"
+			"Without a login or your own provider, a built-in demo model answers, so that you can\ntry everything right away. Without a command, on a terminal, it is a conversation: see chat.\n\n" + exitHelp,
+		Example: `  copilot-bridge
+  copilot-bridge run create hello.txt saying hi
   copilot-bridge serve
   copilot-bridge validate
   copilot-bridge sessions list`,
@@ -32,10 +33,17 @@ func (p *program) root() *cobra.Command {
 		},
 		SilenceUsage: true,
 	},
-		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.launchCommand(), p.psCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(),
-		p.rpcCommand(), p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.loginCommand(), p.logoutCommand(), p.statusCommand(),
-		p.modelsCommand(), p.usageCommand(), p.sessionsCommand(), p.cleanCommand(),
+		p.chatCommand(), p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.launchCommand(), p.psCommand(), p.mcpCommand(), p.abpCommand(),
+		p.acpCommand(), p.rpcCommand(), p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.loginCommand(), p.logoutCommand(),
+		p.statusCommand(), p.modelsCommand(), p.usageCommand(), p.sessionsCommand(), p.cleanCommand(),
 		p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.versionCommand())
+	help := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if p.hasKeyboard() && p.env.IsTerminal(p.env.Stdout) {
+			return p.runChat(cmd, &runOptions{})
+		}
+		return help(cmd, args)
+	}
 	flagSet{root.PersistentFlags(), root}.setting("log_level", "log-level", "`LEVEL` of logging on standard error")
 	root.SetFlagErrorFunc(p.flagError)
 	root.SetArgs(p.env.Args[min(1, len(p.env.Args)):])

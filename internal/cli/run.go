@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 )
 
@@ -82,7 +83,7 @@ func (p *program) runRun(cmd *cobra.Command, o *runOptions) error {
 		return err
 	}
 	return withResult(err, func(err error, code int) error {
-		return p.activity(false, "").TurnEnded(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code, 0)
+		return p.activity(view.Options{}).TurnEnded(engine.Result{Tools: []engine.ToolUse{}, Files: []string{}}, err, code, 0)
 	})
 }
 

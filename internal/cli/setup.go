@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
 )
@@ -48,7 +49,7 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, acp bool) error
 	}
 	all := []installed{}
 	for _, prod := range products {
-		shows, worked := p.activity(false, ""), false // an install that is there already takes no steps
+		shows, worked := p.activity(view.Options{}), false // an install that is there already takes no steps
 		stop := shows.Begin("looking for the " + prod.name)
 		rt, err := prod.install(ctx, copilotruntime.Options{Home: cfg.Home}, func(s copilotruntime.Step) {
 			worked = true

@@ -64,9 +64,8 @@ func (p *program) notice(a answers.Who) {
 }
 
 // activity shows what happens, to machines if p.json is set.
-func (p *program) activity(verbose bool, dir string) *view.Activity {
-	o := view.Options{Verbose: verbose, Dir: dir, Home: p.env.HomeDir}
-	if p.json {
+func (p *program) activity(o view.Options) *view.Activity {
+	if o.Home = p.env.HomeDir; p.json {
 		o.JSON = p.out
 	}
 	return view.NewActivity(p.console, o)

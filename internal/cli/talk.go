@@ -20,6 +20,7 @@ type talkOptions struct {
 	resume  string // a session's id, or ""
 	yes     bool
 	verbose bool
+	chat    bool // turn after turn, for a person
 }
 
 // talk is a session in a directory with everything around it: a running
@@ -64,18 +65,25 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if o.resume != "" && cfg.Origin("model").Source != config.SourceFlag && resumedModel != "" {
 		spec.Model = resumedModel // a session keeps its model
 	}
-	t.view, t.keyboard = p.activity(o.verbose, t.dir), p.keyboard()
+	t.view, t.keyboard = p.activity(view.Options{Verbose: o.verbose, Chat: o.chat, Dir: t.dir}), p.keyboard()
 	spec.Person = t.keyboard.Person()
-	who := t.keyboard.Asker(t.view)
-	if o.yes {
-		who = approval.Yes{}
-	}
-	if spec.Gate, err = t.bridge.Gate(app.Guarding{Workspace: t.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()}); err != nil {
+	t.request = engine.Request{Spec: spec, Door: "cli", Keep: true}
+	if err := t.guard(); err != nil {
 		return nil, err
 	}
-	t.request = engine.Request{Spec: spec, Door: "cli", Keep: true}
 	p.header(t.bridge, t.dir)
 	return t, nil
+}
+
+// guard gives the next session a guard of its own: what is granted for a session
+// ends with it.
+func (t *talk) guard() (err error) {
+	who := t.keyboard.Asker(t.view)
+	if t.opts.yes {
+		who = approval.Yes{}
+	}
+	t.request.Spec.Gate, err = t.bridge.Gate(app.Guarding{Workspace: t.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()})
+	return err
 }
 
 // close ends all that newTalk started.

@@ -75,14 +75,27 @@ func atTerminalOf(t *testing.T, home, dir string, args ...string) *terminal {
 
 func atTerminalWith(t *testing.T, env []string, dir string, args ...string) *terminal {
 	t.Helper()
+	return atTerminalReading(t, nil, env, dir, args...)
+}
+
+// atTerminalReading gives the program another standard input than the
+// terminal, unless it is nil.
+func atTerminalReading(t *testing.T, stdin *os.File, env []string, dir string, args ...string) *terminal {
+	t.Helper()
 	master, slave := openPTY(t)
 	x := &terminal{t: t, master: master, screen: &output{}, done: make(chan struct{}), dir: dir}
 	x.cmd = exec.Command(binary, args...)
 	x.cmd.Dir, x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = dir, slave, slave, slave
 	x.cmd.Env = env
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if stdin != nil {
+		x.cmd.Stdin, x.cmd.SysProcAttr.Ctty = stdin, 1
+	}
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if stdin != nil && stdin.Close() != nil {
+		t.Error("the pipe cannot be closed")
 	}
 	if err := slave.Close(); err != nil {
 		t.Error(err)

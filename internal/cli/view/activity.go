@@ -33,8 +33,9 @@ type Activity struct {
 	asked  chan struct{} // has a value when a question has been reached
 	failed bool          // an error event was written as JSON
 
-	shown map[string]string // a turn's messages that are not finished: what is on the screen
-	order []string          // of them
+	shown map[string]string    // a turn's messages that are not finished: what has come of them
+	order []string             // of them
+	pages map[string]*markdown // of them, where Markdown is rendered
 
 	needs  map[string][]string // a plan's dependencies
 	widest int                 // columns of the longest name in a plan
@@ -49,6 +50,9 @@ type Options struct {
 	Verbose bool      // show reasoning, sub-agents and the runtime's own events
 	Dir     string    // paths inside it are shown without it
 	Home    string    // the user's, shown as ~
+	// Chat: a person reads turn after turn. Markdown is rendered, and what is
+	// said of a turn is short.
+	Chat bool
 }
 
 // NewActivity is an Activity on a console.
@@ -56,7 +60,7 @@ func NewActivity(c *Console, o Options) *Activity {
 	if o.JSON != nil {
 		c = &Console{Out: io.Discard, Err: io.Discard}
 	}
-	return &Activity{c: c, o: o, now: time.Now, asked: make(chan struct{}, 1), shown: map[string]string{}}
+	return &Activity{c: c, o: o, now: time.Now, asked: make(chan struct{}, 1), shown: map[string]string{}, pages: map[string]*markdown{}}
 }
 
 // Begin sets the status and keeps the times true until stop is called, which
@@ -174,6 +178,14 @@ func (a *Activity) redraw() {
 func (a *Activity) drawing() []liveLine {
 	s := a.c.style()
 	var lines []liveLine
+	for _, id := range a.order {
+		if page := a.pages[id]; page != nil {
+			rows := page.unfinished()
+			for _, row := range rows[max(0, len(rows)-liveLines/2):] {
+				lines = append(lines, painted(row))
+			}
+		}
+	}
 	counts := map[state]int{}
 	crowded := len(a.jobs) > liveLines
 	for i, j := range a.jobs {
@@ -202,6 +214,17 @@ func (a *Activity) drawing() []liveLine {
 		lines = append(lines, liveLine{"… " + a.status + elapsed(waited), s.dim})
 	}
 	return lines
+}
+
+// painted is a row that has its colours, which are lost if it must be cut.
+func painted(row string) liveLine {
+	bare := escape.ReplaceAllString(row, "")
+	return liveLine{bare, func(cut string) string {
+		if cut == bare {
+			return row
+		}
+		return cut
+	}}
 }
 
 // elapsed is a running time, which changes once a second, to stand at the end

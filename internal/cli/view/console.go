@@ -24,10 +24,13 @@ type Console struct {
 
 	mu     sync.Mutex
 	live   []liveLine // what the region should show
-	drawn  int        // how many lines of it are on the screen, the cursor in the last
+	drawn  []int      // the columns of what is drawn, row by row, up to the cursor
 	inLine bool       // the cursor stands inside a line of the answer
-	pauses int        // questions under way
-	held   []func()   // what waits for them
+	// prompt, if set, draws what a person types: its rows, and the cursor. The
+	// terminal is in raw mode then.
+	prompt func(width int, alone bool) (rows []string, y, x int)
+	pauses int      // questions under way
+	held   []func() // what waits for them
 }
 
 // liveLine is painted after it was cut to the terminal's width.
@@ -57,8 +60,21 @@ func (c *Console) Answer(text string) {
 		return
 	}
 	c.do(func() {
-		_, _ = io.WriteString(c.Out, text)
+		c.write(c.Out, text)
 		c.inLine = c.OutTTY && c.ErrTTY && !strings.HasSuffix(text, "\n")
+	})
+}
+
+// settle writes lines of the answer of which the live region had the beginning,
+// and sets what it shows from now on.
+func (c *Console) settle(text string, live []liveLine) {
+	if text == "" {
+		c.show(live)
+		return
+	}
+	c.do(func() {
+		c.write(c.Out, text)
+		c.live = live
 	})
 }
 
@@ -128,8 +144,22 @@ func (c *Console) Lines(text string) {
 func (c *Console) lines(text string) {
 	c.do(func() {
 		c.endLine()
-		_, _ = io.WriteString(c.Err, text)
+		c.write(c.Err, text)
 	})
+}
+
+// write writes text. A terminal in raw mode does not return the cursor at a
+// line break by itself.
+func (c *Console) write(to io.Writer, text string) {
+	if c.prompt != nil {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	_, _ = io.WriteString(to, text)
+}
+
+// Said shows what the person has said.
+func (c *Console) Said(text string) {
+	c.Line(c.style().bold(mainPrompt) + strings.ReplaceAll(Harmless(text), "\n", "\n  "))
 }
 
 // Write makes the console the place where logs go, a record at a time.
@@ -180,32 +210,81 @@ func (c *Console) tick(redraw func()) (stop func()) {
 
 func (c *Console) endLine() {
 	if c.inLine {
-		_, _ = io.WriteString(c.Err, "\n")
+		c.write(c.Err, "\n")
 		c.inLine = false
 	}
 }
 
+// erase takes the live region and the prompt off the screen. Their rows may
+// take more of the screen than when they were drawn, if it is narrower now.
 func (c *Console) erase() {
-	if c.drawn > 0 {
-		_, _ = io.WriteString(c.Err, "\r"+strings.Repeat("\x1b[A", c.drawn-1)+"\x1b[J")
-		c.drawn = 0
+	if len(c.drawn) == 0 {
+		return
 	}
+	width, up := max(1, c.Width()), 0
+	for i, columns := range c.drawn {
+		if i < len(c.drawn)-1 {
+			up++
+		}
+		up += max(0, columns-1) / width
+	}
+	_, _ = io.WriteString(c.Err, "\r"+strings.Repeat("\x1b[A", up)+"\x1b[J")
+	c.drawn = nil
 }
 
+// draw shows the live region and the prompt below it; while a question has the
+// terminal, that alone.
 func (c *Console) draw() {
-	if !c.ErrTTY || c.inLine || len(c.live) == 0 {
+	if !c.ErrTTY || c.inLine || c.prompt == nil && (len(c.live) == 0 || c.pauses > 0) {
 		return
 	}
 	width := c.Width() - 1 // a full line would wrap on some terminals
-	all := make([]string, len(c.live))
-	for i, l := range c.live {
-		all[i] = Fit(l.text, width)
-		if l.paint != nil {
-			all[i] = l.paint(all[i])
+	var all []string
+	var columns []int
+	if c.pauses == 0 {
+		for _, l := range c.live {
+			row := Fit(l.text, width)
+			columns = append(columns, cells(row))
+			if l.paint != nil {
+				row = l.paint(row)
+			}
+			all = append(all, row)
 		}
 	}
-	_, _ = io.WriteString(c.Err, strings.Join(all, "\n"))
-	c.drawn = len(all)
+	end := ""
+	if c.prompt != nil {
+		rows, y, x := c.prompt(width, c.pauses > 0)
+		if len(rows) > 0 {
+			end = "\r" + strings.Repeat("\x1b[A", len(rows)-1-y) + strings.Repeat("\x1b[C", x)
+			for _, row := range rows[:y] {
+				columns = append(columns, cells(row))
+			}
+			columns = append(columns, x)
+		}
+		all = append(all, rows...)
+	}
+	if len(all) == 0 {
+		return
+	}
+	c.write(c.Err, strings.Join(all, "\n")+end)
+	c.drawn = columns
+}
+
+// refresh draws anew what stands below the lines.
+func (c *Console) refresh() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	c.draw()
+}
+
+// clear empties the screen.
+func (c *Console) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = io.WriteString(c.Err, "\x1b[2J\x1b[H")
+	c.drawn = nil
+	c.draw()
 }
 
 // pause gives the terminal to a question; what comes meanwhile is kept until
@@ -224,6 +303,7 @@ func (c *Console) resume() {
 	if c.pauses--; c.pauses > 0 {
 		return
 	}
+	c.erase()
 	for _, f := range c.held {
 		f()
 	}

@@ -18,6 +18,8 @@ type Keyboard struct {
 	c    *Console
 	term *approval.Terminal
 	file *os.File // nil if it is not ours to close
+
+	prompt *Prompt // nil as long as only questions are asked
 }
 
 // OpenKeyboard asks on a console and reads the answers from in.
@@ -45,6 +47,10 @@ func HasTerminal() bool {
 func (k *Keyboard) Close() {
 	if k == nil {
 		return
+	}
+	if k.prompt != nil {
+		k.prompt.close()
+		k.prompt = nil
 	}
 	_ = k.term.Close()
 	if k.file != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // vt is just enough of a terminal to see what a person would: it knows line
-// breaks, carriage returns, cursor up, erase to the end of the screen, and
+// breaks, carriage returns, cursor up and right, erase to the end of the screen, and
 // colours, which it drops.
 type vt struct {
 	t      *testing.T
@@ -35,7 +35,7 @@ func (v *vt) Write(p []byte) (int, error) {
 		case s[0] == '\r':
 			v.x, s = 0, s[1:]
 		case strings.HasPrefix(s, "\x1b["):
-			end := strings.IndexAny(s, "AJm")
+			end := strings.IndexAny(s, "ACJm")
 			if end < 0 {
 				v.t.Fatalf("unknown sequence in %q", s)
 			}
@@ -61,6 +61,8 @@ func (v *vt) control(arg string, final byte) {
 		if v.y--; v.y < 0 {
 			v.t.Fatal("the cursor left the screen")
 		}
+	case final == 'C' && arg == "":
+		v.x++
 	case final == 'J' && arg == "":
 		v.rows = v.rows[:v.y+1]
 		v.rows[v.y] = v.rows[v.y][:min(v.x, len(v.rows[v.y]))]

@@ -124,9 +124,23 @@ func (a *Activity) delta(e bridge.TextDelta) {
 		a.order = append(a.order, e.Message)
 	}
 	a.shown[e.Message] += e.Text
-	if a.c.OutTTY {
+	if page := a.page(e.Message); page != nil {
+		ended := page.add(e.Text)
+		a.c.settle(ended, a.drawing())
+	} else if a.c.OutTTY {
 		a.c.Answer(Harmless(e.Text))
 	}
+}
+
+// page renders a message; nil where it is written as it comes.
+func (a *Activity) page(id string) *markdown {
+	if !a.o.Chat || !a.c.OutTTY || !a.c.ErrTTY {
+		return nil
+	}
+	if a.pages[id] == nil {
+		a.pages[id] = &markdown{s: a.c.style(), width: a.c.Width}
+	}
+	return a.pages[id]
 }
 
 func (a *Activity) message(e bridge.MessageDone) {
@@ -156,8 +170,16 @@ func (a *Activity) retract(id string) {
 
 // finishMessage shows what of a message is not on the screen yet.
 func (a *Activity) finishMessage(id, text string) {
-	shown := a.shown[id]
+	shown, page := a.shown[id], a.page(id)
 	a.forget(id)
+	if page != nil {
+		rest, ok := strings.CutPrefix(text, shown)
+		if !ok {
+			rest = "\n" + text
+		}
+		a.c.settle(page.add(rest)+page.end(), a.drawing())
+		return
+	}
 	if !a.c.OutTTY {
 		if text != "" {
 			a.c.Answer(strings.TrimSuffix(text, "\n") + "\n")
@@ -176,6 +198,7 @@ func (a *Activity) finishMessage(id, text string) {
 
 func (a *Activity) forget(id string) {
 	delete(a.shown, id)
+	delete(a.pages, id)
 	a.order = slices.DeleteFunc(a.order, func(o string) bool { return o == id })
 }
 
@@ -200,7 +223,7 @@ func (a *Activity) TurnEnded(r engine.Result, err error, code int, took time.Dur
 	}
 	a.outcome(err, bridge.CodeOf(err) == bridge.CodeDenied && did > 0, took, r.Usage, parts...)
 	a.files(r.Files, "written")
-	if r.Session != "" {
+	if r.Session != "" && !a.o.Chat {
 		a.c.Dim(fmt.Sprintf("  session %s · resume with: copilot-bridge run --resume %.8s \"…\"", r.Session, r.Session))
 	}
 	return nil

@@ -23,6 +23,8 @@ type Terminal struct {
 	// Drain, if set, throws away text that was typed ahead. It is called before a
 	// question of consent, since an answer must not be given before it is seen.
 	Drain func()
+	// Read, if set, prompts for a line and returns it, in place of In.
+	Read func(ctx context.Context, prompt string) (string, error)
 
 	once  sync.Once
 	lines *lines
@@ -110,6 +112,9 @@ func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 
 // read prompts for one line. The caller has the person's attention.
 func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
+	if t.Read != nil {
+		return t.Read(ctx, prompt)
+	}
 	asked := false
 	text, err := t.lines.next(ctx, func() {
 		t.print(prompt)
