@@ -117,6 +117,7 @@ func (s *Server) methods(r *http.Request) []string {
 const (
 	CopilotOK          = "ok"
 	CopilotUnavailable = "unavailable"
+	CopilotLimited     = "limited" // some models answer, others do not
 	// With an editor's models it is not known before one was asked.
 	CopilotConsent = "consent_required"
 	CopilotUnknown = "unknown"

@@ -243,7 +243,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	switch d := e.Data.(type) {
 	case *rpc.SessionErrorData:
 		if e.AgentID == nil {
-			t.Fail(s.tr.failure(s.host.sessionError(d)))
+			t.Fail(s.tr.failure(s.host.sessionError(d, s.ModelInUse(), s.tr.known())))
 			return
 		}
 	case *rpc.SessionIdleData:

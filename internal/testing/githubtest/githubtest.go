@@ -7,6 +7,7 @@ package githubtest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -40,6 +41,7 @@ type Answer struct {
 	Status int           // 0: the usual answer, after the delay
 	Header http.Header
 	Body   string
+	Cut    bool // the connection ends without an answer
 }
 
 // Server is the stand-in. Its methods may be called from any goroutine.
@@ -49,12 +51,14 @@ type Server struct {
 
 	http     *httptest.Server
 	certFile string
+	issuer   *issuer
 
 	mu      sync.Mutex
 	token   string
 	valid   int // how many more requests the token is good for; negative: all
 	account Account
 	models  []Model
+	cert    *tls.Certificate
 	calls   []*Call
 	queued  map[string][]Answer // by path
 	always  map[string]Answer
@@ -67,16 +71,22 @@ func Start(tb testing.TB) *Server {
 	if err := s.Model.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	cert, authority, err := certificates()
+	by, err := newIssuer()
 	if err != nil {
 		tb.Fatal(err)
 	}
+	s.issuer = by
+	s.CertifyFrom(tb, time.Now().Add(-time.Hour))
 	s.certFile = filepath.Join(tb.TempDir(), "authority.pem")
-	if err := os.WriteFile(s.certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority}), 0o600); err != nil {
+	if err := os.WriteFile(s.certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: by.der}), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	s.http = httptest.NewUnstartedServer(s.routes())
-	s.http.TLS = cert
+	s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*s.cert}}, nil
+	}}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that end are no fault
 	s.http.StartTLS()
 	tb.Cleanup(func() {
@@ -117,6 +127,18 @@ func (s *Server) ExpireAfter(requests int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.valid = requests
+}
+
+// CertifyFrom replaces the certificate by one that is valid for a day from then.
+func (s *Server) CertifyFrom(tb testing.TB, from time.Time) {
+	tb.Helper()
+	cert, err := s.issuer.issue(from, from.Add(24*time.Hour))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cert = cert
 }
 
 // SetAccount replaces who the token belongs to.
@@ -192,6 +214,8 @@ func (s *Server) routes() http.Handler {
 			}
 		}
 		switch {
+		case answer.Cut:
+			panic(http.ErrAbortHandler)
 		case scripted && answer.Status != 0:
 			for name, values := range answer.Header {
 				seen.Header()[name] = values
