@@ -29,6 +29,7 @@ const (
 	CodeRateLimited     Code = "rate_limited"     // the model's provider asks to wait
 	CodeProvider        Code = "provider"         // the model's provider failed; see Status
 	CodeBudget          Code = "budget_exhausted" // a turn, token or cost limit was reached
+	CodeQuota           Code = "quota_exhausted"  // what the account's plan holds is used up
 	CodeConflict        Code = "conflict"         // the state is not what the caller assumed
 	CodeUnsupported     Code = "unsupported"      // this agent cannot do that
 	CodeInternal        Code = "internal"         // a fault of ours
@@ -57,6 +58,45 @@ type ErrorDetail struct {
 	Remediation string `json:"remediation,omitempty"`
 	// AutoSwitch: the runtime would go on with another model.
 	AutoSwitch bool `json:"auto_switch,omitempty"`
+	// Problem is set where the way to GitHub's models is at fault.
+	Problem Problem `json:"problem,omitempty"`
+	// Resets is the day on which a quota that is used up begins anew, and
+	// FreeModels are those that cost nothing of it.
+	Resets     string   `json:"resets,omitempty"`
+	FreeModels []string `json:"free_models,omitempty"`
+}
+
+// DetailAccount is the type of an error that was met when the account was looked
+// up, before any turn. The agent's status tells whether it still holds.
+const DetailAccount = "account"
+
+// Problem names what is wrong with the way to GitHub's models. Programs may rely
+// on the names.
+type Problem string
+
+// The problems.
+const (
+	ProblemLogin           Problem = "login_refused"       // the token or login is wrong, expired or revoked
+	ProblemAccount         Problem = "account_refused"     // GitHub does not let the token look its account up
+	ProblemNoCopilot       Problem = "no_copilot"          // the account has no Copilot
+	ProblemPolicy          Problem = "copilot_policy"      // a policy forbids Copilot here altogether
+	ProblemModelForbidden  Problem = "model_forbidden"     // a policy forbids the model
+	ProblemModelNotEnabled Problem = "model_not_enabled"   // somebody has to agree to the model's terms
+	ProblemModelUnknown    Problem = "model_not_supported" // the account is not offered the model
+	ProblemQuota           Problem = "quota_used_up"
+	ProblemRateLimit       Problem = "rate_limited"
+	ProblemUnreachable     Problem = "github_unreachable"
+	ProblemCertificate     Problem = "github_certificate" // something between here and GitHub reads along
+	ProblemClock           Problem = "clock"              // this machine's is wrong
+	ProblemFault           Problem = "github_fault"       // GitHub fails by itself
+)
+
+// Problem is the problem on the way to GitHub's models, "" for any other error.
+func (e *Error) Problem() Problem {
+	if e == nil || e.Detail == nil {
+		return ""
+	}
+	return e.Detail.Problem
 }
 
 // Hidden is d with every text as hide returns it; nil stays nil.

@@ -34,7 +34,7 @@ var every = []Event{
 	ContextMeasured{1, 2},
 	UserSaid{"u"},
 	Notice{"info", "t"},
-	Failed{&Error{Code: CodeTimeout, Message: "late", Remedy: "wait", Detail: &ErrorDetail{"t", "c", "p", "s", "u", "r", true}}},
+	Failed{&Error{Code: CodeTimeout, Message: "late", Remedy: "wait", Detail: &ErrorDetail{"t", "c", "p", "s", "u", "r", true, ProblemQuota, "2027-01-01", []string{"m"}}}},
 	TurnEnded{EndDone, Usage{InputTokens: 1}, time.Minute},
 	Other{"x.y", map[string]any{"k": "v"}},
 }

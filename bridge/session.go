@@ -199,4 +199,6 @@ type AgentStatus struct {
 	Login           string `json:"login,omitempty"`
 	Host            string `json:"host,omitempty"`
 	Message         string `json:"message,omitempty"`
+	// Failure is why nothing could answer now, as far as the agent knows.
+	Failure *Error `json:"failure,omitempty"`
 }

@@ -93,6 +93,9 @@ func (q Question) byLogin(ctx context.Context) (Who, Account, error) {
 			}
 			return q.who(bridge.AnswersGitHub, detail), account, nil
 		}
+		if err == nil && trace != "" && status.Failure != nil && status.Failure.Problem() != bridge.ProblemLogin {
+			err = status.Failure
+		}
 		if err != nil {
 			return Who{}, Account{}, err
 		}
@@ -100,7 +103,7 @@ func (q Question) byLogin(ctx context.Context) (Who, Account, error) {
 	switch {
 	case trace != "":
 		return Who{}, Account{}, &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "GitHub did not accept " + trace,
-			Remedy: "log in with `copilot-bridge login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot; see that GitHub can be reached; --demo lets the demo model answer"}
+			Remedy: "log in with `copilot-bridge login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot; --demo lets the demo model answer"}
 	case !q.DemoIfNone:
 		return Who{}, Account{}, &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "nobody is logged in to GitHub Copilot",
 			Remedy: "run `copilot-bridge login` in a terminal, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_*; --demo lets the demo model answer"}

@@ -209,6 +209,9 @@ func (s acpService) Models(ctx context.Context) ([]bridge.Model, error) { return
 
 func (s acpService) Login(ctx context.Context) error {
 	status, err := s.Engine.Status(ctx)
+	if err == nil && status.Failure != nil && status.Failure.Problem() != bridge.ProblemLogin {
+		return status.Failure
+	}
 	if err == nil && (!status.Authenticated || s.Answers.Kind == bridge.AnswersDemo) {
 		err = &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "nobody is logged in to GitHub Copilot",
 			Remedy: "run `copilot-bridge login` in a terminal, or set COPILOT_GITHUB_TOKEN and start this agent again"}

@@ -325,6 +325,8 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 	switch {
 	case err != nil:
 		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, reason(bridge.AsError(err))
+	case status.Failure != nil:
+		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, reason(status.Failure)
 	case !status.Authenticated:
 		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, "not logged in"
 	default:
@@ -334,6 +336,9 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 		}
 		if t := s.bridge.Engine.Trouble(); t != nil {
 			h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, !t.Fresh(), reason(t.Error)
+			if t.Code == bridge.CodeQuota && t.Detail != nil && len(t.Detail.FreeModels) > 0 {
+				h.Copilot, h.Ready = httpserver.CopilotLimited, true
+			}
 			h.Details["since"] = t.At.UTC().Format(time.RFC3339)
 		}
 	}

@@ -62,16 +62,32 @@ func (b *Bridge) chooseAgent(ctx context.Context) error {
 		{config.TransportSDK, (*Bridge).sdkAgent}, {config.TransportACP, (*Bridge).acpAgent}, {config.TransportLegacy, (*Bridge).runnerAgent},
 	} {
 		if transport == way.name || transport == config.TransportAuto {
-			candidates = append(candidates, b.candidate(string(way.name), way.build))
+			c := b.candidate(string(way.name), way.build)
+			c.Chosen = takesOver(b.opts.Config, way.name)
+			candidates = append(candidates, c)
 		}
 	}
 	b.agents = engine.NewAgents(b.opts.Logger, candidates...)
 	err := b.agents.Choose(ctx)
-	if b.opts.Patient && bridge.CodeOf(err) == bridge.CodeUnauthenticated {
-		err = nil // every caller is told, until somebody has logged in
+	if b.opts.Patient && refusedByGitHub(err) {
+		err = nil // every caller is told, until it is mended
 	}
 	b.started = true
 	return err
+}
+
+// takesOver says whether the user has chosen a way with the others in mind: by
+// setting the transport, or by naming a program or an address for this one. That
+// Copilot's CLI is installed is no such choice.
+func takesOver(c *config.Config, way config.Transport) bool {
+	return c.Origin("abp.transport").Source != config.SourceDefault || way == config.TransportLegacy ||
+		c.ABP.Cmd != "" || c.ABP.ACPURL != "" || c.ABP.ACPPort != 0
+}
+
+// refusedByGitHub says that nobody is logged in, or that the way to GitHub is at
+// fault.
+func refusedByGitHub(err error) bool {
+	return bridge.CodeOf(err) == bridge.CodeUnauthenticated || bridge.AsError(err).Problem() != ""
 }
 
 // refusedFor is how long a login that was refused is not tried again.
@@ -89,7 +105,7 @@ func (b *Bridge) candidate(name string, build func(*Bridge, context.Context) (en
 		made.opts.DemoIfNone = b.opts.DemoIfNone && (!b.started || b.Answers.Kind == bridge.AnswersDemo)
 		agent, err := build(made, ctx)
 		b.model = made.model
-		if bridge.CodeOf(err) == bridge.CodeUnauthenticated {
+		if refusedByGitHub(err) {
 			refused, until = err, time.Now().Add(refusedFor)
 		}
 		if made.Runtime.Path != "" && !b.started {

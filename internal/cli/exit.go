@@ -107,7 +107,7 @@ func exitCode(err error) int {
 		return exitDone
 	case bridge.CodeInvalid:
 		return exitUsage
-	case bridge.CodeUnavailable, bridge.CodeUnauthenticated, bridge.CodeCrashed, bridge.CodeRateLimited:
+	case bridge.CodeUnavailable, bridge.CodeUnauthenticated, bridge.CodeCrashed, bridge.CodeRateLimited, bridge.CodeQuota:
 		return exitUnavailable
 	case bridge.CodeProvider:
 		// A provider that refuses the request as such is another matter.

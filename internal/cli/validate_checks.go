@@ -178,20 +178,24 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 	} else {
 		v.ok("answers", "%s", b.Answers.Detail)
 	}
-	v.login(status)
-	if v.models(ctx, b, cfg) && o.turn {
+	if v.login(status) && v.models(ctx, b, cfg) && o.turn {
 		v.turn(ctx, b)
 	}
 }
 
-func (v *validation) login(s bridge.AgentStatus) {
+// login says whether there is any point in asking for the models.
+func (v *validation) login(s bridge.AgentStatus) bool {
+	if s.Failure != nil {
+		v.fail("login", s.Failure, exitUnavailable)
+		return false
+	}
 	if !s.Authenticated {
 		detail := "not logged in"
 		if s.Message != "" {
 			detail += ": " + s.Message
 		}
 		v.fail("login", &bridge.Error{Message: detail, Remedy: "log in with `copilot-bridge login` or set a valid COPILOT_GITHUB_TOKEN"}, exitUnavailable)
-		return
+		return false
 	}
 	detail := "by " + cmp.Or(s.AuthType, "-")
 	if s.Login != "" {
@@ -201,6 +205,7 @@ func (v *validation) login(s bridge.AgentStatus) {
 		detail += " at " + s.Host
 	}
 	v.ok("login", "%s", detail)
+	return true
 }
 
 // models asks for the list, which shows too that the provider is there.

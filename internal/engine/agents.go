@@ -15,7 +15,10 @@ import (
 // Candidate is an agent that is made when it is needed.
 type Candidate struct {
 	Name string
-	Make func(ctx context.Context) (Agent, error)
+	// Chosen: the user knows that this agent may take over from another. One that
+	// was merely found promises less than the one before it, and is no way out.
+	Chosen bool
+	Make   func(ctx context.Context) (Agent, error)
 }
 
 // Attempt says how a candidate fared.
@@ -36,6 +39,7 @@ type Agents struct {
 	at         int
 	settled    bool // a turn has had output, or there is no choice
 	closed     bool
+	over       string // says that an agent has taken over, and why
 }
 
 type candidate struct {
@@ -193,21 +197,48 @@ func (a *Agents) passOver(ctx context.Context, agent Agent, err error) bool {
 	}
 	// Two calls may fail at once on the same agent. The first of them has passed
 	// it over; the second just tries the agent that is in use now.
-	if c := a.inUse(); c != nil && c.agent == agent {
-		if bridge.CodeOf(err) == bridge.CodeCrashed {
-			if c.crashes++; c.crashes == 1 {
-				return false // the caller tries again
-			}
-		}
-		c.failed = err
-		a.at++
-		if cerr := c.agent.Close(context.WithoutCancel(ctx)); cerr != nil {
-			a.log.Warn("agent.not_ended", "agent", c.Name, "error", cerr)
-		}
-		c.agent = nil
-		a.log.Warn("agent.fallback", "from", c.Name, "error", err)
+	c := a.inUse()
+	if c == nil || c.agent != agent {
+		return true
 	}
+	if bridge.CodeOf(err) == bridge.CodeCrashed {
+		if c.crashes++; c.crashes == 1 {
+			return false // the caller tries again
+		}
+	}
+	next := a.makeNext(ctx)
+	if next < 0 && bridge.CodeOf(err) != bridge.CodeUnauthenticated {
+		return false
+	}
+	if cerr := c.agent.Close(context.WithoutCancel(ctx)); cerr != nil {
+		a.log.Warn("agent.not_ended", "agent", c.Name, "error", cerr)
+	}
+	c.agent = nil
+	if next < 0 {
+		a.at = 0 // made anew for the next caller, it finds out whether somebody has logged in
+		return false
+	}
+	c.failed, a.at = err, next
+	a.over = fmt.Sprintf("continuing over %s: %v. What it cannot do is in docs/guides/agents.md", a.candidates[next].Name, err)
+	a.log.Warn("agent.fallback", "from", c.Name, "to", a.candidates[next].Name, "error", err)
 	return true
+}
+
+// makeNext makes the next agent that may take over, and returns its place; -1 if
+// there is none. mu is held.
+func (a *Agents) makeNext(ctx context.Context) int {
+	for i := a.at + 1; i < len(a.candidates); i++ {
+		c := &a.candidates[i]
+		if !c.Chosen {
+			c.failed = &bridge.Error{Code: bridge.CodeUnsupported, Message: "it promises less, and takes over only if ABP_COPILOT_TRANSPORT is set to auto"}
+			continue
+		}
+		agent, err := c.Make(ctx)
+		if c.agent, c.failed, c.crashes = agent, err, 0; err == nil {
+			return i
+		}
+	}
+	return -1
 }
 
 // try calls f with the agent in use, and with the next ones as long as it
@@ -286,7 +317,26 @@ func (s *Session) fallOver(ctx context.Context, failure error) []bridge.Event {
 	if !agents.passOver(ctx, failed, failure) || s.open(ctx, s.spec()) != nil {
 		return nil // Tried has the reasons; the caller gets the first failure
 	}
-	return []bridge.Event{bridge.Notice{Level: "warning", Text: fmt.Sprintf("continuing over %s: %v", agents.name(), failure)}, s.Opened()}
+	if over := s.tellOver(); over != nil {
+		return []bridge.Event{over, s.Opened()}
+	}
+	return []bridge.Event{s.Opened()}
+}
+
+// tellOver is the notice that another agent has taken over, nil if none has or if
+// the session has said so.
+func (s *Session) tellOver() bridge.Event {
+	a := s.engine.agents
+	a.mu.Lock()
+	over := a.over
+	a.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if over == s.toldOver {
+		return nil
+	}
+	s.toldOver = over
+	return bridge.Notice{Level: "warning", Text: over}
 }
 
 // isOutput reports whether an event is something that must not happen twice.

@@ -18,7 +18,7 @@ import (
 var quiet = slog.New(slog.DiscardHandler)
 
 func scripted(name string) engine.Candidate {
-	return engine.Candidate{Name: name, Make: func(context.Context) (engine.Agent, error) { return named{agenttest.NewScripted(), name}, nil }}
+	return engine.Candidate{Name: name, Chosen: true, Make: func(context.Context) (engine.Agent, error) { return named{agenttest.NewScripted(), name}, nil }}
 }
 
 type named struct {
@@ -250,7 +250,37 @@ func (s *stale) Open(context.Context, bridge.SessionSpec) (bridge.Session, error
 		close(s.waiting)
 		<-s.late
 	}
-	return nil, fault(bridge.CodeUnavailable)
+	return nil, fault(bridge.CodeUnauthenticated)
+}
+
+// An agent that was merely found does not take over: the first one's failure is
+// told, and Tried says why the other was left alone. It is used where the first
+// one could not be made at all.
+func TestFoundAgentDoesNotTakeOver(t *testing.T) {
+	found := scripted("acp")
+	found.Chosen = false
+	for code, first := range map[bridge.Code]engine.Candidate{
+		bridge.CodeCrashed:         trouble("sdk", fault(bridge.CodeCrashed), nil, 0),
+		bridge.CodeUnavailable:     trouble("sdk", nil, fault(bridge.CodeUnavailable), 0),
+		bridge.CodeUnauthenticated: trouble("sdk", nil, fault(bridge.CodeUnauthenticated), 0),
+	} {
+		a := among(t, first, found)
+		for range 3 {
+			s, err := a.open(t)
+			if err == nil {
+				err = agenttest.Collect(t.Context(), s, agenttest.Say("x")).Err
+			}
+			if bridge.CodeOf(err) != code || a.Agent() != "sdk" {
+				t.Errorf("%s: %s in use, %v", code, a.Agent(), err)
+			}
+		}
+		if tried := a.agents.Tried(); tried[1].Failed == nil || tried[1].Failed.Error() != "it promises less, and takes over only if ABP_COPILOT_TRANSPORT is set to auto" {
+			t.Errorf("%s: %v", code, tried[1].Failed)
+		}
+	}
+	if a := among(t, failing("sdk", fault(bridge.CodeNotFound)), found); a.agents.Choose(t.Context()) != nil || a.Agent() != "acp" {
+		t.Errorf("%s in use", a.Agent())
+	}
 }
 
 // A call that fails on an agent which was passed over and made anew meanwhile
@@ -271,7 +301,7 @@ func TestLateFailure(t *testing.T) {
 		}
 	})
 	<-old.waiting
-	if _, err := a.open(t); bridge.CodeOf(err) != bridge.CodeUnavailable {
+	if _, err := a.open(t); bridge.CodeOf(err) != bridge.CodeUnauthenticated {
 		t.Fatalf("error %v", err)
 	}
 	if _, err := a.open(t); err != nil {

@@ -328,7 +328,11 @@ func (e *Engine) Trouble() *Trouble { return e.trouble.Load() }
 
 // met takes note of an error that others would meet too.
 func (e *Engine) met(err error) {
-	if why := bridge.AsError(err); why != nil && (bridge.Outage(why) || why.Code == bridge.CodeRateLimited) {
+	why := bridge.AsError(err)
+	if why == nil || why.Detail != nil && why.Detail.Type == bridge.DetailAccount {
+		return // Status tells it, and when it is over
+	}
+	if bridge.Outage(why) || why.Code == bridge.CodeRateLimited || why.Code == bridge.CodeQuota {
 		e.trouble.Store(&Trouble{why, time.Now()})
 	}
 }

@@ -67,6 +67,8 @@ type Session struct {
 	usage bridge.Usage    // of all turns
 	mode  string          // see bridge.Prompt; "" is the agent's own
 	fresh freshTurns
+
+	toldOver string // what was said of an agent that has taken over
 }
 
 // freshTurns counts the turns since the list was last written.

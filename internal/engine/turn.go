@@ -49,6 +49,11 @@ func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
 		t.tellUnsent()
 		err = t.account(ctx, err)
 	}()
+	if over := s.tellOver(); over != nil {
+		if t.left = !t.yield(over, nil); t.left {
+			return nil
+		}
+	}
 	for crashed := false; ; {
 		err := t.attempt(ctx, p)
 		if t.more != nil && err == nil {

@@ -117,7 +117,8 @@ func (s *Server) methods(r *http.Request) []string {
 const (
 	CopilotOK          = "ok"
 	CopilotUnavailable = "unavailable"
-	CopilotDemo        = "demo" // the demo model answers in its place
+	CopilotDemo        = "demo"    // the demo model answers in its place
+	CopilotLimited     = "limited" // some models answer, others do not
 	// With an editor's models it is not known before one was asked.
 	CopilotConsent = "consent_required"
 	CopilotUnknown = "unknown"

@@ -226,7 +226,7 @@ func TestServeRecoversWithGitHub(t *testing.T) {
 	if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "copilot_unavailable") {
 		t.Errorf("without GitHub: %d %s", status, body)
 	}
-	s.waitHealth(t, "unavailable", "see that GitHub can be reached", http.StatusServiceUnavailable)
+	s.waitHealth(t, "unavailable", "GitHub cannot be reached: "+g.addr+" refuses connections; check the network", http.StatusServiceUnavailable)
 	g.up()
 	s.waitModels(t)
 	for _, out := range []bool{false, true, false} {

@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/agent/environ":     {},
 	"internal/agent/session":     {"bridge"},
 	"internal/agent/runner":      {"internal/agent/session", "internal/agent/environ", "internal/agentfiles", "bridge", "internal/program", "internal/supervise"},
-	"internal/agent/sdk":         {"internal/agent/session", "internal/agent/environ", "bridge", "internal/durable", "internal/program", "internal/supervise"},
+	"internal/agent/sdk":         {"internal/agent/session", "internal/agent/environ", "bridge", "internal/durable", "internal/program", "internal/supervise", "internal/text"},
 	"internal/agent/vscode":      {"internal/agent/session", "bridge", "internal/editor"},
 	"internal/testing/agenttest": {"internal/agent/session", "bridge", "internal/engine"},
 	"internal/guard": {"internal/agentfiles", "bridge", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",

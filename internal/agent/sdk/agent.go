@@ -132,6 +132,9 @@ func (a *Agent) Open(ctx context.Context, spec bridge.SessionSpec) (bridge.Sessi
 		return nil, err
 	}
 	defer done()
+	if err := h.mayAsk(ctx, proc, spec); err != nil {
+		return nil, h.noticed(proc, err)
+	}
 	s := newSession(h, proc, spec)
 	if err := s.create(ctx); err != nil {
 		return nil, h.noticed(proc, h.explain(err, "open a session"))
@@ -146,6 +149,9 @@ func (a *Agent) Resume(ctx context.Context, id string, spec bridge.SessionSpec) 
 		return nil, err
 	}
 	defer done()
+	if err := h.mayAsk(ctx, proc, spec); err != nil {
+		return nil, h.noticed(proc, err)
+	}
 	s := newSession(h, proc, spec)
 	if err := s.resume(ctx, id); err != nil {
 		if known := (*bridge.Error)(nil); !errors.As(err, &known) && notFound(err) {
@@ -207,6 +213,9 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	if a.opts.Provider != nil {
 		return providerModels(ctx, a.opts.Provider, a.opts.Model)
 	}
+	if _, err := a.account(ctx, bridge.ProfileAgent); err != nil {
+		return nil, err
+	}
 	// Not by the SDK's own ListModels, which leaves out a part and never asks again.
 	list, err := ask(ctx, a, bridge.ProfileAgent, "list models", func(c *copilot.Client) (*rpc.ModelList, error) {
 		return c.RPC.Models.List(ctx, &rpc.ModelsListRequest{})
@@ -258,6 +267,13 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 		out.Authenticated, out.AuthType, out.Host = true, "provider", a.opts.Provider.BaseURL
 		return out, nil
 	}
+	if _, err := a.account(ctx, profile); err != nil {
+		if out.Failure = bridge.AsError(err); out.Failure.Problem() == "" {
+			return out, err
+		}
+		out.Message = out.Failure.Message
+		return out, nil
+	}
 	au, err := ask(ctx, a, profile, "ask for the login", func(c *copilot.Client) (*copilot.GetAuthStatusResponse, error) { return c.GetAuthStatus(ctx) })
 	if err != nil {
 		return out, err
@@ -265,6 +281,21 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 	out.Authenticated = au.IsAuthenticated
 	out.AuthType, out.Host, out.Login, out.Message = str(au.AuthType), str(au.Host), str(au.Login), str(au.StatusMessage)
 	return out, nil
+}
+
+// account looks the account up in the first runtime of a profile.
+func (a *Agent) account(ctx context.Context, p bridge.Profile) (*account, error) {
+	hosts, err := a.pool(p)
+	if err != nil {
+		return nil, err
+	}
+	proc, done, err := hosts[0].ensure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	known, err := hosts[0].account(ctx, proc)
+	return known, hosts[0].noticed(proc, err)
 }
 
 // Close ends the runtimes and everything they started.

@@ -208,7 +208,7 @@ func FuzzProviderTexts(f *testing.F) {
 	f.Add([]byte(`{"data":[{"id":"m"}]}`))
 	f.Add([]byte(`{"data":[{"id":"m","name":"M","created":1735689600,"owned_by":"o","context_length":8192},{"id":"n","created_at":"2025-01-01T00:00:00Z","max_input_tokens":"x"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if msg := providerMessage(string(b)); len(msg) > 3*len(b) {
+		if msg, code := providerMessage(string(b)); len(msg)+len(code) > 3*len(b) {
 			t.Errorf("%q became %q", b, msg)
 		}
 		models, _ := decodeModels(b)

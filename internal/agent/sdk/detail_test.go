@@ -5,6 +5,7 @@ package sdk_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestErrorInFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back bridge.Error
-	if err := back.UnmarshalJSON(line); err != nil || back.Detail == nil || *back.Detail != *e.Detail {
+	if err := back.UnmarshalJSON(line); err != nil || back.Detail == nil || !reflect.DeepEqual(back.Detail, e.Detail) {
 		t.Errorf("%s: %+v, %v", line, back.Detail, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -41,11 +42,10 @@ func (h *host) explain(err error, what string) error {
 		out.Message = "the Copilot runtime exited; could not " + what
 		out.Remedy = "try again: the runtime is started anew"
 	case common.LoginRefused(text):
-		out.Code, out.Message = bridge.CodeUnauthenticated, "GitHub did not accept the token or login; could not "+what
-		out.Remedy = "log in with `copilot-bridge login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_PROVIDER"
+		return h.problem(bridge.ProblemLogin, "GitHub did not accept the token or login (%v)", out.Cause)
 	case strings.Contains(text, "model") && (strings.Contains(text, "not available") || strings.Contains(text, "not found") || strings.Contains(text, "not supported")):
 		out.Code = bridge.CodeNotFound
-		out.Remedy = "see which models there are with `copilot-bridge validate`"
+		out.Remedy = "`copilot-bridge models` lists those that there are"
 	}
 	return out
 }
@@ -100,28 +100,29 @@ func (h *host) scrubText(text string) string {
 
 // modelFailure is a failed request to the model. The runtime keeps trying
 // by itself; whether to let it is the engine's business.
-func (h *host) modelFailure(d *rpc.ModelCallFailureData) *bridge.Error {
+func (h *host) modelFailure(d *rpc.ModelCallFailureData, known *account) *bridge.Error {
 	e := &bridge.Error{Code: bridge.CodeProvider}
 	if d.StatusCode != nil {
 		e.Status = int(*d.StatusCode)
 	}
+	code := ""
 	if d.ErrorMessage != nil {
-		e.Message = h.scrubText(providerMessage(*d.ErrorMessage))
+		e.Message, code = providerMessage(*d.ErrorMessage)
+		e.Message = h.scrubText(e.Message)
 	}
 	if e.Message == "" {
 		e.Message = "the request to the model failed"
 	}
-	e.Detail = &bridge.ErrorDetail{Type: str(d.ErrorType), Code: str(d.ErrorCode), ProviderCallID: str(d.ProviderCallID), ServiceRequestID: str(d.ServiceRequestID)}
-	if *e.Detail == (bridge.ErrorDetail{}) {
+	e.Detail = &bridge.ErrorDetail{Type: str(d.ErrorType), Code: cmp.Or(str(d.ErrorCode), code), ProviderCallID: str(d.ProviderCallID), ServiceRequestID: str(d.ServiceRequestID)}
+	h.classify(e, str(d.Model), known)
+	if reflect.ValueOf(*e.Detail).IsZero() {
 		e.Detail = nil
 	}
-	h.classify(e)
-	e.RetryAfter = retryAfter(e)
 	return e
 }
 
 // sessionError is the runtime giving up on a turn.
-func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
+func (h *host) sessionError(d *rpc.SessionErrorData, model string, known *account) *bridge.Error {
 	if noSpace(d.Message) && d.StatusCode == nil {
 		return h.diskFull(errors.New(d.Message))
 	}
@@ -134,16 +135,7 @@ func (h *host) sessionError(d *rpc.SessionErrorData) *bridge.Error {
 	if d.Remediation != nil {
 		e.Detail.Remediation = string(*d.Remediation)
 	}
-	switch {
-	case d.ErrorType == "authentication", d.ErrorType == "authorization", e.Status == 0 && common.LoginRefused(d.Message):
-		e.Code = bridge.CodeUnauthenticated
-	case d.ErrorType == "rate_limit":
-		e.Code = bridge.CodeRateLimited
-	case d.ErrorType == "quota":
-		e.Code = bridge.CodeBudget
-	}
-	h.classify(e)
-	e.RetryAfter = retryAfter(e)
+	h.classify(e, model, known)
 	return e
 }
 
@@ -166,58 +158,71 @@ func retryAfter(e *bridge.Error) time.Duration {
 const waitAtMost = 31 * 24 * time.Hour
 
 var (
-	retryIn = regexp.MustCompile(`\b(?:try again|retry)\b[^.\d]{0,40}?\b(?:in|after)\s+((?:\d{1,6}(?:\.\d{1,9})?\s*` +
+	retryIn = regexp.MustCompile(`\b(?:try again|retry|reset)\b[^.\d]{0,40}?\b(?:in|after)\s+((?:\d{1,6}(?:\.\d{1,9})?\s*` +
 		`(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)[\s,]*)+)\b`)
 	shortUnits = strings.NewReplacer(" ", "", "\t", "", "\n", "", ",", "", "milliseconds", "ms", "millisecond", "ms", "seconds", "s", "second", "s",
 		"secs", "s", "sec", "s", "minutes", "m", "minute", "m", "mins", "m", "min", "m", "hours", "h", "hour", "h")
 )
 
-// classify refines the code by the HTTP status and adds the remedy.
-func (h *host) classify(e *bridge.Error) {
-	switch e.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		e.Code = bridge.CodeUnauthenticated
-	case http.StatusTooManyRequests:
+// classify gives a failed request to the model its code, its remedy and, for
+// GitHub's models, its problem.
+func (h *host) classify(e *bridge.Error, model string, known *account) {
+	switch {
+	case e.Status == http.StatusPaymentRequired, e.Detail.Type == "quota":
+		e.Code = bridge.CodeQuota
+	case e.Status == http.StatusTooManyRequests, e.Detail.Type == "rate_limit":
 		e.Code = bridge.CodeRateLimited
+		e.RetryAfter = retryAfter(e)
+	case aboutModel(e):
+		e.Code = bridge.CodeNotFound
+		if e.Status == http.StatusForbidden {
+			e.Code = bridge.CodeDenied
+		}
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden,
+		e.Status == 0 && (strings.HasPrefix(e.Detail.Type, "auth") || common.LoginRefused(e.Message)):
+		e.Code = bridge.CodeUnauthenticated
 	}
 	if h.opts.Provider != nil {
 		h.ofProvider(e)
 		return
 	}
-	switch e.Code {
-	case bridge.CodeUnauthenticated:
-		e.Remedy = "log in with `copilot-bridge login`, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot"
-		if e.Status != http.StatusForbidden {
-			e.Message = "GitHub did not accept the token or login: " + e.Message
-		}
-	case bridge.CodeRateLimited:
-		e.Remedy = "wait a little and try again"
-	default:
-	}
+	h.ofGitHub(e, model, known)
 }
 
-// providerMessage finds the sentence in a provider's error body, which
-// arrives as JSON text.
-func providerMessage(raw string) string {
-	var obj struct {
+// aboutModel says of a refused request that another model might be answered.
+func aboutModel(e *bridge.Error) bool {
+	switch e.Status {
+	case http.StatusBadRequest:
+		return e.Detail.Code == "model_not_supported"
+	case http.StatusForbidden, http.StatusNotFound:
+		return strings.HasPrefix(e.Detail.Code, "model_") || strings.Contains(strings.ToLower(e.Message), "model")
+	}
+	return false
+}
+
+// providerMessage finds the sentence and the code in a provider's error body,
+// which arrives as JSON text.
+func providerMessage(raw string) (message, code string) {
+	type body struct {
 		Message string `json:"message"`
-		Error   struct {
-			Message string `json:"message"`
-		} `json:"error"`
+		Code    any    `json:"code"` // some have numbers
+	}
+	var obj struct {
+		body
+		Error body `json:"error"`
 	}
 	if json.Unmarshal([]byte(raw), &obj) == nil {
-		if obj.Message != "" {
-			return obj.Message
-		}
-		if obj.Error.Message != "" {
-			return obj.Error.Message
+		for _, b := range []body{obj.body, obj.Error} {
+			if b.Message != "" {
+				code, _ = b.Code.(string)
+				return b.Message, code
+			}
 		}
 	}
-	var text string
-	if json.Unmarshal([]byte(raw), &text) == nil {
-		return text
+	if json.Unmarshal([]byte(raw), &message) == nil {
+		return message, ""
 	}
-	return raw
+	return raw, ""
 }
 
 // providerModels asks a provider which models it has. The configured one is

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -18,7 +19,13 @@ func (h *host) ofProvider(e *bridge.Error) {
 		// The runtime's own text names variables that do not exist here.
 		e.Message, e.Remedy = who+" refused the credentials", "check COPILOT_BYOK_API_KEY"
 	case e.Code == bridge.CodeRateLimited:
-		e.Message, e.Remedy = who+" limits requests: "+withStatus(e.Status, e.Message), "wait a little and try again"
+		e.Message, e.Remedy = who+" limits requests: "+withStatus(e.Status, e.Message), "wait "+cmp.Or(wordsFor(e.RetryAfter), "a little")+" and try again"
+	case e.Code == bridge.CodeQuota:
+		e.Message, e.Remedy = who+" says that the quota is used up: "+e.Message, "see your plan with the provider"
+	case e.Code == bridge.CodeDenied:
+		e.Message, e.Remedy = who+" answered "+withStatus(e.Status, e.Message), "choose another model with COPILOT_BYOK_MODEL, or have the provider allow this one"
+	case e.Code == bridge.CodeNotFound:
+		e.Message, e.Remedy = who+" answered "+withStatus(e.Status, e.Message), "check COPILOT_BYOK_MODEL, and COPILOT_BYOK_BASE_URL, which often ends in /v1"
 	case e.Code != bridge.CodeProvider:
 	case e.Status != 0:
 		e.Message = who + " answered " + withStatus(e.Status, e.Message)

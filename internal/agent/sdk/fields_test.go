@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -36,10 +37,10 @@ func TestFieldsOfGitHubsService(t *testing.T) {
 	text := func(s string) *string { return &s }
 	yes, signIn := true, rpc.RemediationActionSignIn
 	err := tr.host.sessionError(&rpc.SessionErrorData{ErrorType: "rate_limit", ErrorCode: text("user_weekly_rate_limited"), Message: "slow down", ProviderCallID: text("p"),
-		ServiceRequestID: text("s"), URL: text("https://example.com/more"), Remediation: &signIn, EligibleForAutoSwitch: &yes})
+		ServiceRequestID: text("s"), URL: text("https://example.com/more"), Remediation: &signIn, EligibleForAutoSwitch: &yes}, "gpt-5", nil)
 	full := bridge.ErrorDetail{Type: "rate_limit", Code: "user_weekly_rate_limited", ProviderCallID: "p", ServiceRequestID: "s", URL: "https://example.com/more",
-		Remediation: "sign_in", AutoSwitch: true}
-	if err.Code != bridge.CodeRateLimited || err.Detail == nil || *err.Detail != full {
+		Remediation: "sign_in", AutoSwitch: true, Problem: bridge.ProblemRateLimit}
+	if err.Code != bridge.CodeRateLimited || err.Detail == nil || !reflect.DeepEqual(*err.Detail, full) {
 		t.Errorf("%+v, %+v", err, err.Detail)
 	}
 }

@@ -28,16 +28,23 @@ const startWithin = time.Minute
 
 // process is one run of the runtime.
 type process struct {
-	client  *copilot.Client
-	tree    *supervise.Tree
-	home    string        // where it keeps its sessions
-	temp    string        // its private temporary directory, if any
-	heard   atomic.Int64  // when a session last said anything, in Unix nanoseconds
-	turns   atomic.Int32  // under way
-	served  atomic.Int64  // turns that ended well
-	refused atomic.Bool   // GitHub has refused its login
-	young   atomic.Int64  // bytes that it held after the first of them
-	nudged  chan struct{} // holds a token when a turn or session has ended, see drain
+	client       *copilot.Client
+	tree         *supervise.Tree
+	home         string        // where it keeps its sessions
+	temp         string        // its private temporary directory, if any
+	heard        atomic.Int64  // when a session last said anything, in Unix nanoseconds
+	turns        atomic.Int32  // under way
+	served       atomic.Int64  // turns that ended well
+	loginRefused atomic.Bool   // GitHub has refused its login
+	young        atomic.Int64  // bytes that it held after the first of them
+	nudged       chan struct{} // holds a token when a turn or session has ended, see drain
+
+	// account is known after the first look-up that worked. Who asks holds asking;
+	// refused is what came of the last one, good until askAgain.
+	account  atomic.Pointer[account]
+	refused  atomic.Pointer[bridge.Error]
+	asking   chan struct{}
+	askAgain time.Time
 
 	// use guards client: the SDK's is not safe to use while it is stopped, and
 	// one that has been stopped starts the program again when it is used.
@@ -258,7 +265,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		return nil, h.explainStart(errors.Join(err, tree.Stop(context.WithoutCancel(ctx))))
 	}
 	h.opts.Logger.Debug("runtime.started", "profile", h.profile, "pid", tree.ProgramPID(), "took", time.Since(began))
-	return &process{client: client, tree: tree, home: home, temp: temp, nudged: make(chan struct{}, 1), sessions: map[*session]struct{}{}}, nil
+	return &process{client: client, tree: tree, home: home, temp: temp, nudged: make(chan struct{}, 1), asking: make(chan struct{}, 1), sessions: map[*session]struct{}{}}, nil
 }
 
 // home is where a new process keeps its state. Chats are kept in

@@ -87,7 +87,7 @@ func (a *Agent) Logins() int {
 	hosts := slices.Concat(slices.Collect(maps.Values(a.hosts))...)
 	a.mu.Unlock()
 	for _, h := range hosts {
-		if p := h.present.Load(); p != nil && (changed || p.refused.Load()) {
+		if p := h.present.Load(); p != nil && (changed || p.loginRefused.Load()) {
 			h.retire(p)
 		}
 	}

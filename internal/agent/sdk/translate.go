@@ -18,6 +18,7 @@ import (
 type translator struct {
 	host     *host
 	own      *bridge.Provider    // the session's, if it has one of its own
+	account  func() *account     // what is known of the account; may be nil
 	open     map[string]*spoken  // messages with deltas that are not finished
 	joined   map[string]string   // messages that continue an earlier one, and which
 	tools    map[string]toolRun  // running tool calls
@@ -49,6 +50,13 @@ func newTranslator(h *host) *translator {
 // scrub removes the credentials of the account and of the provider from a text.
 func (tr *translator) scrub(text string) string {
 	return common.Scrub(tr.host.scrubText(text), tr.own, "")
+}
+
+func (tr *translator) known() *account {
+	if tr.account == nil {
+		return nil
+	}
+	return tr.account()
 }
 
 // failure is an error without credentials.
@@ -86,7 +94,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.ModelCallFailureData:
 		tr.attempts++
 		tr.retract(push)
-		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.failure(tr.host.modelFailure(d))})
+		push(bridge.ModelFailed{Attempt: tr.attempts, Error: tr.failure(tr.host.modelFailure(d, tr.known()))})
 	case *rpc.AssistantTurnRetryData:
 		tr.retract(push)
 	case *rpc.AssistantUsageData:

@@ -244,12 +244,12 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 	switch d := e.Data.(type) {
 	case *rpc.SessionErrorData:
 		if e.AgentID == nil {
-			t.Fail(s.tr.failure(s.host.sessionError(d)))
+			t.Fail(s.tr.failure(s.host.sessionError(d, s.ModelInUse(), s.tr.known())))
 			return
 		}
 	case *rpc.ModelCallFailureData:
 		if d.StatusCode != nil && *d.StatusCode == http.StatusUnauthorized {
-			s.proc.refused.Store(true) // see Logins
+			s.proc.loginRefused.Store(true) // see Logins
 		}
 	case *rpc.SessionIdleData:
 		if e.AgentID == nil {

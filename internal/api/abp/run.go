@@ -379,6 +379,7 @@ var codes = map[bridge.Code]contract.ErrorCode{
 	bridge.CodeCrashed:         contract.CodeBackendCrashed,
 	bridge.CodeTimeout:         contract.CodeBackendTimeout,
 	bridge.CodeRateLimited:     contract.CodeBackendRateLimited,
+	bridge.CodeQuota:           contract.CodeBackendRateLimited,
 }
 
 func codeOf(err error) contract.ErrorCode {

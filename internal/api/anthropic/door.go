@@ -160,6 +160,7 @@ var types = map[bridge.Code]string{
 	bridge.CodeBusy:            typeRateLimit,
 	bridge.CodeRateLimited:     typeRateLimit,
 	bridge.CodeBudget:          typeRateLimit,
+	bridge.CodeQuota:           typeRateLimit,
 	bridge.CodeTimeout:         typeTimeout,
 }
 

@@ -126,6 +126,7 @@ var kinds = map[bridge.Code]kind{
 	bridge.CodeCanceled:        {typeServer, "canceled"},
 	bridge.CodeProvider:        {typeServer, "provider_error"},
 	bridge.CodeBudget:          {typeQuota, typeQuota},
+	bridge.CodeQuota:           {typeQuota, typeQuota},
 	bridge.CodeConflict:        {typeInvalid, "conflict"},
 	bridge.CodeUnsupported:     {typeInvalid, "unsupported"},
 	bridge.CodeInternal:        {typeServer, "internal_error"},
@@ -151,6 +152,9 @@ func errorBody(err error) errorEnvelope {
 	body := errorObject{Message: wire.Sentence(e), Type: k.typ, Code: &k.code, Param: orNull(wire.Path(err))}
 	if e.Code == bridge.CodeProvider && e.Status >= 400 && e.Status < 500 {
 		body.Type = typeInvalid
+	}
+	if e.Problem() == bridge.ProblemModelUnknown {
+		body.Param, body.Code = new("model"), new("model_not_found")
 	}
 	var n *named
 	if errors.As(err, &n) {

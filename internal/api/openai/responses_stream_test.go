@@ -188,7 +188,7 @@ func TestResponsesServerStops(t *testing.T) {
 func TestFailedResponses(t *testing.T) {
 	final := map[bridge.Code]bool{
 		bridge.CodeInvalid: true, bridge.CodeNotFound: true, bridge.CodeUnauthenticated: true, bridge.CodeDenied: true, bridge.CodeConsent: true,
-		bridge.CodeConflict: true, bridge.CodeUnsupported: true, bridge.CodeBudget: true,
+		bridge.CodeConflict: true, bridge.CodeUnsupported: true, bridge.CodeBudget: true, bridge.CodeQuota: true,
 	}
 	for _, code := range domainCodes(t) {
 		got := failureCode(&bridge.Error{Code: code})

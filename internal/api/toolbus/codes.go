@@ -36,6 +36,7 @@ var codes = []struct {
 	{bridge.CodeProvider, -32019, "The model's provider failed"},
 	{bridge.CodeBudget, -32020, "A turn, token or cost limit was reached"},
 	{bridge.CodeConsent, -32021, "A person has to agree first"},
+	{bridge.CodeQuota, -32022, "The account's quota is used up"},
 	{bridge.CodeCanceled, jsonrpc.CodeCanceled, "Canceled by the client"},
 }
 

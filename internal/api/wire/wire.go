@@ -135,6 +135,7 @@ var statuses = map[bridge.Code]int{
 	bridge.CodeBusy:            http.StatusTooManyRequests,
 	bridge.CodeRateLimited:     http.StatusTooManyRequests,
 	bridge.CodeBudget:          http.StatusTooManyRequests,
+	bridge.CodeQuota:           http.StatusTooManyRequests,
 	bridge.CodeCanceled:        StatusClientGone,
 	bridge.CodeUnavailable:     http.StatusServiceUnavailable,
 	bridge.CodeCrashed:         http.StatusServiceUnavailable,
@@ -154,7 +155,7 @@ func Status(e *bridge.Error) int {
 
 // final are the errors that client libraries are asked not to repeat: the outcome
 // would be the same, or a whole turn would run again.
-var final = []bridge.Code{bridge.CodeUnauthenticated, bridge.CodeTimeout, bridge.CodeCanceled, bridge.CodeProvider, bridge.CodeBudget, bridge.CodeConflict}
+var final = []bridge.Code{bridge.CodeUnauthenticated, bridge.CodeTimeout, bridge.CodeCanceled, bridge.CodeProvider, bridge.CodeBudget, bridge.CodeQuota, bridge.CodeConflict}
 
 // Sentence words an error for people: the problem, then the remedy.
 func Sentence(e *bridge.Error) string {

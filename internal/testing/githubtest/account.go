@@ -27,7 +27,7 @@ const (
 type Account struct {
 	Login       string
 	Plan        string
-	NoChat      bool // Copilot is not enabled
+	NoChat      bool // the account has no Copilot: its models are refused
 	Entitlement int
 	Remaining   int
 	Unlimited   bool
@@ -86,6 +86,10 @@ func (s *Server) user(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.account.NoChat {
+		writeJSON(w, http.StatusForbidden, map[string]any{"error": map[string]string{"message": "access denied"}})
+		return
+	}
 	data := []any{}
 	for _, m := range s.models {
 		supports := map[string]any{"streaming": true, "tool_calls": !m.NoTools, "parallel_tool_calls": !m.NoTools, "vision": m.Vision}
@@ -107,28 +111,34 @@ func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"data": data})
 }
 
-// certificates makes an authority, and a server's certificate by it. The
-// runtime refuses a certificate that is its own authority.
-func certificates() (server *tls.Config, authority []byte, err error) {
+// issuer makes the server's certificates by an authority of its own. The runtime
+// refuses a certificate that is its own authority.
+type issuer struct {
+	authority *x509.Certificate
+	key       *ecdsa.PrivateKey
+	der       []byte
+}
+
+func newIssuer() (*issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	now := time.Now()
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stand-in for GitHub"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stand-in for GitHub"}, NotBefore: now.AddDate(-2, 0, 0), NotAfter: now.AddDate(2, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	if authority, err = x509.CreateCertificate(rand.Reader, root, root, &key.PublicKey, key); err != nil {
-		return nil, nil, err
-	}
-	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	der, err := x509.CreateCertificate(rand.Reader, root, root, &key.PublicKey, key)
+	return &issuer{root, key, der}, err
+}
+
+// issue makes a certificate for the server.
+func (i *issuer) issue(from, to time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "127.0.0.1"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "127.0.0.1"}, NotBefore: from, NotAfter: to,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, root, &leafKey.PublicKey, key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: leafKey}}, MinVersion: tls.VersionTLS12}, authority, nil
+	der, err := x509.CreateCertificate(rand.Reader, leaf, i.authority, &key.PublicKey, i.key)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

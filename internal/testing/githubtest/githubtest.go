@@ -7,6 +7,7 @@ package githubtest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -43,6 +44,7 @@ type Answer struct {
 	Status int           // 0: the usual answer, after the delay
 	Header http.Header
 	Body   string
+	Cut    bool // the connection ends without an answer
 }
 
 // Server is the stand-in. Its methods may be called from any goroutine.
@@ -52,6 +54,7 @@ type Server struct {
 
 	http     *httptest.Server
 	certFile string
+	issuer   *issuer
 
 	mu      sync.Mutex
 	token   string
@@ -59,6 +62,7 @@ type Server struct {
 	account Account
 	device  Device
 	models  []Model
+	cert    *tls.Certificate
 	calls   []*Call
 	came    chan struct{}       // closed with the next request
 	credits float64             // AI credits for one request to a model
@@ -73,16 +77,22 @@ func Start(tb testing.TB) *Server {
 	if err := s.Model.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	cert, authority, err := certificates()
+	by, err := newIssuer()
 	if err != nil {
 		tb.Fatal(err)
 	}
+	s.issuer = by
+	s.CertifyFrom(tb, time.Now().Add(-time.Hour))
 	s.certFile = filepath.Join(tb.TempDir(), "authority.pem")
-	if err := os.WriteFile(s.certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority}), 0o600); err != nil {
+	if err := os.WriteFile(s.certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: by.der}), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	s.http = httptest.NewUnstartedServer(s.routes())
-	s.http.TLS = cert
+	s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*s.cert}}, nil
+	}}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that end are no fault
 	s.http.StartTLS()
 	tb.Cleanup(func() {
@@ -123,6 +133,18 @@ func (s *Server) ExpireAfter(requests int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.valid = requests
+}
+
+// CertifyFrom replaces the certificate by one that is valid for a day from then.
+func (s *Server) CertifyFrom(tb testing.TB, from time.Time) {
+	tb.Helper()
+	cert, err := s.issuer.issue(from, from.Add(24*time.Hour))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cert = cert
 }
 
 // SetAccount replaces who the token belongs to.
@@ -260,6 +282,8 @@ func (s *Server) routes() http.Handler {
 			}
 		}
 		switch {
+		case answer.Cut:
+			panic(http.ErrAbortHandler)
 		case scripted && answer.Status != 0:
 			for name, values := range answer.Header {
 				seen.Header()[name] = values
