@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -248,22 +247,11 @@ func (a *Account) kept() (k keptLogins, err error) {
 		return k, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(withoutComments(text), &k)
+		err = json.Unmarshal(sdk.WithoutComments(text), &k)
 	}
 	if err != nil {
 		return k, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the file in which Copilot keeps logins cannot be read", Cause: err,
 			Remedy: "see that " + a.File() + " is readable JSON, or remove it and log in again"}
 	}
 	return k, nil
-}
-
-// withoutComments drops the comments, each on a line of its own.
-func withoutComments(text []byte) []byte {
-	var out strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "//") {
-			out.WriteString(line)
-		}
-	}
-	return []byte(out.String())
 }
