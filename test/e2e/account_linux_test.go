@@ -329,8 +329,10 @@ func TestServeTakesUpALogin(t *testing.T) {
 	}
 	answers := func() {
 		t.Helper()
-		if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: text from GitHub", ""); status != http.StatusOK || !strings.Contains(body, "from GitHub") {
-			t.Errorf("%d %s", status, body)
+		for _, model := range []string{"gpt-5", "agent/gpt-5"} {
+			if status, _, body := s.say(t, "/v1/chat/completions", model, "rehearsal: text from GitHub", ""); status != http.StatusOK || !strings.Contains(body, "from GitHub") {
+				t.Errorf("%s: %d %s", model, status, body)
+			}
 		}
 	}
 	logIn("octocat")
