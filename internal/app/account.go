@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -24,6 +23,7 @@ type Account struct {
 	opts  Options
 	home  string // Copilot's
 	agent *sdk.Agent
+	cli   copilotruntime.Runtime // see FindCLI
 }
 
 // Quota is what is left of something that the plan counts.
@@ -140,12 +140,9 @@ func (a *Account) LogIn(ctx context.Context, host, token string, plainText bool)
 	return false, err
 }
 
-// LogInWithCode logs in through a browser; see copilotruntime.Login.
+// LogInWithCode logs in through a browser, after FindCLI or InstallCLI; see
+// copilotruntime.Login.
 func (a *Account) LogInWithCode(ctx context.Context, host string, plainText bool, tell func(code, address string)) (kept bool, err error) {
-	rt, err := copilotruntime.FindCLI(ctx, a.at())
-	if err != nil {
-		return false, err
-	}
 	if plainText {
 		restore, err := a.agent.StorePlainText(ctx)
 		if err != nil {
@@ -153,22 +150,23 @@ func (a *Account) LogInWithCode(ctx context.Context, host string, plainText bool
 		}
 		defer restore()
 	}
-	kept, err = copilotruntime.Login{CLI: rt.Path, Home: a.home, Host: host, Env: a.opts.Environ, Code: tell}.Run(ctx)
+	kept, err = copilotruntime.Login{CLI: a.cli.Path, Home: a.home, Host: host, Env: a.opts.Environ, Code: tell}.Run(ctx)
 	if kept {
 		err = a.changed()
 	}
 	return kept, err
 }
 
-// NeedsCLI says that a login with a code needs Copilot's CLI to be installed.
-func (a *Account) NeedsCLI(ctx context.Context) bool {
-	_, err := copilotruntime.FindCLI(ctx, a.at())
-	return bridge.CodeOf(err) == bridge.CodeNotFound
+// FindCLI finds Copilot's CLI, which LogInWithCode needs. Its error has
+// bridge.CodeNotFound if it is not installed.
+func (a *Account) FindCLI(ctx context.Context) (err error) {
+	a.cli, err = copilotruntime.FindCLI(ctx, a.at())
+	return err
 }
 
 // InstallCLI installs it.
-func (a *Account) InstallCLI(ctx context.Context, p copilotruntime.Progress) error {
-	_, err := copilotruntime.InstallCLI(ctx, a.at(), p)
+func (a *Account) InstallCLI(ctx context.Context, p copilotruntime.Progress) (err error) {
+	a.cli, err = copilotruntime.InstallCLI(ctx, a.at(), p)
 	return err
 }
 
@@ -249,22 +247,11 @@ func (a *Account) kept() (k keptLogins, err error) {
 		return k, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(withoutComments(text), &k)
+		err = json.Unmarshal(sdk.WithoutComments(text), &k)
 	}
 	if err != nil {
 		return k, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the file in which Copilot keeps logins cannot be read", Cause: err,
 			Remedy: "see that " + a.File() + " is readable JSON, or remove it and log in again"}
 	}
 	return k, nil
-}
-
-// withoutComments drops the comments, each on a line of its own.
-func withoutComments(text []byte) []byte {
-	var out strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "//") {
-			out.WriteString(line)
-		}
-	}
-	return []byte(out.String())
 }

@@ -84,7 +84,7 @@ func (p *program) login(ctx context.Context, c call, o *loginOptions) (err error
 			return err
 		}
 	}
-	kept := false
+	var kept bool
 	if o.token {
 		stop := p.progress().Begin("logging in")
 		kept, err = a.LogIn(ctx, host, token, plain)
@@ -143,10 +143,12 @@ func notKept(a *app.Account) error {
 
 // loginWithCode logs in through a browser.
 func (p *program) loginWithCode(ctx context.Context, a *app.Account, host string, plain bool) (bool, error) {
-	if a.NeedsCLI(ctx) {
-		if err := p.installCLI(ctx, a); err != nil {
-			return false, err
-		}
+	err := a.FindCLI(ctx)
+	if bridge.CodeOf(err) == bridge.CodeNotFound {
+		err = p.installCLI(ctx, a)
+	}
+	if err != nil {
+		return false, err
 	}
 	stop := p.progress().Begin("asking GitHub for a code")
 	defer func() { stop() }()

@@ -189,11 +189,19 @@ func TestLoginFails(t *testing.T) {
 	t.Parallel()
 	h := newAccountHome(t)
 	const noKeychain = "copilot-bridge: you are not logged in: this system has no keychain to keep the login in\n  → run it with --insecure-storage to keep it in plain text in HOME/.copilot/config.json, or set COPILOT_GITHUB_TOKEN\n"
+	const open = "Open https://HOST" + githubtest.VerifyPath + " in a browser and enter the code " + githubtest.UserCode + "\n"
 	const seeHelp = "\n  → see `copilot-bridge login --help`\n"
 	const reach = "\n  → see that the host is right and can be reached; HTTPS_PROXY names a proxy, SSL_CERT_FILE a certificate authority of your own\n"
 	token := []string{"login", "--with-token", "--insecure-storage"}
 	h.says(noKeychain, 3, "", "login")
 	h.says(noKeychain, 3, h.github.Token(), "login", "--with-token")
+	// Where there might be a keychain that shows only when the login is to be kept.
+	usual := h.env
+	h.env = append(slices.Clone(usual), "DBUS_SESSION_BUS_ADDRESS=unix:path="+filepath.Join(h.home, "bus"))
+	h.says(noKeychain, 3, h.github.Token(), "login", "--with-token")
+	h.says(open+noKeychain, 3, "", "login")
+	h.says(notLoggedIn, 3, "", "status")
+	h.env = usual
 	h.says("copilot-bridge: standard input has no token"+seeHelp, 2, "\n", token...)
 	h.says("copilot-bridge: standard input is more than a token"+seeHelp, 2, "gho_1\ngho_2\n", token...)
 	h.says("copilot-bridge: \"a b\" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", append(token, "--host", "a b")...)
@@ -201,10 +209,9 @@ func TestLoginFails(t *testing.T) {
 	h.says("copilot-bridge: GitHub Copilot accepts no classic personal access tokens (ghp_…)\n  → make a fine-grained one with the permission “Copilot Requests”, or log in without --with-token\n", 3, "ghp_classic", token...)
 	h.says("copilot-bridge: GitHub cannot be reached: request failed: error sending request for url (https://127.0.0.1:1/copilot_internal/user)"+reach, 3, "gho_1", append(token, "--host", "127.0.0.1:1")...)
 	h.says("copilot-bridge: https://127.0.0.1:1 cannot be reached: request failed: error sending request for url (https://127.0.0.1:1/login/device/code)"+reach, 3, "", "login", "--insecure-storage", "--host", "127.0.0.1:1")
-	open := "Open " + h.github.URL() + githubtest.VerifyPath + " in a browser and enter the code " + githubtest.UserCode + "\n"
 	// Copilot's CLI takes no notice of a refusal, but the code's time ends.
 	h.github.SetDevice(githubtest.Device{Errors: []string{githubtest.Pending, githubtest.Denied, githubtest.Expired}, Never: true, Expires: 1})
-	h.says(strings.ReplaceAll(open, h.host, "HOST")+"copilot-bridge: the login was denied, or the code expired before it was entered\n  → run `copilot-bridge login` again\n", 3, "", "login", "--insecure-storage")
+	h.says(open+"copilot-bridge: the login was denied, or the code expired before it was entered\n  → run `copilot-bridge login` again\n", 3, "", "login", "--insecure-storage")
 	x := h.at("login", "--with-token")
 	x.waitFor("--with-token reads the token from standard input, and a terminal would show it; use: copilot-bridge login --with-token < FILE")
 	x.checkExit(2)
@@ -257,6 +264,14 @@ func TestLoginWithAToken(t *testing.T) {
 	h.says(octocatKept(kept)+"! the account is not used: openai at "+m.URL()+" answers, as the settings say\n", 0, "", "status")
 	h.env = append(slices.Clone(usual), "COPILOT_GITHUB_TOKEN="+h.github.Token())
 	h.says("✓ octocat is logged out of HOST\n! an account is still used: octocat at HOST, by COPILOT_GITHUB_TOKEN (environment)\n", 0, "", "logout")
+	// The keychain has lost the login that Copilot's file speaks of.
+	h.env = usual
+	if err := os.WriteFile(filepath.Join(h.home, ".copilot", "config.json"), []byte(`{"loggedInUsers":[{"host":"https://github.com","login":"octo"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.says(notLoggedIn, 3, "", "status")
+	h.says("✓ octo is logged out of github.com\n", 0, "", "logout")
+	h.says("nobody was logged in\n", 0, "", "logout")
 	h.env = append(slices.Clone(usual), "GITHUB_TOKEN=gho_refused")
 	h.says("copilot-bridge: no login is accepted: Failed to fetch PAT user login (401): GitHub returned: Bad credentials\n  → run `copilot-bridge login` in a terminal, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot\n", 3, "", "status")
 }
@@ -314,8 +329,10 @@ func TestServeTakesUpALogin(t *testing.T) {
 	}
 	answers := func() {
 		t.Helper()
-		if status, _, body := s.say(t, "/v1/chat/completions", "gpt-5", "rehearsal: text from GitHub", ""); status != http.StatusOK || !strings.Contains(body, "from GitHub") {
-			t.Errorf("%d %s", status, body)
+		for _, model := range []string{"gpt-5", "agent/gpt-5"} {
+			if status, _, body := s.say(t, "/v1/chat/completions", model, "rehearsal: text from GitHub", ""); status != http.StatusOK || !strings.Contains(body, "from GitHub") {
+				t.Errorf("%s: %d %s", model, status, body)
+			}
 		}
 	}
 	logIn("octocat")

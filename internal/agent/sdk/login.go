@@ -1,12 +1,12 @@
 package sdk
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -62,15 +62,21 @@ func (l *logins) look() int {
 // loginsOf is the part of the file that is about logins; the runtime keeps other
 // things there as well.
 func loginsOf(text []byte) string {
-	var plain strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "//") {
-			plain.WriteString(line)
+	members := map[string]json.RawMessage{}
+	_ = json.Unmarshal(WithoutComments(text), &members) // one that is not JSON has no logins
+	return string(members["lastLoggedInUser"]) + string(members["loggedInUsers"]) + string(members["authTokens"])
+}
+
+// WithoutComments drops the comments of one of the runtime's files, each on a
+// line of its own.
+func WithoutComments(text []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(bytes.TrimSpace(line), []byte("//")) {
+			out = append(out, line...)
 		}
 	}
-	members := map[string]json.RawMessage{}
-	_ = json.Unmarshal([]byte(plain.String()), &members) // one that is not JSON has no logins
-	return string(members["lastLoggedInUser"]) + string(members["loggedInUsers"]) + string(members["authTokens"])
+	return out
 }
 
 // Logins counts the changes of the user's login. Runtimes that have an earlier
