@@ -16,14 +16,15 @@ import (
 // translator turns the SDK's events into bridge's. It is used from one
 // goroutine at a time: the SDK's event loop, or a replay of the history.
 type translator struct {
-	host     *host
-	own      *bridge.Provider    // the session's, if it has one of its own
-	open     map[string]*spoken  // messages with deltas that are not finished
-	joined   map[string]string   // messages that continue an earlier one, and which
-	tools    map[string]toolRun  // running tool calls
-	attempts int                 // failed requests to the model since the last that worked
-	prompted bool                // the next request to the model answers a person's prompt
-	thought  map[string]struct{} // reasoning ids that were streamed
+	host       *host
+	own        *bridge.Provider    // the session's, if it has one of its own
+	open       map[string]*spoken  // messages with deltas that are not finished
+	joined     map[string]string   // messages that continue an earlier one, and which
+	tools      map[string]toolRun  // running tool calls
+	attempts   int                 // failed requests to the model since the last that worked
+	prompted   bool                // the next request to the model answers a person's prompt
+	toldGitHub bool                // that GitHub's tools are missing
+	thought    map[string]struct{} // reasoning ids that were streamed
 }
 
 // spoken is the streamed part of a message.
@@ -120,6 +121,14 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
+	case *rpc.SessionMCPServerStatusChangedData:
+		switch why := githubFailure(d); {
+		case d.ServerName != githubServer && d.Error != nil:
+			push(bridge.Notice{Level: "warning", Text: tr.scrub("MCP server " + d.ServerName + ": " + *d.Error)})
+		case d.ServerName == githubServer && why != "" && !tr.toldGitHub:
+			tr.toldGitHub = true
+			push(withoutGitHub(tr.scrub(why)))
+		}
 	default:
 		if level, text := notable(e); text != "" {
 			push(bridge.Notice{Level: level, Text: tr.scrub(text)})
@@ -346,10 +355,6 @@ func notableState(e copilot.SessionEvent) (level, text string) {
 		}
 	case *rpc.SessionManagedSettingsEnforcedData:
 		return "warning", d.Message
-	case *rpc.SessionMCPServerStatusChangedData:
-		if why := str(d.Error); why != "" {
-			return "warning", "MCP server " + d.ServerName + ": " + why
-		}
 	case *rpc.MCPOauthRequiredData:
 		return "warning", "MCP server " + d.ServerName + " wants a login, which the bridge cannot give: put its credentials into the server's headers"
 	case *rpc.SessionCustomAgentsUpdatedData:

@@ -36,7 +36,7 @@ type run struct {
 	summary   string // of the end
 
 	usage   bridge.Usage
-	spent   float64 // US dollars, where a budget is watched
+	spent   float64        // US dollars, where a budget is watched
 	counted []bridge.Usage // one a request to the model
 	turns   uint32
 	pending map[string]bool // calls of the last message that are not finished
