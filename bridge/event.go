@@ -147,7 +147,7 @@ type (
 	}
 	// Notice is something worth telling a person.
 	Notice struct {
-		Level string `json:"level"` // info, warning, error
+		Level string `json:"level"` // info, note (one quiet line), warning, error
 		Text  string `json:"text"`
 	}
 	// Failed says that the turn did not succeed. TurnEnded follows.

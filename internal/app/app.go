@@ -219,7 +219,7 @@ func (b *Bridge) Spec(p bridge.Profile, workspace string) bridge.SessionSpec {
 func (o Options) sdkOptions(path string) sdk.Options {
 	c := o.Config
 	s := sdk.Options{Runtime: path, Runtimes: chatRuntimes(), Home: c.Path("copilot"), Records: o.records(), Self: o.Self,
-		LogLevel: string(c.LogLevel), Version: o.Version, Env: o.Environ, Logger: o.Logger, MemoryLimit: engine.MachineMemory() / 8}
+		LogLevel: string(c.LogLevel), Version: o.Version, Env: o.Environ, Logger: o.Logger, MemoryLimit: engine.MachineMemory() / 8, GitHubTools: c.GitHubMCP}
 	if c.LogLevel == config.LogInfo {
 		s.LogLevel = "" // the runtime's own files need not repeat what we say
 	}

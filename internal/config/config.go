@@ -22,6 +22,7 @@ type Config struct {
 	LogLevel        LogLevel
 	AuditLogDir     string // absolute
 	AuditKeepDays   int    // the age past which closed segments of it are deleted; 0 keeps them
+	GitHubMCP       string
 	ProjectContext  string // added to every prompt
 	MaxRetries      int
 	Sandbox         string // whether programs are confined: "auto", "require" or "off"

@@ -142,7 +142,7 @@ func TestDefaults(t *testing.T) {
 	}
 	home := filepath.Join(w.home, ".copilot-bridge")
 	want := &Config{
-		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "auto",
+		Home: home, LogLevel: LogInfo, AuditLogDir: filepath.Join(home, "audit"), MaxRetries: 3, Sandbox: "auto", GitHubMCP: "read-only",
 		OpenClaw: OpenClaw{Host: "127.0.0.1", Port: 18789, Memory: "auto"},
 		ABP:      ABP{Transport: TransportAuto, MaxInlineOutputBytes: 8192},
 		Engine: Engine{
@@ -167,7 +167,7 @@ func TestEveryField(t *testing.T) {
 	w := world{env: []string{
 		"COPILOT_BRIDGE_HOME=~/state", "COPILOT_GITHUB_TOKEN=ghp_1", "COPILOT_BRIDGE_DEMO=true", "COPILOT_CLI_PATH=~/bin/copilot",
 		"COPILOT_BRIDGE_MODEL=m1", "COPILOT_BRIDGE_REASONING_EFFORT=xhigh", "COPILOT_LOG_LEVEL=all",
-		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_AUDIT_KEEP_DAYS=365", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require",
+		"COPILOT_AUDIT_LOG_DIR=logs", "COPILOT_AUDIT_KEEP_DAYS=365", "COPILOT_PROJECT_CONTEXT= two\nlines ", "COPILOT_MAX_RETRIES=0", "COPILOT_BRIDGE_SANDBOX=require", "COPILOT_BRIDGE_GITHUB_MCP=off",
 		"COPILOT_BYOK_PROVIDER=azure", "COPILOT_BYOK_API_KEY=key", "COPILOT_BYOK_BASE_URL=https://x.example/",
 		"COPILOT_BYOK_BEARER_TOKEN=bear", "COPILOT_BYOK_HEADERS=X-Key=a-secret-of-16-bytes,X-Team=tools", "COPILOT_BYOK_WIRE_MODEL=w", "COPILOT_BYOK_MAX_INPUT_TOKENS=11", "COPILOT_BYOK_MAX_OUTPUT_TOKENS=12",
 		"COPILOT_BRIDGE_REQUEST_HEADERS=X-Turn=a-turns-own-secret",
@@ -199,7 +199,7 @@ func TestEveryField(t *testing.T) {
 	off := false
 	want := &Config{
 		Home: filepath.Join(w.home, "state"), GitHubToken: "ghp_1", Demo: true, CLIPath: filepath.Join(w.home, "bin", "copilot"),
-		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), AuditKeepDays: 365, Sandbox: "require",
+		Model: "m1", ReasoningEffort: "xhigh", LogLevel: LogAll, AuditLogDir: filepath.Join(w.dir, "logs"), AuditKeepDays: 365, Sandbox: "require", GitHubMCP: "off",
 		Languages: map[string]Language{"go": {Command: []string{filepath.Join(w.dir, "gopls")}}}, Tasks: map[string]string{"lint": "make lint"},
 		MCPServers:     map[string]MCPServer{"s": {Command: filepath.Join(w.dir, "run"), Args: []string{"-x"}, Env: map[string]Secret{"K": "a-servers-own-secret", "R": "${A_LONG_REFERENCE:-}"}}},
 		ProjectContext: " two\nlines ",

@@ -14,7 +14,7 @@ import (
 
 // sample is a value that each setting takes.
 var sample = map[string]string{
-	"reasoning_effort": "low", "log_level": "none", "audit_keep_days": "9", "max_retries": "9", "sandbox": "off", "demo": "true",
+	"reasoning_effort": "low", "log_level": "none", "audit_keep_days": "9", "max_retries": "9", "sandbox": "off", "github_mcp": "off", "demo": "true",
 	"byok.provider": "openai", "byok.base_url": "https://evil.example/v1", "byok.wire_api": "responses", "byok.azure_api_version": "2024-10-21",
 	"byok.headers": "X-Team=evil", "request_headers": "X-Team=evil", "byok.max_input_tokens": "9", "byok.max_output_tokens": "9",
 	"openclaw.port": "6666", "openclaw.memory": "on",

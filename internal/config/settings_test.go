@@ -25,6 +25,7 @@ var cases = map[string]struct {
 	"audit_log_dir":    {good: map[string]string{"~/audit": "HOME/audit", "a": "DIR/a"}, bad: []string{"a\nb"}},
 	"project_context":  {good: same(" any\n\ttext “at all” "), bad: []string{"\xff"}},
 	"max_retries":      {good: map[string]string{"0": "0", "10": "10"}, bad: []string{"11", "-1", "+1", "three", "1.0", "1_0", "0x1", "3 4", "99999999999999999999"}},
+	"github_mcp":       {good: map[string]string{"off": "off", "read-only": "read-only", "on": "on"}, bad: []string{"true", "readonly"}},
 	"sandbox":          {good: map[string]string{"auto": "auto", "require": "require", "off": "off"}, bad: []string{"on", "true", "always"}},
 	"byok.provider": {with: []string{"COPILOT_BYOK_MODEL=m", "COPILOT_BYOK_API_KEY=k", "COPILOT_BYOK_BASE_URL=http://x"},
 		good: same("openai", "azure", "anthropic", "ollama"), bad: []string{"OpenAI", "gemini"}},

@@ -45,6 +45,12 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 			}
 		}
 	}
+	if tool, ok := g.githubTool(a.Server, call.Name); ok {
+		if a.Server = githubServer; readsGitHub(tool) {
+			a.Kind, a.ReadOnly = policy.KindOther, true
+			return a
+		}
+	}
 	kind, ok := known[call.Name]
 	switch {
 	case slices.Contains(g.opts.OwnTools, call.Name):
@@ -256,6 +262,10 @@ func (g *Guard) requested(r bridge.PermissionRequest) (a policy.Action) {
 	case bridge.PermissionMCP:
 		a.Kind = policy.KindMCP
 		if slices.Contains(g.opts.OwnTools, r.Tool) {
+			a.Kind, a.ReadOnly = policy.KindOther, true
+			return a
+		}
+		if tool, ok := g.githubTool(r.Server, r.Tool); ok && readsGitHub(tool) {
 			a.Kind, a.ReadOnly = policy.KindOther, true
 			return a
 		}

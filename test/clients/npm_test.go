@@ -23,6 +23,15 @@ var smallLimits = []string{
 // TestNPM runs the checks in npm/*.test.mjs. Each file describes what it
 // checks.
 func TestNPM(t *testing.T) {
+	open, closed := serve(t, "COPILOT_BRIDGE_UNKNOWN_MODEL=error"), serve(t, smallLimits...)
+	runScripts(t, "*", "", open, closed)
+}
+
+// runScripts runs the scripts whose names match, and of them the checks whose
+// names match an expression, with two bridges: one without limits, and one with
+// smallLimits.
+func runScripts(t *testing.T, pattern, checks string, open, closed *served) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.Symlink(modules(t, "npm"), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
@@ -41,15 +50,14 @@ func TestNPM(t *testing.T) {
 		if err := os.WriteFile(script, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(script, ".test.mjs") {
+		if ok, _ := filepath.Match(pattern+".test.mjs", filepath.Base(script)); ok {
 			scripts = append(scripts, script)
 		}
 	}
 	if len(scripts) == 0 {
 		t.Fatal("there are no scripts")
 	}
-	open, closed := serve(t, "COPILOT_BRIDGE_UNKNOWN_MODEL=error"), serve(t, smallLimits...)
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "BRIDGE=" + open.url, "STRICT=" + closed.url, "TOKEN=" + token, "MODEL=" + open.model.Model()}
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "BRIDGE=" + open.url, "STRICT=" + closed.url, "TOKEN=" + token, "MODEL=" + open.model.Model(), "CHECKS=" + checks}
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".test.mjs"), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -58,15 +66,15 @@ func TestNPM(t *testing.T) {
 			cmd := exec.CommandContext(ctx, "node", "--test-reporter=tap", script)
 			cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &out
 			failed := cmd.Run()
-			checks := tap.FindAllStringSubmatch(out.String(), -1)
-			for _, c := range checks {
+			results := tap.FindAllStringSubmatch(out.String(), -1)
+			for _, c := range results {
 				t.Run(c[2], func(t *testing.T) {
 					if c[1] != "" {
 						t.Error("not ok; the output is below")
 					}
 				})
 			}
-			if failed != nil || len(checks) == 0 {
+			if failed != nil || len(results) == 0 {
 				t.Errorf("%v\n%s", failed, out.String())
 			}
 		})

@@ -43,6 +43,14 @@ func serve(t *testing.T, settings ...string) *served {
 // serveWith is serve with a config.yaml.
 func serveWith(t *testing.T, config string, settings ...string) *served {
 	t.Helper()
+	m := provider(t)
+	return launch(t, m, config, append([]string{"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + m.URL(),
+		"COPILOT_BYOK_API_KEY=" + m.Key(), "COPILOT_BYOK_MODEL=" + m.Model()}, settings...)...)
+}
+
+// launch is serveWith, with the settings that say who answers among the others.
+func launch(t *testing.T, m *demomodel.Server, config string, settings ...string) *served {
+	t.Helper()
 	home, workspace := t.TempDir(), t.TempDir()
 	if err := os.Mkdir(filepath.Join(home, "bridge"), 0o700); err != nil {
 		t.Fatal(err)
@@ -50,14 +58,12 @@ func serveWith(t *testing.T, config string, settings ...string) *served {
 	if err := os.WriteFile(filepath.Join(home, "bridge", "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &served{model: provider(t)}
+	s := &served{model: m}
 	cmd := exec.Command(binary, "serve", "--port", "0", "--json", "--workspace", workspace)
 	cmd.Dir = workspace
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "USERPROFILE=" + home, "TMPDIR=" + os.TempDir(),
 		"COPILOT_BRIDGE_HOME=" + filepath.Join(home, "bridge"), "COPILOT_CLI_PATH=" + runtimetest.Path(t),
-		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + s.model.URL(),
-		"COPILOT_BYOK_API_KEY=" + s.model.Key(), "COPILOT_BYOK_MODEL=" + s.model.Model(),
 	}, settings...)
 	stderr := &output{}
 	cmd.Stderr = stderr
@@ -113,23 +119,7 @@ func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader) {
 func provider(t *testing.T) *demomodel.Server {
 	t.Helper()
 	m := demomodel.New()
-	m.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
-		if !strings.Contains(r.LastUser(), "What were you told?") {
-			return nil, false
-		}
-		images := 0
-		for _, m := range r.Messages {
-			images += m.Images
-		}
-		report, err := json.Marshal(map[string]any{
-			"system": r.System(), "images": images, "tools": append([]string{}, r.ToolNames()...), "messages": len(r.Messages), "prompt": r.LastUser(),
-			"format": map[string]any{"type": r.Format.Type, "schema": r.Format.Schema},
-		})
-		if err != nil {
-			return demomodel.Reply{demomodel.Text(err.Error())}, true
-		}
-		return demomodel.Reply{demomodel.Text(string(report))}, true
-	})
+	m.Handle(tellWhatWasAsked)
 	if err := m.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -139,6 +129,25 @@ func provider(t *testing.T) *demomodel.Server {
 		}
 	})
 	return m
+}
+
+// tellWhatWasAsked answers "What were you told?".
+func tellWhatWasAsked(r demomodel.Request) (demomodel.Reply, bool) {
+	if !strings.Contains(r.LastUser(), "What were you told?") {
+		return nil, false
+	}
+	images := 0
+	for _, m := range r.Messages {
+		images += m.Images
+	}
+	report, err := json.Marshal(map[string]any{
+		"system": r.System(), "images": images, "tools": append([]string{}, r.ToolNames()...), "messages": len(r.Messages), "prompt": r.LastUser(),
+		"format": map[string]any{"type": r.Format.Type, "schema": r.Format.Schema},
+	})
+	if err != nil {
+		return demomodel.Reply{demomodel.Text(err.Error())}, true
+	}
+	return demomodel.Reply{demomodel.Text(string(report))}, true
 }
 
 var runningTurns = regexp.MustCompile(`(?m)^copilot_bridge_running_turns (\d+)$`)

@@ -89,22 +89,35 @@ func TestRunOnGitHub(t *testing.T) {
 	}
 }
 
-// The tools of GitHub's MCP server work in an agent's session.
+// The tools of GitHub's MCP server work in an agent's session: those that read
+// without a question, and with consent those that write.
 func TestGitHubToolsWork(t *testing.T) {
 	t.Parallel()
 	k, s := newGitHubHome(t)
+	suffix, args := "list_issues", map[string]string{"owner": "octocat", "repo": "hello"}
 	s.Model.Handle(func(r demomodel.Request) (demomodel.Reply, bool) {
-		tool := slices.IndexFunc(r.ToolNames(), func(name string) bool { return strings.HasSuffix(name, "list_issues") })
+		tool := slices.IndexFunc(r.ToolNames(), func(name string) bool { return strings.HasSuffix(name, suffix) })
 		switch results := r.ToolResults(); {
 		case tool < 0:
 			return demomodel.Reply{demomodel.Text("no such tool")}, true
 		case len(results) == 0:
-			return demomodel.Reply{demomodel.ToolCall(r.ToolNames()[tool], map[string]string{"owner": "octocat", "repo": "hello"})}, true
+			return demomodel.Reply{demomodel.ToolCall(r.ToolNames()[tool], args)}, true
 		default:
 			return demomodel.Reply{demomodel.Text("it said: " + results[0])}, true
 		}
 	})
-	if out := string(k.run("run", "--model", "gpt-5", "--yes", "list the issues")); !strings.Contains(out, "it said: "+githubtest.IssueText) {
+	if out := string(k.run("run", "--model", "gpt-5", "list the issues")); !strings.Contains(out, "it said: "+githubtest.IssueText) {
+		t.Error(out)
+	}
+	suffix, args = "create_issue", map[string]string{"title": "a bug"}
+	if out := string(k.run("run", "--model", "gpt-5", "--yes", "create an issue")); !strings.Contains(out, "no such tool") {
+		t.Error(out)
+	}
+	k.env = append(k.env, "COPILOT_BRIDGE_GITHUB_MCP=on")
+	if out, err := k.command("run", "--model", "gpt-5", "create an issue").CombinedOutput(); err == nil || !strings.Contains(string(out), "1 denied") || !strings.Contains(string(out), "needs consent") {
+		t.Error(err, string(out))
+	}
+	if out := string(k.run("run", "--model", "gpt-5", "--yes", "create an issue")); !strings.Contains(out, "it said: issue 2 was created") {
 		t.Error(out)
 	}
 }

@@ -37,12 +37,14 @@ type Options struct {
 	Token    string
 	UseLogin bool
 	// Provider and Model answer instead of GitHub's models.
-	Provider  *bridge.Provider
-	Model     string
-	LogLevel  string
-	Telemetry *Telemetry
-	Version   string   // of the bridge, for the User-Agent
-	Env       []string // the runtime's environment
+	Provider *bridge.Provider
+	Model    string
+	// GitHubTools says which tools of GitHub's MCP server agents have.
+	GitHubTools string
+	LogLevel    string
+	Telemetry   *Telemetry
+	Version     string   // of the bridge, for the User-Agent
+	Env         []string // the runtime's environment
 	// MemoryLimit is what an agents' runtime may hold, in bytes, before a new
 	// one takes over, however little it has grown; 0 is no limit.
 	MemoryLimit int64

@@ -198,6 +198,7 @@ func (s *session) config() (*copilot.SessionConfig, error) {
 		return nil, err
 	}
 	c.MCPServers = mcpServers(spec.MCPServers)
+	s.chooseGitHubTools(c)
 	if spec.Profile == bridge.ProfileChat {
 		// A chat's client keeps its history, and shortens it itself when the
 		// provider says that it has become too long. Past a model's limit, as

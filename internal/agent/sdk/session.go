@@ -39,6 +39,7 @@ type session struct {
 	grants grants
 
 	claimReleased atomic.Bool // the claim on the stored session was released
+	loaded        atomic.Bool // the first turn has waited for MCP servers
 	ending        atomic.Bool // the turn is being aborted; its events say nothing
 
 	leaving sync.Mutex // held while the session is disconnected

@@ -16,16 +16,17 @@ import (
 // translator turns the SDK's events into bridge's. It is used from one
 // goroutine at a time: the SDK's event loop, or a replay of the history.
 type translator struct {
-	host     *host
-	own      *bridge.Provider    // the session's, if it has one of its own
-	account  func() *account     // what is known of the account; may be nil
-	open     map[string]*spoken  // messages with deltas that are not finished
-	joined   map[string]string   // messages that continue an earlier one, and which
-	tools    map[string]toolRun  // running tool calls
-	attempts int                 // failed requests to the model since the last that worked
-	prompted bool                // the next request to the model answers a person's prompt
-	thought  map[string]struct{} // reasoning ids that were streamed
-	failed   map[string]string   // MCP servers that could not be started, and why
+	host       *host
+	own        *bridge.Provider    // the session's, if it has one of its own
+	account    func() *account     // what is known of the account; may be nil
+	open       map[string]*spoken  // messages with deltas that are not finished
+	joined     map[string]string   // messages that continue an earlier one, and which
+	tools      map[string]toolRun  // running tool calls
+	attempts   int                 // failed requests to the model since the last that worked
+	prompted   bool                // the next request to the model answers a person's prompt
+	thought    map[string]struct{} // reasoning ids that were streamed
+	failed     map[string]string   // MCP servers that could not be started, and why
+	toldGitHub bool                // that GitHub's tools are missing
 }
 
 // spoken is the streamed part of a message.
@@ -131,10 +132,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		}
 		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
 	case *rpc.SessionMCPServerStatusChangedData:
-		if why := str(d.Error); why != "" && tr.failed[d.ServerName] != why { // it comes again when the session is confined
-			tr.failed[d.ServerName] = why
-			push(bridge.Notice{Level: "warning", Text: tr.scrub("the MCP server " + d.ServerName + " cannot be used: " + why)})
-		}
+		tr.serverFailed(d, push)
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
 	default:
@@ -427,4 +425,20 @@ func (a *Agent) Capabilities() map[bridge.Capability]bridge.Support {
 // offline: the runtime is kept from reaching GitHub at all.
 func (a *Agent) offline() bool {
 	return a.opts.Provider != nil && a.opts.Token == "" && !a.opts.UseLogin
+}
+
+// serverFailed says once that an MCP server cannot be used. It is told again when
+// the session is confined. GitHub's own server is only a note.
+func (tr *translator) serverFailed(d *rpc.SessionMCPServerStatusChangedData, push func(bridge.Event)) {
+	if d.ServerName == githubServer {
+		if why := githubFailure(d); why != "" && !tr.toldGitHub {
+			tr.toldGitHub = true
+			push(withoutGitHub(tr.scrub(why)))
+		}
+		return
+	}
+	if why := str(d.Error); why != "" && tr.failed[d.ServerName] != why {
+		tr.failed[d.ServerName] = why
+		push(bridge.Notice{Level: "warning", Text: tr.scrub("the MCP server " + d.ServerName + " cannot be used: " + why)})
+	}
 }

@@ -294,6 +294,7 @@ func (s *session) send(ctx context.Context, st *common.Turn, p bridge.Prompt) er
 	}()
 	var watching sync.WaitGroup
 	watching.Go(func() { s.abortUnread(st.Ctx, t) })
+	watching.Go(func() { s.goOnWithoutGitHub(st.Ctx, t) })
 	aborted, done := false, false
 	defer func() {
 		st.Cancel()

@@ -62,7 +62,7 @@ func (r *run) take(ev bridge.Event) {
 	case bridge.ModelFailed:
 		r.tell(ev, contract.Event{Kind: contract.Warning, Message: fmt.Sprintf("a request to the model failed (attempt %d): %s", e.Attempt, words(e.Error))})
 	case bridge.Notice:
-		if e.Level != "info" {
+		if e.Level != "info" && e.Level != "note" {
 			r.tell(ev, contract.Event{Kind: contract.Warning, Message: e.Text})
 		}
 	case bridge.Failed:

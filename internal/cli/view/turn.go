@@ -49,9 +49,12 @@ func (a *Activity) Event(ev bridge.Event) {
 		a.c.Warn("the model's provider failed (" + failure(e.Error) + "), retrying")
 		a.wait("waiting to try again")
 	case bridge.Notice:
-		if e.Level == "info" {
+		switch e.Level {
+		case "info":
 			a.detail("· " + approval.Visible(e.Text))
-		} else {
+		case "note":
+			a.c.Dim("· " + e.Text)
+		default:
 			a.c.Warn(e.Text)
 		}
 	case bridge.PlanChanged:

@@ -222,8 +222,26 @@ func (s *Server) converted(f form) http.HandlerFunc {
 // IssueText is what the MCP server's one tool, list_issues, answers.
 const IssueText = "issue 1: the stand-in works"
 
-// mcpHandler is GitHub's MCP server with one tool.
+// mcpHandler is GitHub's MCP server with a tool that reads and, unless it is the
+// endpoint for reading, one that writes.
 func mcpHandler() http.Handler {
+	reads, all := mcpServer(), mcpServer()
+	mcp.AddTool(all, &mcp.Tool{Name: "create_issue", Description: "Create an issue in a repository."},
+		func(context.Context, *mcp.CallToolRequest, struct {
+			Title string `json:"title"`
+		}) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "issue 2 was created"}}}, nil, nil
+		})
+	choose := func(r *http.Request) *mcp.Server {
+		if r.URL.Path == MCPPath {
+			return reads
+		}
+		return all
+	}
+	return mcp.NewStreamableHTTPHandler(choose, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+}
+
+func mcpServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "github-mcp-server", Version: "1"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "list_issues", Description: "List the issues of a repository.", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
 		func(context.Context, *mcp.CallToolRequest, struct {
@@ -232,5 +250,5 @@ func mcpHandler() http.Handler {
 		}) (*mcp.CallToolResult, any, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: IssueText}}}, nil, nil
 		})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+	return server
 }

@@ -5,8 +5,9 @@ import { test } from 'node:test';
 
 export const { BRIDGE: bridge, STRICT: strict, TOKEN: token, MODEL: model } = process.env;
 
-// check is a test with a time limit.
-export const check = (name, run) => test(name, { timeout: 180_000 }, run);
+// check is a test with a time limit. CHECKS says which are made.
+const wanted = new RegExp(process.env.CHECKS ?? '');
+export const check = (name, run) => wanted.test(name) && test(name, { timeout: 180_000 }, run);
 
 // fails returns the error with which a promise is rejected.
 export async function fails(promise, type) {
