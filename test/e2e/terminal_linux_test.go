@@ -170,7 +170,7 @@ func (x *terminal) checkFile(name string, want bool) {
 }
 
 const (
-	menu = "[y]es once / [a]lways this session / [n]o: "
+	menu = "[o]nce / [s]ession / [d]eny: "
 	ctrC = "\x03"
 	ctrD = "\x04"
 )
@@ -198,7 +198,7 @@ func TestConsentForTheSession(t *testing.T) {
 	call := `rehearsal: tool bash {"command":"sh -c 'echo x >> made'","description":"write"}` + "\n"
 	x := atTerminal(t, "run", call+"rehearsal: next\n"+call+"rehearsal: next\n"+"rehearsal: text over")
 	x.waitFor(menu)
-	x.typeKeys("a\n")
+	x.typeKeys("s\n")
 	x.checkExit(0)
 	if n := strings.Count(x.screen.String(), menu); n != 1 {
 		t.Errorf("asked %d times", n)
