@@ -16,6 +16,7 @@ func (r *Rules) Loosens() (words []string) {
 		{"tools.allow", "", "these tools of MCP servers are called without a question: "},
 		{"shell.allow", "every command runs without a question", "these commands run without a question: "},
 		{"network.allow", "every host is reached without a question", "these hosts are reached without a question: "},
+		{"always.shell", "", "these command lines run without a question: "},
 		{"sandbox.read", "", "programs in a sandbox may read, outside the workspace: "},
 		{"sandbox.write", "", "programs in a sandbox may write, outside the workspace: "},
 		{"sandbox.network", "programs in a sandbox may reach every host", "programs in a sandbox may reach: "},
