@@ -25,9 +25,9 @@ func (r *Rules) Loosens() (words []string) {
 		var named []string
 		all := false
 		for _, rule := range r.Lists[l.list] {
-			switch {
-			case rule.Pattern == readOnlyCommands: // they run anyway
-			case rule.Pattern == "*":
+			switch rule.Pattern {
+			case readOnlyCommands: // they run anyway
+			case "*":
 				all = l.all != ""
 			default:
 				named = append(named, rule.Pattern)
