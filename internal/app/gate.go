@@ -239,6 +239,22 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	}), nil
 }
 
+// TestPolicy says what the policy would say to a tool call of a session in a
+// directory, and whether a sandbox would hold it. Nothing is started for it.
+func TestPolicy(ctx context.Context, o Options, dir string, call bridge.ToolCall) (out policy.Outcome, confined bool, err error) {
+	b := &Bridge{opts: o}
+	if err := b.raiseWall(ctx); err != nil {
+		return out, false, err
+	}
+	gate, err := b.Gate(Guarding{Workspace: dir, Door: "cli", Defaults: policy.DefaultsRun()})
+	if err != nil {
+		return out, false, err
+	}
+	defer func() { err = errors.Join(err, b.guard.close()) }()
+	call.Confined = b.wall != nil
+	return gate.Test(call), call.Confined, nil
+}
+
 // permitServers judges the MCP servers that a caller brings along, before the
 // runtime starts or reaches any of them. The user's policy and the workspace's
 // decide; rules of the caller's own have no say, and silence is no consent,

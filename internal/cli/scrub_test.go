@@ -74,7 +74,7 @@ func TestABadSecretIsNotPrinted(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.Dir, ".env"), []byte("COPILOT_GITHUB_TOKEN=\"ghp_\x01secret\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := w.run("trust"); code != 0 || strings.Contains(w.out.String(), "secret") {
+	if code := w.run("trust", "--yes"); code != 0 || strings.Contains(w.out.String(), "secret") {
 		t.Errorf("trust: exit %d, %s", code, w.out)
 	}
 	if code := w.run("config", "show"); code != 2 {

@@ -17,17 +17,18 @@ import (
 )
 
 func (p *program) trustCommand() *cobra.Command {
-	var list, remove bool
+	var list, remove, yes bool
 	cmd := &cobra.Command{
 		Use:   "trust [DIR]",
 		Short: "Trust the policy file and the .env file of a workspace",
 		Long: `Trust the policy file (` + policy.WorkspaceFile + `) and the .env file of a workspace, as they are now.
 
 Such files come with the code. Of an untrusted policy file only the restrictions apply; of
-an untrusted .env file nothing. The trusted content is shown, except for secrets. Any
-change to a file revokes its trust.`,
+an untrusted .env file nothing. The content is shown, except for secrets, with what it
+loosens, and you are asked. Any change to a file revokes its trust.`,
 		Example: `  copilot-bridge trust
   copilot-bridge trust ~/src/app
+  copilot-bridge trust --yes
   copilot-bridge trust --list
   copilot-bridge trust --remove ~/src/app`,
 		Args: takes(cobra.MaximumNArgs(1), "at most one directory"),
@@ -45,12 +46,13 @@ change to a file revokes its trust.`,
 			case remove:
 				return p.removeTrust(cmd.Context(), trust, dir)
 			default:
-				return p.addTrust(cmd.Context(), trust, dir)
+				return p.addTrust(cmd, trust, dir, yes)
 			}
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list what is trusted")
 	cmd.Flags().BoolVar(&remove, "remove", false, "revoke the trust")
+	flagsOf(cmd).yes(&yes, "trust without being asked")
 	return cmd
 }
 
@@ -69,7 +71,8 @@ func (p *program) listTrust(trust policy.Trust) error {
 	return p.print(view.Table(rows, 0))
 }
 
-func (p *program) addTrust(ctx context.Context, trust policy.Trust, dir string) error {
+// addTrust shows the files, says what they would change, and asks.
+func (p *program) addTrust(cmd *cobra.Command, trust policy.Trust, dir string, yes bool) error {
 	rules, err := policy.LoadWorkspace(dir)
 	if err != nil {
 		return err
@@ -85,20 +88,45 @@ func (p *program) addTrust(ctx context.Context, trust policy.Trust, dir string) 
 	}
 	var b strings.Builder
 	if rules != nil {
-		if err := trust.Add(ctx, rules.Path, rules.Data); err != nil {
-			return err
-		}
+		writeln(&b, approval.Visible(rules.Path))
 		for line := range strings.Lines(string(rules.Data)) {
 			writeln(&b, "  │ "+approval.Visible(strings.TrimRight(line, "\r\n")))
+		}
+		loosens := rules.Rules.Loosens()
+		if len(loosens) == 0 {
+			writeln(&b, "It loosens nothing: its restrictions count without trust.")
+		}
+		for _, words := range loosens {
+			writeln(&b, "It loosens: "+approval.Visible(words))
+		}
+	}
+	if dotenv != nil {
+		writeln(&b, approval.Visible(dotenv.Path))
+		for _, s := range dotenv.Settings {
+			writeln(&b, "  │ "+s.Env+"="+approval.Visible(s.Value)+"   "+s.Description)
+		}
+		writeln(&b, "It decides what is above.")
+	}
+	if err := p.print(b.String()); err != nil {
+		return err
+	}
+	ctx, in := p.interruptible(cmd.Context())
+	defer in.stop()
+	if !yes {
+		if err := p.confirm(ctx, call{cmd: cmd}, "trust", "Trust it as it stands?", "nothing is trusted"); err != nil {
+			return err
+		}
+	}
+	b.Reset()
+	if rules != nil {
+		if err := trust.Add(ctx, rules.Path, rules.Data); err != nil {
+			return err
 		}
 		writeln(&b, "✓ trusted as it stands above: "+approval.Visible(rules.Path))
 	}
 	if dotenv != nil {
 		if err := trust.Add(ctx, dotenv.Path, dotenv.Data); err != nil {
 			return err
-		}
-		for _, s := range dotenv.Settings {
-			writeln(&b, "  │ "+s.Env+"="+approval.Visible(s.Value)+"   "+s.Description)
 		}
 		writeln(&b, "✓ trusted, with what it decides above: "+approval.Visible(dotenv.Path))
 	}

@@ -77,6 +77,9 @@ func (g *Guard) action(call bridge.ToolCall) (a policy.Action) {
 			return a
 		}
 		g.addCommand(&a, text)
+		if runtimeShells[call.Name] {
+			a.Line = g.line(text)
+		}
 		if harmless, _ := args["harmless"].(bool); harmless && strings.HasPrefix(call.Name, "mcp.language.") {
 			for i := range a.Commands {
 				a.Commands[i].Harmless = true
@@ -298,3 +301,16 @@ func (g *Guard) addMentioned(a *policy.Action, r bridge.PermissionRequest) {
 
 // harmless are files outside that every command may name.
 var harmless = map[string]bool{"/dev/null": true, "/dev/stdin": true, "/dev/stdout": true, "/dev/stderr": true}
+
+// line is a command line as a rule may have it. One with a secret is not to be
+// written into a file, and one in a worktree means nothing when that is gone.
+func (g *Guard) line(text string) string {
+	if g.opts.Live != nil && g.opts.Live.Root != g.opts.Workspace.Root() {
+		return ""
+	}
+	line := policy.LineOf(filepath.ToSlash(g.here.Base()), text)
+	if _, hits := g.opts.Redactor.String(line); hits > 0 {
+		return ""
+	}
+	return line
+}

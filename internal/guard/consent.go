@@ -46,6 +46,11 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	if wall != policy.NoWall {
 		g.addNeeds(&q, out, needs)
 	}
+	if g.opts.Home != "" {
+		for _, a := range out.Lasting {
+			q.Rules = append(q.Rules, a.String())
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
 	end := bridge.Waiting(ctx, r)
@@ -107,11 +112,6 @@ func (g *Guard) addNeeds(q *approval.Question, out policy.Outcome, needs []strin
 	lines = append(lines, "because "+approval.Visible(out.Reason))
 	if slices.ContainsFunc(out.Lasting, func(a policy.Addition) bool { return a.List != "sandbox.shell" }) {
 		lines = append(lines, "for this session: the same paths and hosts for every command")
-	}
-	if g.opts.Home != "" {
-		for _, a := range out.Lasting {
-			q.Rules = append(q.Rules, a.String())
-		}
 	}
 	q.Outside = out.Grant.Outside
 	q.Detail = strings.TrimLeft(strings.Join(lines, "\n"), "\n")

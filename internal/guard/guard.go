@@ -184,6 +184,10 @@ func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 	return clean, nil
 }
 
+// Test says what the policy would say to a tool call. Nobody is asked, and
+// nothing is recorded.
+func (g *Guard) Test(call bridge.ToolCall) policy.Outcome { return g.policy().Evaluate(g.action(call)) }
+
 // Before judges a tool call before anything happens.
 func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
 	began := time.Now()

@@ -18,7 +18,7 @@ func TestOrchestrateAtATerminal(t *testing.T) {
 	for range 2 {
 		x.waitFor("? Copilot, for ")
 		x.waitFor("wants to run")
-		x.waitFor("[n]o: ")
+		x.waitFor("[d]eny: ")
 		x.typeKeys("y\n")
 	}
 	x.waitFor("✓ one")

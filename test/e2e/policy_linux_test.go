@@ -170,7 +170,7 @@ func TestPolicyWhileRunning(t *testing.T) {
 		if got := write(); !strings.Contains(got, "-32010") {
 			t.Errorf("an untrusted file lets write: %s", got)
 		}
-		p.command("trust")
+		p.command("trust", "--yes")
 		p.within("trusted", status, `"readOnly":false`)
 		p.within("trusted", write, `"ok":true`)
 		p.write("readOnly: false\n\n")

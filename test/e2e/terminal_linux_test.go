@@ -170,7 +170,7 @@ func (x *terminal) checkFile(name string, want bool) {
 }
 
 const (
-	menu = "[y]es once / [a]lways this session / [n]o: "
+	menu = "[o]nce / [s]ession / [a]lways / [d]eny: "
 	ctrC = "\x03"
 	ctrD = "\x04"
 )
@@ -198,7 +198,7 @@ func TestConsentForTheSession(t *testing.T) {
 	call := `rehearsal: tool bash {"command":"sh -c 'echo x >> made'","description":"write"}` + "\n"
 	x := atTerminal(t, "run", call+"rehearsal: next\n"+call+"rehearsal: next\n"+"rehearsal: text over")
 	x.waitFor(menu)
-	x.typeKeys("a\n")
+	x.typeKeys("s\n")
 	x.checkExit(0)
 	if n := strings.Count(x.screen.String(), menu); n != 1 {
 		t.Errorf("asked %d times", n)
@@ -206,6 +206,41 @@ func TestConsentForTheSession(t *testing.T) {
 	if data, err := os.ReadFile(filepath.Join(x.dir, "made")); err != nil || string(data) != "x\nx\n" {
 		t.Errorf("got %q, %v", data, err)
 	}
+}
+
+// What is allowed always is written as the rule that was shown, and the same
+// command is not asked about again; another one is.
+func TestConsentForGood(t *testing.T) {
+	t.Parallel()
+	home, dir := t.TempDir(), t.TempDir()
+	file := filepath.Join(home, ".copilot-bridge", "policy.yaml")
+	rule := "always.shell: \"" + dir + ": touch made\""
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("# mine\nshell:\n  deny: [git push] # never\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call := `rehearsal: tool bash {"command":"touch made","description":"write"}` + "\nrehearsal: next\n"
+	x := atTerminalOf(t, home, dir, "run", call+call+"rehearsal: text over")
+	x.waitFor("always: writes into your policy file " + rule)
+	x.waitFor(menu)
+	x.typeKeys("a\n")
+	x.waitFor("over")
+	x.checkExit(0)
+	if n := strings.Count(x.screen.String(), menu); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	want := "# mine\nshell:\n  deny: [git push] # never\nalways:\n  shell:\n    - \"" + dir + ": touch made\"\n"
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+	x = atTerminalOf(t, home, dir, "run", call+`rehearsal: tool bash {"command":"touch other","description":"write"}`)
+	x.waitFor("? Copilot wants to run: touch other")
+	x.waitFor(menu)
+	x.typeKeys("d\n")
+	x.checkExit(5)
+	x.checkFile("other", false)
 }
 
 // Input that was typed before the question does not answer it.

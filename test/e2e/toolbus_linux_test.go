@@ -343,7 +343,7 @@ func TestToolBusAsksAtTheTerminal(t *testing.T) {
 		x := atTerminalWith(t, s.env, s.dir, "rpc", "mcp.edit.applyPatch", params, "--url", s.url)
 		x.waitFor("This request wants to write: hello.txt")
 		x.waitFor("+hello, world")
-		x.waitFor("[n]o: ")
+		x.waitFor("[d]eny: ")
 		x.typeKeys(tt.typed + "\n")
 		x.checkExit(tt.code)
 		if data, err := os.ReadFile(filepath.Join(s.dir, "hello.txt")); err != nil || string(data) != tt.text {

@@ -75,6 +75,7 @@ func (e *editor) put(k key) {
 		typed = string(e.killed)
 	case keyPaste:
 		typed = strings.ReplaceAll(strings.ReplaceAll(typed, "\r\n", "\n"), "\r", "\n")
+	default: // the key's own text
 	}
 	runes := slices.DeleteFunc([]rune(typed), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 	if room := maxTyped - len(e.text); len(runes) > room {
@@ -115,6 +116,7 @@ func (e *editor) target(code keyCode) int {
 		for to < len(e.text) && isWord(e.text[to]) {
 			to++
 		}
+	default: // other keys move nothing
 	}
 	return min(max(0, to), len(e.text))
 }
@@ -143,6 +145,7 @@ func (e *editor) cut(code keyCode) {
 		}
 	case keyKillNextWord:
 		to = e.target(keyWordRight)
+	default: // other keys cut nothing
 	}
 	if code != keyBackspace && code != keyDelete && from < to {
 		e.killed = slices.Clone(e.text[from:to])

@@ -74,9 +74,9 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	if body != "" {
 		t.print("    " + strings.ReplaceAll(body, "\n", "\n    ") + "\n")
 	}
-	choices, keys := "  [y]es once / [a]lways this session / [n]o: ", "y, a or n"
+	choices, keys := "  [o]nce / [s]ession / [d]eny: ", "o, s or d"
 	if len(q.Rules) > 0 {
-		choices, keys = "  [y]es once / [a]lways this session / [r]ule, for good / [n]o: ", "y, a, r or n"
+		choices, keys = "  [o]nce / [s]ession / [a]lways / [d]eny: ", "o, s, a or d"
 	}
 	for {
 		text, err := t.read(ctx, choices)
@@ -85,15 +85,16 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 			return No, unanswered(err)
 		}
 		switch strings.ToLower(strings.TrimSpace(text)) {
-		case "y", "yes":
+		case "o", "once", "y", "yes":
 			return Once, nil
-		case "a", "always":
+		case "s", "session":
 			return Session, nil
-		case "r", "rule":
+		case "a", "always":
 			if len(q.Rules) > 0 {
 				return Always, nil
 			}
-		case "", "n", "no":
+			t.print("  No rule can say just this, so it cannot be allowed always.\n")
+		case "", "d", "deny", "n", "no":
 			return No, nil
 		}
 		t.print("  Please type " + keys + ".\n")

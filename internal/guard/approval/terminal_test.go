@@ -15,7 +15,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
-const menu = "[y]es once / [a]lways this session / [n]o: "
+const menu = "[o]nce / [s]ession / [d]eny: "
 
 func TestAskUnderstands(t *testing.T) {
 	for _, tt := range []struct {
@@ -23,7 +23,9 @@ func TestAskUnderstands(t *testing.T) {
 		want  Answer
 	}{
 		{"y\n", Once}, {"YES\n", Once}, {" y \r\n", Once},
-		{"a\n", Session}, {"always\n", Session},
+		{"o\n", Once}, {"Once\n", Once},
+		{"s\n", Session}, {"session\n", Session},
+		{"d\n", No}, {"deny\n", No},
 		{"n\n", No}, {"no\n", No}, {"\n", No},
 		{"what?\nyep\ny\n", Once},
 		{"y", Once}, // the input's last line need not end
@@ -38,19 +40,20 @@ func TestAskUnderstands(t *testing.T) {
 
 // A rule for good is offered where there is one, and shown.
 func TestAskOffersARule(t *testing.T) {
-	for typing, want := range map[string]Answer{"r\n": Always, "Rule\n": Always, "a\n": Session, "y\n": Once, "\n": No} {
+	for typing, want := range map[string]Answer{"a\n": Always, "Always\n": Always, "s\n": Session, "y\n": Once, "\n": No} {
 		term, s := typed(t, typing)
 		got, err := term.Ask(t.Context(), Question{Summary: "run: cat /srv/x", Rules: []string{`sandbox.read: "/srv/x"`}})
 		if err != nil || got != want {
 			t.Errorf("%q: %v, %v; want %v", typing, got, err, want)
 		}
-		if want := "    always: writes into your policy file sandbox.read: \"/srv/x\"\n  [y]es once / [a]lways this session / [r]ule, for good / [n]o: "; !strings.Contains(s.String(), want) {
+		if want := "    always: writes into your policy file sandbox.read: \"/srv/x\"\n  [o]nce / [s]ession / [a]lways / [d]eny: "; !strings.Contains(s.String(), want) {
 			t.Errorf("%q", s)
 		}
 	}
-	term, _ := typed(t, "r\nrule\nn\n")
-	if got, err := term.Ask(t.Context(), Question{Summary: "run: make"}); got != No || err != nil {
-		t.Errorf("not offered: %v, %v", got, err)
+	term, s := typed(t, "a\nd\n")
+	got, err := term.Ask(t.Context(), Question{Summary: "run: make"})
+	if want := menu + "  No rule can say just this, so it cannot be allowed always.\n  Please type o, s or d.\n  " + menu; got != No || err != nil || !strings.Contains(s.String(), want) {
+		t.Errorf("not offered: %v, %v, %q", got, err, s)
 	}
 }
 
@@ -60,7 +63,7 @@ func TestAskShowsWhatIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "? Copilot wants to run: npm test …\n    npm test\n    npm run build\n  " + menu +
-		"  Please type y, a or n.\n  " + menu
+		"  Please type o, s or d.\n  " + menu
 	if got := s.String(); got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}

@@ -49,6 +49,9 @@ type Action struct {
 	Hosts []Host
 	// Unparsable says why the analysis gave up; the action is denied.
 	Unparsable string
+	// Line is the directory and the whole command line that a shell is given,
+	// as always.shell has it; "" where more than these two decides what runs.
+	Line string
 	// Wall says whether a sandbox holds what the action does.
 	Wall Wall
 	// NoGrant: it can get nothing beyond the sandbox, so what it would need

@@ -161,6 +161,7 @@ func (g generator) rules(t *testing.T) Rules {
 		"reads":    {"**", "src/**", "**/.env", "secrets", "*.md", "SRC/*", "/w/src/**", "src/a.go"},
 		"shell":    {"npm test", "npm *", "ls *", "*", "git push", "rm", "builtin:read-only", "A=1 npm test"},
 		"network":  {"*", "*.a.com", "a.com", "10.0.0.0/8", "a.com:443"},
+		"always":   {"/w: npm test", "/w: rm x", "/v: npm test"},
 	}
 	pools["writes"] = pools["reads"]
 	sandbox := map[string][]string{"sandbox.read": {"/data", "/x/y"}, "sandbox.write": {"/data/w", "/x"}, "sandbox.network": {"*", "a.com", "*.a.com"}, "sandbox.shell": {"npm *", "rm x", "git push"}}
@@ -197,7 +198,7 @@ func (g generator) action() Action {
 	}
 	kinds := []Kind{KindRead, KindWrite, KindShell, KindNetwork, KindMCP, KindMemory, KindHook, KindOther, "odd"}
 	pick := func(s ...string) string { return s[g.IntN(len(s))] }
-	a := Action{Kind: kinds[g.IntN(len(kinds))], Tool: pick("view", "bash", "edit", "web_fetch", "x", ""), Wall: Wall(g.IntN(3))}
+	a := Action{Kind: kinds[g.IntN(len(kinds))], Tool: pick("view", "bash", "edit", "web_fetch", "x", ""), Wall: Wall(g.IntN(3)), Line: pick("", "/w: npm test", "/w: rm x")}
 	if g.IntN(3) == 0 {
 		a.Server = "srv"
 	}
@@ -232,6 +233,7 @@ func (g generator) ordinary() Action {
 		{Tool: "view", Kind: KindRead, Paths: read("src/a.go")},
 		{Tool: "edit", Kind: KindWrite, Paths: write("src/a.go"), Args: map[string]any{"path": "src/a.go"}},
 		{Tool: "bash", Kind: KindShell, Commands: run("npm", "test"), Args: map[string]any{"command": "npm test"}},
+		{Tool: "bash", Kind: KindShell, Commands: run("npm", "test"), Line: "/w: npm test"},
 		{Tool: "bash", Kind: KindShell, Commands: run("git", "status")},
 		{Tool: "web_fetch", Kind: KindNetwork, Hosts: []Host{{Name: "a.com", Port: 443}}},
 		{Tool: "x", Server: "srv", Kind: KindMCP, ReadOnly: true},

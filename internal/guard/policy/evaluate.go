@@ -46,8 +46,9 @@ func (p *Policy) Evaluate(a Action) (out Outcome) {
 		return Outcome{Stage: StageDefault, Reason: "denied: nothing allows it"}
 	}
 	e.out.Firm, e.out.Grant = e.firm, e.grant
-	if e.out.Verdict == Ask && !e.unruled && a.Wall == WholeWall {
+	if e.out.Verdict == Ask && !e.unruled && a.Wall != WallWithGaps {
 		e.out.Lasting = e.needs
+		e.always()
 	}
 	if a.NoGrant && a.Wall != NoWall {
 		if e.out.Verdict == Ask && (e.grant.Network || len(e.grant.Read)+len(e.grant.Write) > 0) {

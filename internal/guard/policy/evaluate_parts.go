@@ -309,6 +309,8 @@ func (e *evaluation) command(cmd *Command) {
 		o := Outcome{Verdict: v, Stage: stage, Subject: name, Rule: rule, Reason: "running " + quote(name) + reason}
 		if v == Ask && e.lifted() && !p.readOnly {
 			o.Lasting = commandAddition(cmd)
+		} else if v == Ask {
+			o.Lasting = e.lineAddition(cmd)
 		}
 		e.settle(o)
 	}

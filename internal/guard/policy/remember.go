@@ -23,6 +23,37 @@ import (
 // again; all else in the file stays as it is, comments too. Where that cannot
 // be done for certain nothing is written, and the error says which lines to add.
 func Remember(ctx context.Context, home string, additions ...Addition) (file string, err error) {
+	file, err = edit(ctx, home, func(file, text string) (string, error) {
+		for _, a := range additions {
+			var err error
+			if text, err = insert(file, text, a); err != nil {
+				return "", err
+			}
+		}
+		return text, nil
+	})
+	if err != nil && file != "" {
+		err = unwritten(file, err, additions)
+	}
+	return file, err
+}
+
+// Forget takes a rule out of that file, with the same care. found is false if
+// it is not there.
+func Forget(ctx context.Context, home string, a Addition) (file string, found bool, err error) {
+	file, err = edit(ctx, home, func(file, text string) (now string, err error) {
+		now, found, err = remove(file, text, a)
+		return now, err
+	})
+	if err != nil && file != "" {
+		err = &bridge.Error{Code: bridge.CodeInvalid, Message: "the rule was not taken out of " + file, Cause: err, Remedy: "take it out there yourself"}
+	}
+	return file, found, err
+}
+
+// edit changes the user's own policy file while no other program does. It
+// returns the file also where that fails.
+func edit(ctx context.Context, home string, change func(file, text string) (string, error)) (file string, err error) {
 	dir, err := canonicalDir(home)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", home, err)
@@ -32,36 +63,31 @@ func Remember(ctx context.Context, home string, additions ...Addition) (file str
 	defer cancel()
 	unlock, err := durable.Lock(ctx, file+".lock")
 	if err != nil {
-		return file, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	mode := fs.FileMode(0o600)
 	switch info, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return file, unwritten(file, err, additions)
+		return file, err
 	case !info.Mode().IsRegular():
 		// The target of a link may be shared, or generated.
-		return file, unwritten(file, errors.New("it is no regular file"), additions)
+		return file, errors.New("it is no regular file")
 	default:
 		mode = info.Mode().Perm()
 	}
 	old, err := LoadUser(dir)
 	if err != nil {
-		return file, unwritten(file, err, additions)
+		return file, err
 	}
 	text := ""
 	if old != nil {
 		text = string(old.Data)
 	}
-	now := text
-	for _, a := range additions {
-		if now, err = insert(file, now, a); err != nil {
-			return file, unwritten(file, err, additions)
-		}
-	}
-	if now == text {
-		return file, nil
+	now, err := change(file, text)
+	if err != nil || now == text {
+		return file, err
 	}
 	return file, durable.WriteFile(file, []byte(now), mode)
 }
@@ -99,6 +125,64 @@ func insert(name, text string, a Addition) (string, error) {
 		}
 	}
 	return "", errors.New("there is no place for it that is certain to be right")
+}
+
+// remove returns a policy file without a rule. As with insert, only a file that
+// says what it said before but for that is good.
+func remove(name, text string, a Addition) (now string, found bool, err error) {
+	before, err := ParseYAML(name, []byte(text))
+	if err != nil {
+		return "", false, err
+	}
+	rules := before.Lists[a.List]
+	at := slices.IndexFunc(rules, func(r Rule) bool { return r.Pattern == a.Pattern })
+	if at < 0 {
+		return text, false, nil
+	}
+	want := patterns(&before)
+	gone := slices.Index(want, a.List+" "+a.Pattern)
+	want = slices.Delete(want, gone, gone+1)
+	for _, now := range withoutRule(strings.SplitAfter(text, "\n"), rules[at]) {
+		after, err := ParseYAML(name, []byte(now))
+		if err == nil && slices.Equal(patterns(&after), want) && sameReadOnly(&before, &after) {
+			return now, true, nil
+		}
+	}
+	return "", true, errors.New("it is written in a way in which nothing else is certain to stay as it is")
+}
+
+// withoutRule are the ways in which a file may lose a rule: its line, the line
+// and that of its list, or the words on the line.
+func withoutRule(lines []string, r Rule) (all []string) {
+	at := r.Source.Line - 1
+	if at < 0 || at >= len(lines) {
+		return nil
+	}
+	line := lines[at]
+	if strings.HasPrefix(strings.TrimSpace(line), "- ") {
+		all = append(all, strings.Join(slices.Delete(slices.Clone(lines), at, at+1), ""))
+		if at > 0 {
+			empty := slices.Delete(slices.Clone(lines), at, at+1)
+			empty[at-1] = strings.TrimRight(empty[at-1], "\r\n") + " []\n"
+			all = append(all, strings.Join(empty, ""))
+		}
+	}
+	for _, form := range []string{yamlText(r.Pattern), "'" + strings.ReplaceAll(r.Pattern, "'", "''") + "'", r.Pattern} {
+		for _, words := range []string{", " + form, "," + form, form + ", ", form + ",", form} {
+			for from := 0; ; {
+				found := strings.Index(line[from:], words)
+				if found < 0 {
+					break
+				}
+				from += found
+				changed := slices.Clone(lines)
+				changed[at] = line[:from] + line[from+len(words):]
+				all = append(all, strings.Join(changed, ""))
+				from += len(words)
+			}
+		}
+	}
+	return all
 }
 
 // patterns are all the rules of a set, each with the list that it is on, sorted.

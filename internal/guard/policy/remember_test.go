@@ -113,3 +113,37 @@ func TestRememberConcurrently(t *testing.T) {
 		t.Errorf("%v %v", loaded, err)
 	}
 }
+
+func TestForgetKeepsTheRest(t *testing.T) {
+	a := Addition{"shell.deny", "git push"}
+	for _, tt := range []struct{ name, text, want string }{
+		{"in a list", "# mine\nshell:\n  deny:\n    - rm # one\n    - git push # two\n    - make # three\n", "# mine\nshell:\n  deny:\n    - rm # one\n    - make # three\n"},
+		{"the only one", "shell:\n  deny:\n    - git push\nreadOnly: true # yes\n", "shell:\n  deny:\nreadOnly: true # yes\n"},
+		{"in brackets", "shell: { deny: [rm, \"git push\", make] } # é\n", "shell: { deny: [rm, make] } # é\n"},
+		{"the first", "shell: {deny: ['git push', git pull]}\n", "shell: {deny: [git pull]}\n"},
+		{"alone in brackets", "shell:\n  deny: [git push]\n", "shell:\n  deny: []\n"},
+		{"part of another", "shell:\n  deny: [git push --force, git push]\n", "shell:\n  deny: [git push --force]\n"},
+		{"on another list too", "shell:\n  allow: [git push]\n  deny: [git push]\n", "shell:\n  allow: [git push]\n  deny: []\n"},
+		{"not there", "shell:\n  deny: [git pull]\n", "shell:\n  deny: [git pull]\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, UserFile)
+			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, found, err := Forget(t.Context(), dir, a)
+			got, readErr := os.ReadFile(file)
+			if err != nil || readErr != nil || found != (tt.text != tt.want) || string(got) != tt.want {
+				t.Errorf("%v %v %v\n%s\nwant\n%s", found, err, readErr, got, tt.want)
+			}
+		})
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, UserFile), []byte("shell:\n  deny:\n    - >-\n      git\n      push\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Forget(t.Context(), dir, a); err == nil || !strings.Contains(err.Error(), "it is written in a way in which nothing else is certain to stay as it is") {
+		t.Error(err)
+	}
+}

@@ -63,8 +63,8 @@ func (r Rule) String() string {
 
 // Rules is one source's rule set. The zero value has no rules. An empty allow
 // list allows everything; the tools.ask of a layer counts as a part of its
-// tools.allow. The sandbox lists only ease, so those of an untrusted layer do
-// not count.
+// tools.allow. The sandbox and always lists only ease, so those of an untrusted
+// layer do not count.
 type Rules struct {
 	// ReadOnly is nil where the source does not say.
 	ReadOnly       *bool
@@ -87,6 +87,12 @@ var lists = []list{
 	{"network.allow", compileHost}, {"network.deny", compileHost},
 	{"sandbox.read", compilePlace}, {"sandbox.write", compilePlace},
 	{"sandbox.network", compileSandboxHost}, {"sandbox.shell", compileSandboxCommand},
+	{"always.shell", compileLine},
+}
+
+// eases says whether a list only eases: an untrusted layer has none of them.
+func eases(name string) bool {
+	return strings.HasPrefix(name, "sandbox.") || strings.HasPrefix(name, "always.")
 }
 
 func isList(name string) bool {

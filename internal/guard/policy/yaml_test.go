@@ -82,7 +82,7 @@ func TestParseYAMLErrors(t *testing.T) {
 		{"unknown key", "readOnly: true\ntool: {}\n", `p.yaml:2: unknown key "tool"; did you mean "tools"?`},
 		{"snake case", "read_only: true\n", `p.yaml:1: unknown key "read_only"; did you mean "readOnly"?`},
 		{"case", "readonly: true\n", `p.yaml:1: unknown key "readonly"; did you mean "readOnly"?`},
-		{"far from all", "xyzzyplugh: 1\n", `p.yaml:1: unknown key "xyzzyplugh"; there are allowedTools, askTools, blockedPatterns, blockedTools, network, patterns, readOnly, reads, sandbox, shell, tools, writes`},
+		{"far from all", "xyzzyplugh: 1\n", `p.yaml:1: unknown key "xyzzyplugh"; there are allowedTools, always, askTools, blockedPatterns, blockedTools, network, patterns, readOnly, reads, sandbox, shell, tools, writes`},
 		{"relative place", "sandbox:\n  read:\n    - /ok\n    - data\n", `p.yaml:4: sandbox.read "data": write an absolute path; ~ and variables are not expanded`},
 		{"place below home", "sandbox: {write: ['~/x']}\n", `p.yaml:1: sandbox.write "~/x": write an absolute path; ~ and variables are not expanded`},
 		{"glob for a place", "sandbox: {read: ['/data/**']}\n", `p.yaml:1: sandbox.read "/data/**": it names one path and all below it, without wildcards`},
