@@ -113,6 +113,7 @@ var allowed = map[string][]string{
 	"test/attempts":                   {},
 	"test/e2e":                        {},
 	"test/bench":                      {},
+	"test/browser":                    {},
 	"test/load":                       {},
 	"test/soak":                       {"internal/testing/runtimetest", "internal/demomodel"},
 	"test/clients":                    {},
