@@ -111,8 +111,8 @@ func (r Registrar) change(ctx context.Context, c Client, dryRun bool, next func(
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	path := c.file(r.Places)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link stays one
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link stays one
 	}
 	entries, err := r.read()
 	if err != nil {
@@ -198,7 +198,7 @@ func sum(text string) string {
 // write puts the settings into a file.
 func (c Client) write(base file, b Bridge) (file, *entry, error) {
 	e := &entry{Before: base.text, Missing: base.missing}
-	text := ""
+	var text string
 	if c.codex != nil {
 		top, end := c.codex(b)
 		text = addBlocks(base.text, top, end)
