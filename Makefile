@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/lint.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-sandbox oracle soak test-long test-openclaw test-vscode vsix lint bench build release test-release release-check cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox oracle soak test-long test-openclaw test-vscode test-browser vsix lint bench build release test-release release-check cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -151,6 +151,11 @@ vsix:
 ## test-vscode: the extension in a real VS Code with a real browser; installs both (minutes, once)
 test-vscode:
 	COPILOT_BRIDGE_TEST_VSCODE=1 $(GO) test -count=1 -timeout 60m ./test/vscode
+
+## test-browser: the first page of serve in Chromium; installs Debian's package where apt may
+test-browser:
+	@command -v chromium >/dev/null || apt-get install -y -q chromium || { apt-get update -q && apt-get install -y -q chromium; } || sudo -n apt-get install -y -q chromium
+	COPILOT_BRIDGE_TEST_BROWSER=1 $(GO) test -count=1 -timeout 10m ./test/browser
 
 clean:
 	rm -rf bin build

@@ -22,15 +22,16 @@ type registerOptions struct {
 func (p *program) registerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "register",
-		Short: "Register this program with OpenClaw or VS Code",
-		Long: `Register this program with OpenClaw or VS Code, so that their agents can use Copilot. Use
---dry-run to see the changes, and copilot-bridge unregister to undo them. See
-docs/guides/openclaw.md and docs/guides/vscode.md.`,
-		Example: `  copilot-bridge register openclaw --persona
+		Short: "Register this program with coding agents, editors and OpenClaw",
+		Long: `Register this program with coding agents, editors and OpenClaw, so that they can use
+Copilot. Use --dry-run to see the changes, and copilot-bridge unregister to undo them. See
+docs/guides/coding-agents.md, docs/guides/openclaw.md and docs/guides/vscode.md.`,
+		Example: `  copilot-bridge register claude-code --dry-run
+  copilot-bridge register openclaw --persona
   copilot-bridge register openclaw-mcp --workspace ~/src/app
   copilot-bridge register vscode --vsix copilot-bridge-linux-x64.vsix
   copilot-bridge register openclaw --dry-run`,
-	}, p.registerPluginCommand(), p.registerServerCommand(), p.registerVSCodeCommand())
+	}, append(p.clientCommands("register"), p.registerPluginCommand(), p.registerServerCommand(), p.registerVSCodeCommand())...)
 }
 
 func (p *program) unregisterCommand() *cobra.Command {
@@ -40,8 +41,8 @@ func (p *program) unregisterCommand() *cobra.Command {
 		Long:  `Undo what register has changed, and nothing else.`,
 		Example: `  copilot-bridge unregister openclaw
   copilot-bridge unregister openclaw-mcp --dry-run`,
-	}, p.unregisterTargetCommand(registration.Plugin, "Remove the plugin from OpenClaw"),
-		p.unregisterTargetCommand(registration.Server, "Remove the MCP server from OpenClaw"), p.unregisterVSCodeCommand())
+	}, append(p.clientCommands("unregister"), p.unregisterTargetCommand(registration.Plugin, "Remove the plugin from OpenClaw"),
+		p.unregisterTargetCommand(registration.Server, "Remove the MCP server from OpenClaw"), p.unregisterVSCodeCommand())...)
 }
 
 func (p *program) unregisterTargetCommand(target registration.Target, short string) *cobra.Command {

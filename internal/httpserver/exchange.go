@@ -124,7 +124,9 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 	case !admitted && !s.gate.token && pattern != "GET /healthz" && pattern != "GET /readyz":
 		refuse(x, r, forbidden, anotherUser)
 	case !admitted && pattern == "GET /{$}":
-		withWriteDeadline(http.HandlerFunc(s.page.locked)).ServeHTTP(x, r)
+		withWriteDeadline(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.page.locked(w, r, false) })).ServeHTTP(x, r)
+	case !admitted && (pattern == loginPattern || pattern == logoutPattern):
+		s.mux.ServeHTTP(x, r)
 	case !admitted && pattern != "GET /healthz" && pattern != "GET /readyz":
 		x.Header().Set("WWW-Authenticate", `Bearer realm="copilot-bridge"`)
 		refuse(x, r, unauthorized, "The token is missing or wrong. Send the one that the bridge was started with as \"Authorization: Bearer …\" or \"x-api-key: …\".")
@@ -143,7 +145,9 @@ const anotherUser = "Without a token only programs of the user who has started t
 func (s *Server) admits(r *http.Request) bool {
 	c := connOf(r)
 	ok := s.gate.admits(r.Header)
-	if !s.gate.token {
+	if s.gate.token {
+		ok = ok || s.logins.admits(r)
+	} else {
 		if c != nil && c.sameUser == nil {
 			c.sameUser = new(ofSameUser(c.Conn, s.opts.peer))
 		}

@@ -29,16 +29,22 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
+//go:embed page.js
+var pageJS string
+
 //go:embed page.txt
 var pageText string
 
-// page is the first page, as HTML or plain text. It loads nothing and runs no
-// script.
+// docs is where the documentation is read.
+const docs = "https://github.com/copilot-bridge/copilot-bridge/blob/main/docs/"
+
+// page is the first page, as HTML or plain text. It loads nothing but the bridge's own
+// API, and its only script is page.js, which shows what models say as text.
 type page struct {
 	about  func() About
 	notice string
 	token  bool
-	policy string // the Content-Security-Policy, which names the style by its hash
+	policy string // the Content-Security-Policy, which names style and script by their hashes
 	html   *htmltemplate.Template
 	text   *template.Template
 }
@@ -51,18 +57,25 @@ type shown struct {
 	Key    string // what to send as a key: never the token itself
 	Token  bool
 	Locked bool // nothing may be told
+	Wrong  bool // the token that was sent in the form
+	Docs   string
 	CSS    htmltemplate.CSS
+	JS     htmltemplate.JS
 }
 
 func newPage(opts Options) *page {
-	hash := sha256.Sum256([]byte(pageCSS))
 	return &page{
 		about: opts.About, notice: opts.Notice, token: opts.Token != "",
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
-			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		policy: "default-src 'none'; style-src '" + hashOf(pageCSS) + "'; script-src '" + hashOf(pageJS) +
+			"'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 		html: htmltemplate.Must(htmltemplate.New("page").Parse(pageHTML)),
 		text: template.Must(template.New("page").Parse(pageText)),
 	}
+}
+
+func hashOf(s string) string {
+	hash := sha256.Sum256([]byte(s))
+	return "sha256-" + base64.StdEncoding.EncodeToString(hash[:])
 }
 
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -80,15 +93,16 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, http.StatusOK, v)
 }
 
-// locked answers requests without the token, with a page for people.
-func (p *page) locked(w http.ResponseWriter, r *http.Request) {
+// locked answers requests without the token, with a form for people. wrong says
+// that the form was sent with another token.
+func (p *page) locked(w http.ResponseWriter, r *http.Request, wrong bool) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="copilot-bridge"`)
-	p.write(w, r, http.StatusUnauthorized, shown{Locked: true, Token: true})
+	p.write(w, r, http.StatusUnauthorized, shown{Locked: true, Token: true, Wrong: wrong})
 }
 
 func (p *page) write(w http.ResponseWriter, r *http.Request, status int, v shown) {
-	v.Base = "http://" + r.Host // which the gate has checked
-	v.CSS = htmltemplate.CSS(pageCSS)
+	v.Base = "http://" + r.Host                                                    // which the gate has checked
+	v.CSS, v.JS, v.Docs = htmltemplate.CSS(pageCSS), htmltemplate.JS(pageJS), docs //nolint:gosec // both are ours, and named by their hashes
 	var body bytes.Buffer
 	kind, execute := "text/plain; charset=utf-8", p.text.Execute
 	if wantsHTML(r.Header) {
@@ -102,7 +116,7 @@ func (p *page) write(w http.ResponseWriter, r *http.Request, status int, v shown
 	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	h.Set("Content-Security-Policy", p.policy)
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms would send no origin
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")

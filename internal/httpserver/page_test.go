@@ -23,22 +23,27 @@ func TestPage(t *testing.T) {
 		"version v1.2", "GitHub &lt;Copilot&gt;", "/home/a &amp; b/?[31m", "change nothing", "Answers are not &lt;Copilot&#39;s&gt;.", "no key",
 		"curl http://localhost:9/v1/chat/completions", `base_url="http://localhost:9/v1"`, `api_key="any"`,
 		"ANTHROPIC_BASE_URL=http://localhost:9\n", "ANTHROPIC_AUTH_TOKEN=any\n", "ANTHROPIC_MODEL=gpt-5.2\n",
-		"wire_api = \"responses\"", `model = "gpt-5.2"`, `href="/v1/models"`, `lang="en"`,
+		"wire_api = \"responses\"", `model = "gpt-5.2"`, `href="/v1/models"`, `lang="en"`, "copilot-bridge launch claude", "<code>agent/gpt-5.2</code> is Copilot's agent", `data-model="gpt-5.2"`,
 	} {
 		if !strings.Contains(got.body, part) {
 			t.Errorf("lacks %q", part)
 		}
 	}
-	for _, part := range []string{"<script", "COPILOT_BRIDGE_TOKEN", "src=", "url(", "https://", "onclick", "\x1b"} {
+	for _, part := range []string{"COPILOT_BRIDGE_TOKEN", "src=", "url(", "onclick", "innerHTML", "<link", "/login", "\x1b"} {
 		if strings.Contains(got.body, part) {
 			t.Errorf("has %q", part)
 		}
 	}
 	policy := got.header.Get("Content-Security-Policy")
-	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(got.body)
-	hash := sha256.Sum256([]byte(style[1]))
-	if !strings.Contains(policy, "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"';") {
-		t.Errorf("the policy %q does not admit the style", policy)
+	for _, tag := range []string{"style", "script"} {
+		found := regexp.MustCompile(`(?s)<` + tag + `>(.*)</` + tag + `>`).FindStringSubmatch(got.body)
+		hash := sha256.Sum256([]byte(found[1]))
+		if !strings.Contains(policy, "; "+tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"';") {
+			t.Errorf("the policy %q does not admit the %s", policy, tag)
+		}
+	}
+	if !strings.HasPrefix(policy, "default-src 'none'; ") {
+		t.Errorf("policy %q", policy)
 	}
 	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
 		t.Errorf("policy %q", policy)
@@ -64,6 +69,10 @@ Workspace:         /w (read and write, as the policy allows)
 Clients need:      the token; the examples expect it in COPILOT_BRIDGE_TOKEN
 Models:            @@/v1/models
 Health, metrics:   @@/healthz  @@/metrics
+
+Coding agents: claude, codex, opencode, qwen, cline
+
+  copilot-bridge launch claude
 
 curl
 
@@ -108,7 +117,7 @@ func TestPageIsLocked(t *testing.T) {
 	r := start(t, Options{Token: "t0ken", About: func() About { return About{Version: "v1.2", Workspace: "/secret"} }, Notice: "n"})
 	for _, accept := range []string{browser, "*/*"} {
 		got := r.do(t, http.MethodGet, "/", map[string]string{"Accept": accept}, "")
-		if got.status != 401 || !strings.Contains(got.body, "asks for a token") || got.header.Get("WWW-Authenticate") == "" {
+		if got.status != 401 || !strings.Contains(got.body, "asks for a token") || strings.Contains(got.body, `action="/login"`) != (accept == browser) || got.header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 		for _, secret := range []string{"t0ken", "v1.2", "/secret", "wire_api"} {

@@ -236,3 +236,36 @@ func BenchmarkPeerUser(b *testing.B) {
 		})
 	}
 }
+
+// A connection counts once a program of this user has accepted it.
+func TestDialOwn(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if c, err := DialOwn(t.Context(), "tcp", l.Addr().String()); err == nil || err.Error() != "it cannot be seen that a program of this user listens on "+l.Addr().String() {
+		t.Errorf("nobody accepts: %v, %v", c, err)
+	}
+	var accepted []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 2 { // the first is that of before
+			if c, err := l.Accept(); err == nil {
+				accepted = append(accepted, c)
+			}
+		}
+	}()
+	c, err := DialOwn(t.Context(), "tcp", l.Addr().String())
+	<-done
+	for _, one := range append(accepted, c) {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -54,6 +54,12 @@ func refuse(w http.ResponseWriter, r *http.Request, why refusal, message string,
 	wire.JSON(w, why.status, body)
 }
 
+// The forms of the first page, where there is a token.
+const (
+	loginPattern  = "POST /login"
+	logoutPattern = "POST /logout"
+)
+
 // routes registers the doors and the front's own handlers.
 func (s *Server) routes() {
 	handlers := map[string]http.Handler{
@@ -61,6 +67,10 @@ func (s *Server) routes() {
 	}
 	maps.Copy(handlers, s.opts.Doors)
 	s.mux = http.NewServeMux()
+	if s.gate.token {
+		s.mux.Handle(loginPattern, withWriteDeadline(http.HandlerFunc(s.login)))
+		s.mux.Handle(logoutPattern, withWriteDeadline(http.HandlerFunc(s.logout)))
+	}
 	for pattern, handler := range handlers {
 		s.mux.Handle(pattern, handler)
 		s.paths = append(s.paths, strings.ReplaceAll(pattern, "{$}", ""))

@@ -37,6 +37,7 @@ type Server struct {
 	metrics  *metrics
 	notice   string
 	page     *page
+	logins   *logins
 
 	end      context.CancelCauseFunc // ends every request
 	draining context.Context         // ends when the server begins to stop; see wire.Draining
@@ -93,6 +94,7 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 		metrics:  m,
 		notice:   headerText(opts.Notice),
 		page:     newPage(opts),
+		logins:   newLogins(opts.peer),
 		idle:     make(chan struct{}),
 	}
 	s.closeIdle = sync.OnceFunc(func() { close(s.idle) })

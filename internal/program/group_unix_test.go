@@ -4,8 +4,10 @@ package program
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,5 +120,43 @@ func TestStartRefuses(t *testing.T) {
 	c.Path = "/none"
 	if _, err := c.Start(Streams{}, nil); err == nil {
 		t.Error("it does not exist")
+	}
+}
+
+// A program with the terminal is in our own group, gets the signals that are passed on,
+// and its exit is told.
+func TestForeground(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		line   string
+		signal os.Signal
+		want   Exit
+	}{
+		{`[ "$(ps -o pgid= -p $$)" = "$(ps -o pgid= -p $PPID)" ] && exit 7`, nil, Exit{Code: 7}},
+		{`echo ready; exec sleep 60`, syscall.SIGTERM, Exit{Code: 143, Signal: "SIGTERM"}},
+		{`trap 'exit 5' INT; echo ready; while :; do sleep 0.05; done`, os.Interrupt, Exit{Code: 5}},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(Place{Env: os.Environ()}, "sh", "-c", tt.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.StartForeground(Streams{Out: w})
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if tt.signal != nil {
+			if _, err := r.Read(make([]byte, 8)); err != nil {
+				t.Fatal(err)
+			}
+			f.Signal(tt.signal)
+		}
+		if got, err := f.Wait(); err != nil || got != tt.want {
+			t.Errorf("%s: %+v, %v", tt.line, got, err)
+		}
+		_ = r.Close()
 	}
 }

@@ -151,3 +151,35 @@ func TestLaunchFindsServe(t *testing.T) {
 		t.Errorf("with another token: %q, %d requests", out, len(s.model.Requests())-before)
 	}
 }
+
+// What register writes is enough for the client; unregister leaves nothing of it.
+func TestRegister(t *testing.T) {
+	s := serve(t, "COPILOT_BRIDGE_TOKEN="+token)
+	port := "COPILOT_BRIDGE_PORT=" + s.url[strings.LastIndexByte(s.url, ':')+1:]
+	for name, tt := range map[string]struct{ file, run string }{
+		"claude-code": {".claude/settings.json", `claude -p "create hello.txt saying hi" --permission-mode acceptEdits`},
+		"codex":       {".codex/config.toml", `codex exec --dangerously-bypass-approvals-and-sandbox "create hello.txt saying hi"`},
+		"opencode":    {".config/opencode/opencode.json", `opencode run "create hello.txt saying hi"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := launcher(t, port, "COPILOT_BRIDGE_TOKEN="+token)
+			out := d.run(t, binary, "register", name)
+			if !strings.HasSuffix(out, " has the bridge now, in ~/"+tt.file+"\n→ start `copilot-bridge serve`; it has to run while you work\n") {
+				t.Errorf("register says %q", out)
+			}
+			text, err := os.ReadFile(filepath.Join(d.home, tt.file))
+			if err != nil || strings.Contains(string(text), token) {
+				t.Errorf("the settings are %q, %v", text, err)
+			}
+			d.run(t, "sh", "-e", "-c", tt.run)
+			d.checkFile(t, "hello.txt", "hi\n")
+			if out := d.run(t, binary, "unregister", name); out != "✓ the bridge was taken out of ~/"+tt.file+"\n" {
+				t.Errorf("unregister says %q", out)
+			}
+			if text, err := os.ReadFile(filepath.Join(d.home, tt.file)); err == nil && strings.Contains(string(text), "127.0.0.1") {
+				t.Errorf("the settings are %q", text)
+			}
+		})
+	}
+}
