@@ -31,7 +31,7 @@ func (p *program) root() *cobra.Command {
 		},
 		SilenceUsage: true,
 	},
-		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(),
+		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(), p.serviceCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(),
 		p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.modelsCommand(), p.sessionsCommand(), p.cleanCommand(),
 		p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.versionCommand())
 	flagSet{root.PersistentFlags(), root}.setting("log_level", "log-level", "`LEVEL` of logging on standard error")
