@@ -33,7 +33,7 @@ func (p *program) root() *cobra.Command {
 	},
 		p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(), p.serviceCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(),
 		p.registerCommand(), p.unregisterCommand(), p.validateCommand(), p.setupCommand(), p.modelsCommand(), p.sessionsCommand(), p.cleanCommand(),
-		p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.versionCommand())
+		p.configCommand(), p.auditCommand(), p.trustCommand(), p.capabilitiesCommand(), p.upgradeCommand(), p.uninstallCommand(), p.versionCommand())
 	flagSet{root.PersistentFlags(), root}.setting("log_level", "log-level", "`LEVEL` of logging on standard error")
 	root.SetFlagErrorFunc(p.flagError)
 	root.SetArgs(p.env.Args[min(1, len(p.env.Args)):])
