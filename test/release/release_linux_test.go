@@ -483,3 +483,20 @@ func TestGoInstall(t *testing.T) {
 		t.Errorf("the program says it is %q: %v", got.Version, err)
 	}
 }
+
+// No Docker is at hand, so the Dockerfile is read: it builds with our Go, and what
+// it makes does not run as root.
+func TestDockerfile(t *testing.T) {
+	need(t)
+	text := string(read(t, filepath.Join(made.clones[0], "Dockerfile")))
+	version := strings.Fields(string(read(t, filepath.Join(made.clones[0], "go.mod"))))[3]
+	short := version[:strings.LastIndex(version, ".")]
+	if want := "FROM golang:" + short + "-"; !strings.Contains(text, want) {
+		t.Errorf("it lacks %q", want)
+	}
+	_, last, _ := strings.Cut(text, "\nFROM node:")
+	user, command := strings.Index(last, "\nUSER node\n"), strings.Index(last, "\nENTRYPOINT [\"copilot-bridge\"]\n")
+	if user < 0 || command < user {
+		t.Errorf("it runs as root, or not at all:\n%s", last)
+	}
+}
