@@ -46,19 +46,21 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
+	from := "../.."
 	for i, name := range []string{"first", "second, elsewhere"} {
 		made.clones[i] = filepath.Join(dir, name)
-		if err := makeRelease(made.clones[i]); err != nil {
+		if err := makeRelease(from, made.clones[i]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		from = made.clones[i] // the same commit, though HEAD may have moved
 	}
 	made.dist = filepath.Join(made.clones[0], "build", "release")
 	return m.Run()
 }
 
-func makeRelease(clone string) error {
-	if out, err := exec.Command("git", "clone", "-q", "../..", clone).CombinedOutput(); err != nil {
+func makeRelease(from, clone string) error {
+	if out, err := exec.Command("git", "clone", "-q", from, clone).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	args := []string{"-s", "release"}
