@@ -120,7 +120,7 @@ GORELEASER = $(GO) tool -modfile=tools/release.mod goreleaser
 TAG = $(shell git describe --tags --abbrev=0 2>/dev/null || echo v0.0.0)
 release:
 	GORELEASER_CURRENT_TAG=$(TAG) $(GORELEASER) release --clean --skip=publish $(if $(shell git describe --tags --exact-match 2>/dev/null),,--snapshot) $(RELEASE_FLAGS)
-	$(GO) run ./tools/release finish build/release
+	CGO_ENABLED=0 $(GO) run -trimpath ./tools/release finish build/release
 
 ## test-release: HEAD's release for Linux, made twice, with its packages installed and removed; installs the tools that it needs where apt may
 test-release: release-tools

@@ -25,7 +25,7 @@ for which workspace. Those that VS Code has started are not among them.`,
 			return err
 		}
 		if len(list) == 0 {
-			p.console.Dim("no server is running; start one with: copilot-bridge serve")
+			p.console.Dim("no server is running; start one with: copilot-bridge serve --detach")
 			list = []serves.Serve{}
 		}
 		return p.show(list, p.serveTable(list))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type serveOptions struct {
 	host       string
 	rpcPort    int
 	readWrite  bool
+	detach     bool
+	log        string // the file that standard error is, for those who look for it
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -49,10 +52,15 @@ Requests are logged to standard error, without their content; --log-level warnin
 that off. With --json standard output carries one line when the server is ready,
 {"url":…,"rpc":…,"token":true|false,"pid":…}, and --log-level info turns the log on.
 
+With --detach the server runs in the background: the command returns when it answers.
+See copilot-bridge ps, logs and stop, and copilot-bridge service for one that starts with
+your login.
+
 On SIGTERM or Ctrl-C running requests have serve.drain_timeout (30s) to finish. A second
 signal ends the program at once.`,
 		Example: `  copilot-bridge serve
   copilot-bridge serve --workspace ~/src/app --read-write
+  copilot-bridge serve --detach
   copilot-bridge serve --port 0 --json
   COPILOT_BRIDGE_TOKEN=… copilot-bridge serve --addr 0.0.0.0
   curl http://127.0.0.1:8788/v1/models`,
@@ -76,6 +84,9 @@ signal ends the program at once.`,
 	f.complete("host", fixedCompletions([]string{hostVSCode}))
 	p.modelFlag(f, "`MODEL` to use for unknown model names, where the configuration says so")
 	f.BoolVar(&o.readWrite, "read-write", false, "let agent/… models write in the workspace")
+	f.BoolVarP(&o.detach, "detach", "d", false, "return when the server answers, and let it run in the background")
+	f.StringVar(&o.log, "log", "", "")
+	must(f.MarkHidden("log")) // for --detach and for services
 	f.demo()
 	f.json("write a line of JSON when ready")
 	return cmd
@@ -95,6 +106,9 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.detach {
+		return p.serveDetached(ctx, c, dir)
+	}
 	cfg, err := p.prepareServer(ctx, c)
 	if err != nil {
 		return err
@@ -104,7 +118,7 @@ func (p *program) serve(ctx context.Context, c call, o *serveOptions) error {
 	serving := o.serving()
 	serving.Workspace, serving.Asker = dir, k.Asker(nil)
 	for again := false; ; {
-		err := p.serveUntilLogin(ctx, cfg, serving, again)
+		err := p.serveUntilLogin(ctx, cfg, serving, o.log, again)
 		if again = errors.Is(err, errLoggedIn); !again {
 			return err
 		}
@@ -118,7 +132,7 @@ var errLoggedIn = errors.New("somebody has logged in")
 // serveUntilLogin serves until ctx ends, or with errLoggedIn. Everything is made
 // anew then, at the same address: too much depends on who answers. again says
 // that this has happened.
-func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app.Serving, again bool) error {
+func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app.Serving, log string, again bool) error {
 	opts := p.options(cfg)
 	opts.Patient = true // requests and /healthz tell
 	b, err := p.start(ctx, opts)
@@ -128,7 +142,7 @@ func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app
 	defer p.close(ctx, b)
 	s, err := b.Listen(ctx, o)
 	if err != nil {
-		return err
+		return p.portTaken(cfg, err)
 	}
 	serving, leave := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -139,7 +153,7 @@ func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app
 	})
 	unregister := func() error { return nil }
 	err = s.Serve(serving, func() {
-		unregister = p.registerServe(cfg, serves.Serve{URL: s.URL(), RPC: s.RPC(), Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Token: cfg.Serve.Token != ""})
+		unregister = p.registerServe(cfg, serves.Serve{URL: s.URL(), RPC: s.RPC(), Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Token: cfg.Serve.Token != "", Log: log})
 		if again {
 			p.console.Line("somebody has logged in; answers: " + b.Answers.Detail)
 			return
@@ -177,6 +191,18 @@ func (p *program) registerServe(cfg *config.Config, s serves.Serve) (leave func(
 		p.console.Alert(fmt.Sprintf("%s is served at %s too, by process %d: that works, and `copilot-bridge ps` lists both.", p.short(s.Workspace), other.URL, other.PID))
 	}
 	return leave
+}
+
+// portTaken adds to an error about a port which server has it, if it is ours.
+func (p *program) portTaken(cfg *config.Config, err error) error {
+	list, listErr := serves.List(cfg.Home)
+	i := slices.IndexFunc(list, func(s serves.Serve) bool { return s.Port() == cfg.Serve.Port })
+	if bridge.CodeOf(err) != bridge.CodeConflict || listErr != nil || i < 0 {
+		return err
+	}
+	s := list[i]
+	return &bridge.Error{Code: bridge.CodeConflict, Message: fmt.Sprintf("port %d is in use by another copilot-bridge, process %d, which serves %s", s.Port(), s.PID, p.short(s.Workspace)),
+		Remedy: fmt.Sprintf("use it at %s, stop it with `copilot-bridge stop %d`, or choose another port with --port; --port 0 picks a free one", s.URL, s.PID)}
 }
 
 // prepareServer readies for a server: its running requests may finish when it is told to
@@ -244,8 +270,8 @@ func (p *program) serveWindow(ctx context.Context, c call, o *serveOptions) (err
 	switch {
 	case o.host != hostVSCode:
 		return usage(c.cmd, "--host=%s: must be %s", o.host, hostVSCode)
-	case p.json || c.cmd.Flags().Changed("demo"):
-		return usage(c.cmd, "--json and --demo do not go with --host")
+	case p.json || o.detach || c.cmd.Flags().Changed("demo"):
+		return usage(c.cmd, "--json, --detach and --demo do not go with --host")
 	case cfg.Serve.Token == "":
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a bridge in an editor needs a token, and none is set",
 			Remedy: "the extension sets COPILOT_BRIDGE_TOKEN; start the bridge by “Bridge: Enable” in VS Code's command palette"}

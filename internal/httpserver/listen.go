@@ -85,6 +85,9 @@ func ListenTCP(ctx context.Context, ip netip.Addr, port int) (net.Listener, erro
 	case errors.Is(err, errInUse):
 		e.Code, e.Message = bridge.CodeConflict, fmt.Sprintf("port %d on %s is in use", port, ip)
 		e.Remedy = fmt.Sprintf("Stop the program that listens on port %d, or choose another with --port; --port 0 picks a free one.", port)
+		if pid, name := listener(port); pid != 0 {
+			e.Message += fmt.Sprintf(" by %s (process %d)", name, pid)
+		}
 	case errors.Is(err, fs.ErrPermission):
 		e.Message, e.Remedy = fmt.Sprintf("this user may not listen on port %d", port), "Choose a port above 1023 with --port; --port 0 picks a free one."
 	}

@@ -103,3 +103,35 @@ func List(home string) ([]Serve, error) {
 func In(list []Serve, workspace string) []Serve {
 	return slices.DeleteFunc(slices.Clone(list), func(s Serve) bool { return s.Workspace != workspace })
 }
+
+// keptLogs is how many logs of ended servers are kept.
+const keptLogs = 5
+
+// NewLog makes a file for the log of a server without a terminal, and removes all
+// but the newest of those that have ended.
+func NewLog(home string) (*os.File, error) {
+	running, err := List(home)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(Dir(home), 0o700); err != nil {
+		return nil, err
+	}
+	old, err := Logs(home)
+	if err != nil {
+		return nil, err
+	}
+	old = slices.DeleteFunc(old, func(file string) bool {
+		return slices.ContainsFunc(running, func(s Serve) bool { return s.Log == file })
+	})
+	for _, file := range old[:max(0, len(old)-keptLogs)] {
+		_ = os.Remove(file) // another start may have done it
+	}
+	name := fmt.Sprintf("serve-%s-%d.log", time.Now().UTC().Format("20060102T150405"), os.Getpid())
+	return os.OpenFile(filepath.Join(Dir(home), name), os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_EXCL, 0o600)
+}
+
+// Logs lists the logs that are there, the newest last.
+func Logs(home string) ([]string, error) {
+	return filepath.Glob(filepath.Join(Dir(home), "serve-*.log"))
+}

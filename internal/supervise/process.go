@@ -13,7 +13,10 @@ type Process struct {
 }
 
 // Self is this process.
-func Self() Process { return Process{PID: os.Getpid(), Start: startTime(os.Getpid())} }
+func Self() Process { return ProcessOf(os.Getpid()) }
+
+// ProcessOf is the process that has the id now.
+func ProcessOf(pid int) Process { return Process{PID: pid, Start: startTime(pid)} }
 
 // Alive says whether the process has not ended.
 func (p Process) Alive() bool {

@@ -46,19 +46,21 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
+	from := "../.."
 	for i, name := range []string{"first", "second, elsewhere"} {
 		made.clones[i] = filepath.Join(dir, name)
-		if err := makeRelease(made.clones[i]); err != nil {
+		if err := makeRelease(from, made.clones[i]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		from = made.clones[i] // the same commit, though HEAD may have moved
 	}
 	made.dist = filepath.Join(made.clones[0], "build", "release")
 	return m.Run()
 }
 
-func makeRelease(clone string) error {
-	if out, err := exec.Command("git", "clone", "-q", "../..", clone).CombinedOutput(); err != nil {
+func makeRelease(from, clone string) error {
+	if out, err := exec.Command("git", "clone", "-q", from, clone).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	args := []string{"-s", "release"}
@@ -307,8 +309,9 @@ func TestAlpinePackage(t *testing.T) {
 	}
 	deb := t.TempDir()
 	run(t, "dpkg-deb", "-x", only(t, "*_linux_amd64.deb"), deb)
+	unpacked := files(t, root)
 	for name, sum := range files(t, deb) {
-		if files(t, root)[name] != sum && !strings.HasSuffix(name, "changelog.Debian.gz") {
+		if unpacked[name] != sum && !strings.HasSuffix(name, "changelog.Debian.gz") {
 			t.Errorf("%s is not as in Debian's package", name)
 		}
 	}
@@ -461,8 +464,8 @@ func TestGoInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	clone := made.clones[0]
-	for name, text := range map[string]string{".info": `{"Version":"` + version + `"}`, ".mod": string(read(t, filepath.Join(clone, "go.mod")))} {
-		if err := os.WriteFile(filepath.Join(at, version+name), []byte(text), 0o600); err != nil {
+	for name, text := range map[string]string{"list": version + "\n", version + ".info": `{"Version":"` + version + `"}`, version + ".mod": string(read(t, filepath.Join(clone, "go.mod")))} {
+		if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -470,9 +473,9 @@ func TestGoInstall(t *testing.T) {
 	usual := strings.TrimSpace(run(t, "go", "env", "GOPROXY"))
 	cache := strings.TrimSpace(run(t, "go", "env", "GOMODCACHE"))
 	install := exec.Command("go", "install", module+"/cmd/copilot-bridge@"+version)
-	// The modules that are here already are taken from the cache.
+	// The modules that are here already are taken from the cache, where they were checked.
 	install.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+filepath.Join(cache, "cache", "download")+","+usual,
-		"GONOSUMDB="+module, "GOBIN="+filepath.Join(dir, "bin"), "GOMODCACHE="+filepath.Join(dir, "modules"), "GOFLAGS=-modcacherw")
+		"GOSUMDB=off", "GOBIN="+filepath.Join(dir, "bin"), "GOMODCACHE="+filepath.Join(dir, "modules"), "GOFLAGS=-modcacherw -trimpath", "CGO_ENABLED=0") // as the release, whose compiled packages are used again
 	install.Dir = dir
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -480,5 +483,22 @@ func TestGoInstall(t *testing.T) {
 	var got struct{ Version string }
 	if err := json.Unmarshal([]byte(run(t, filepath.Join(dir, "bin", "copilot-bridge"), "version", "--json")), &got); err != nil || got.Version != version {
 		t.Errorf("the program says it is %q: %v", got.Version, err)
+	}
+}
+
+// No Docker is at hand, so the Dockerfile is read: it builds with our Go, and what
+// it makes does not run as root.
+func TestDockerfile(t *testing.T) {
+	need(t)
+	text := string(read(t, filepath.Join(made.clones[0], "Dockerfile")))
+	version := strings.Fields(string(read(t, filepath.Join(made.clones[0], "go.mod"))))[3]
+	short := version[:strings.LastIndex(version, ".")]
+	if want := "FROM golang:" + short + "-"; !strings.Contains(text, want) {
+		t.Errorf("it lacks %q", want)
+	}
+	_, last, _ := strings.Cut(text, "\nFROM node:")
+	user, command := strings.Index(last, "\nUSER node\n"), strings.Index(last, "\nENTRYPOINT [\"copilot-bridge\"]\n")
+	if user < 0 || command < user {
+		t.Errorf("it runs as root, or not at all:\n%s", last)
 	}
 }
