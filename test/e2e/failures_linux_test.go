@@ -204,6 +204,21 @@ func TestFailuresOfGitHub(t *testing.T) {
 	}
 }
 
+// Where only a header says how long a rate limit lasts, a client over HTTP waits
+// ten seconds for it, and is then told to come again.
+func TestRateLimitWithoutWords(t *testing.T) {
+	t.Parallel()
+	k, github := newGitHubHome(t)
+	answer(githubtest.ChatPath, 429, `{"error":{"message":"slow down","code":"rate_limited"}}`, "Retry-After", "60")(t, github)
+	s := serveProvider(t, k.command().Env...)
+	status, header, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", "")
+	const want = `"message":"GitHub's rate limit is reached (429 slow down). wait a little and try again","type":"rate_limit_error"`
+	if status != http.StatusTooManyRequests || !strings.Contains(body, want) || header.Get("Retry-After") != "11" && header.Get("Retry-After") != "10" {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	s.waitHealth(t, "unavailable", "GitHub's rate limit is reached", http.StatusServiceUnavailable)
+}
+
 type failureBench struct {
 	t *testing.T
 	f failure
@@ -267,6 +282,9 @@ func checkValidate(t *testing.T, b *failureBench) {
 
 func checkServe(t *testing.T, b *failureBench) {
 	s := serveProvider(t, append(b.k.command().Env, "COPILOT_BRIDGE_LOG_LEVEL=info")...)
+	if want := b.f.message + "; " + b.f.remedy; !b.f.inTurn && (s.copilot != "unavailable" || s.reason != want) || b.f.inTurn && s.copilot+s.reason != "" {
+		t.Errorf("the line that it is ready: %q, %q", s.copilot, s.reason)
+	}
 	if !b.f.inTurn {
 		s.waitHealth(t, b.f.health, b.f.message+"; "+b.f.remedy, b.f.ready)
 	}
