@@ -147,6 +147,16 @@ func failures() map[string]failure {
 			s.Always("/", githubtest.Answer{Status: 200, Header: http.Header{"Date": {time.Now().Add(3 * time.Hour).UTC().Format(http.TimeFormat)}}})
 			return nil
 		}, problem: "clock", message: "this machine's clock is 3 hours behind GitHub's", remedy: "set this machine's clock"}.unavailable(),
+		"a certificate of the future": failure{set: func(t *testing.T, s *githubtest.Server) []string {
+			s.CertifyFrom(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+			return nil
+		}, problem: "clock", message: "the certificate of {HOST} is valid from 2100-01-01 on, and this machine's clock is before that",
+			remedy: "set this machine's clock; if it is right, the certificate is at fault"}.unavailable(),
+		"a certificate of the past": failure{set: func(t *testing.T, s *githubtest.Server) []string {
+			s.CertifyFrom(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+			return nil
+		}, problem: "clock", message: "the certificate of {HOST} was valid until 2026-01-02, and this machine's clock is past that",
+			remedy: "set this machine's clock; if it is right, the certificate is at fault"}.unavailable(),
 		"a token that has expired since": failure{set: answer(githubtest.ChatPath, 401, `{"message":"Bad credentials"}`), problem: "login_refused",
 			message: "GitHub did not accept the token or login (401 Bad credentials)", remedy: toLogIn}.unauthenticated().met(),
 		"a model that a policy forbids": failure{set: answer(githubtest.ChatPath, 403, `{"error":{"message":"access to the model is disabled by your organization","code":"model_access_denied"}}`),
