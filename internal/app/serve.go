@@ -320,7 +320,7 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 	if w := s.bridge.opts.Window; w != nil {
 		return w.health(s.bridge.Answers.Detail)
 	}
-	h := httpserver.Health{OK: true, Copilot: httpserver.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.nowadays(s.bridge.Answers.Answers).Detail}}
+	h := httpserver.Health{OK: true, Copilot: httpserver.CopilotOK, Ready: true, Details: map[string]any{"answers": s.bridge.Answering()}}
 	status, err := s.bridge.Engine.Status(ctx)
 	switch {
 	case err != nil:
@@ -343,6 +343,17 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 		}
 	}
 	return h
+}
+
+// Copilot says what is wrong with Copilot, nothing if it can answer. It does not
+// wait long for that.
+func (s *Server) Copilot(ctx context.Context) (state, reason string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if h := s.health(ctx); h.Copilot == httpserver.CopilotUnavailable {
+		return h.Copilot, h.Reason
+	}
+	return "", ""
 }
 
 func reason(e *bridge.Error) string {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,6 +128,12 @@ func (b *Bridge) answers(agent string) bridge.Answers {
 	who, _ := b.who.Load(agent)
 	out, _ := who.(bridge.Answers)
 	return b.nowadays(out)
+}
+
+// Answering says who answers now, for people. A server may have started before
+// that was known.
+func (b *Bridge) Answering() string {
+	return cmp.Or(b.answers(b.Engine.Agent()).Detail, b.nowadays(b.Answers.Answers).Detail, "nobody yet")
 }
 
 // nowadays names nobody where the login has changed since the start.

@@ -232,6 +232,9 @@ type readyLine struct {
 	RPC   string `json:"rpc,omitempty"`
 	Token bool   `json:"token"`
 	PID   int    `json:"pid"`
+	// What is wrong, if Copilot cannot answer yet.
+	Copilot string `json:"copilot,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 func (p *program) ready(line readyLine) {
@@ -243,8 +246,9 @@ func (p *program) ready(line readyLine) {
 
 // announce says that requests are answered.
 func (p *program) announce(b *app.Bridge, s *app.Server, dir string, token bool) {
+	copilot, reason := s.Copilot(context.Background())
 	if p.json {
-		p.ready(readyLine{URL: s.URL(), RPC: s.RPC(), Token: token})
+		p.ready(readyLine{URL: s.URL(), RPC: s.RPC(), Token: token, Copilot: copilot, Reason: reason})
 		return
 	}
 	mode := "read-write"
@@ -252,10 +256,13 @@ func (p *program) announce(b *app.Bridge, s *app.Server, dir string, token bool)
 		mode = "read-only"
 	}
 	p.console.Ready(s.URL())
-	fields := view.Fields([2]string{"answers", b.Answers.Detail}, [2]string{"set by", b.Answers.SetBy}, [2]string{"workspace", p.short(dir) + ", " + mode},
+	fields := view.Fields([2]string{"answers", b.Answering()}, [2]string{"set by", b.Answers.SetBy}, [2]string{"workspace", p.short(dir) + ", " + mode},
 		[2]string{"tool bus", s.RPC()}, [2]string{"examples", s.URL() + "/   (Ctrl-C to stop)"})
 	for line := range strings.Lines(fields) {
 		p.console.Dim("  " + strings.TrimSuffix(line, "\n"))
+	}
+	if reason != "" {
+		p.console.Warn("Copilot cannot answer yet: " + reason)
 	}
 	p.notice(b.Answers)
 }

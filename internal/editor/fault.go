@@ -68,7 +68,7 @@ var kinds = []struct {
 	{KindDenied, bridge.CodeDenied, agree},
 	{KindRateLimited, bridge.CodeRateLimited, "wait a moment, then try again"},
 	{KindBlocked, bridge.CodeRateLimited, "wait a moment, then try again"},
-	{KindQuota, bridge.CodeBudget, "see what is left of your Copilot plan"},
+	{KindQuota, bridge.CodeQuota, "see what is left of your Copilot plan"},
 	{KindNotFound, bridge.CodeNotFound, "choose another model; GET /v1/models lists what there is"},
 	{KindTooLong, bridge.CodeProvider, "send less of the conversation, or choose a model with a larger context"},
 	{KindUnsupported, bridge.CodeUnsupported, ""},

@@ -25,6 +25,7 @@ type turn struct {
 	failing    *bridge.Error // the failure after which the model was asked again
 	limited    time.Time     // since when it waits for a rate limit to pass; zero if it does not
 	waited     time.Duration // how long it did so last
+	silent     time.Duration // for how long the model had said nothing at the end
 	usage      bridge.Usage
 	models     map[string]bridge.Usage // the same by model
 	charge     charge
@@ -98,8 +99,8 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := newWatch(s.engine.opts.Limits, cancel)
-	defer w.stop()
+	w := newWatch(s.engine.opts.Limits, cancel, t.lossless)
+	defer func() { t.silent = w.stop() }()
 	s.attend(t, w)
 	defer s.attend(nil, nil)
 	if p.Mode == "" {
@@ -213,9 +214,14 @@ func (t *turn) judge(ev bridge.Event) error {
 // for that and loses nothing, or because it takes longer than a turn may be
 // silent.
 func (t *turn) passes(e *bridge.Error) bool {
+	return e.Code == bridge.CodeRateLimited && e.RetryAfter > 0 && (t.lossless() || e.RetryAfter > t.session.engine.opts.Limits.IdleTimeout)
+}
+
+// lossless says that the caller tries again by itself, and that nothing was done
+// that would be done twice.
+func (t *turn) lossless() bool {
 	r := &t.session.request
-	lossless := r.PassRateLimits && (r.Spec.Profile == bridge.ProfileChat || !t.acted)
-	return e.Code == bridge.CodeRateLimited && e.RetryAfter > 0 && (lossless || e.RetryAfter > t.session.engine.opts.Limits.IdleTimeout)
+	return r.PassRateLimits && (r.Spec.Profile == bridge.ProfileChat || !t.acted)
 }
 
 // waitOutside gives the turn's seat back while the agent waits for a rate limit
@@ -284,8 +290,12 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 	}
 	t.record(ctx)
 	s.engine.met(turnErr)
-	if bridge.CodeOf(turnErr) == bridge.CodeCanceled && t.failing != nil {
+	switch code := bridge.CodeOf(turnErr); {
+	case code == bridge.CodeCanceled && t.failing != nil:
 		s.engine.met(t.failing) // the caller did not wait for the end of it
+	case (code == bridge.CodeCanceled || code == bridge.CodeTimeout) && t.silent >= min(silentMost, s.engine.opts.Limits.IdleTimeout/2):
+		s.engine.trouble.Store(&Trouble{At: time.Now(), Error: &bridge.Error{Code: bridge.CodeTimeout,
+			Message: "the model has not answered a request within " + t.silent.Truncate(time.Second).String(), Remedy: "see that the network and the model's provider are well"}})
 	}
 	if err := s.record(ctx, state); err != nil {
 		s.engine.opts.Logger.Warn("sessions.not_written", "error", err)
@@ -293,12 +303,21 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 	return turnErr
 }
 
+const (
+	// silentMost is how long a model may say nothing before health doubts it.
+	silentMost = time.Minute
+	// limitedMost is how long a caller that tries again by itself waits for a rate
+	// limit of which only the agent knows how long it lasts.
+	limitedMost = 10 * time.Second
+)
+
 // watch ends a turn that has stopped moving, and says what it waited for. It
 // is told of every event; the clock stands still while the reader is busy
 // with one. Its timers run on goroutines of their own, hence the lock.
 type watch struct {
-	limits Limits
-	cancel func(error)
+	limits   Limits
+	cancel   func(error)
+	lossless func() bool
 
 	mu      sync.Mutex
 	last    time.Time // of the last sign of life
@@ -309,13 +328,14 @@ type watch struct {
 	order   []string      // running tools, oldest first
 	limited *bridge.Error // the rate limit that is waited for
 	since   time.Time     // when it was met
+	give    *time.Timer   // ends the wait for it; nil for none
 	stopped bool
 	idle    *time.Timer
 	total   *time.Timer
 }
 
-func newWatch(l Limits, cancel func(error)) *watch {
-	w := &watch{limits: l, cancel: cancel, last: time.Now(),
+func newWatch(l Limits, cancel func(error), lossless func() bool) *watch {
+	w := &watch{limits: l, cancel: cancel, lossless: lossless, last: time.Now(),
 		asked: map[string]string{}, parked: map[string]string{}, tools: map[string]string{}}
 	w.idle = time.AfterFunc(l.IdleTimeout, w.check)
 	if l.TotalTimeout > 0 {
@@ -324,8 +344,9 @@ func newWatch(l Limits, cancel func(error)) *watch {
 	return w
 }
 
-// stop ends the watch; it must be called.
-func (w *watch) stop() {
+// stop ends the watch; it must be called. It returns for how long the model has
+// been silent, if it was the model that was waited for.
+func (w *watch) stop() (silent time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
@@ -333,6 +354,13 @@ func (w *watch) stop() {
 	if w.total != nil {
 		w.total.Stop()
 	}
+	if w.give != nil {
+		w.give.Stop()
+	}
+	if w.reading || w.limited != nil || len(w.asked)+len(w.parked)+len(w.tools) > 0 {
+		return 0
+	}
+	return time.Since(w.last)
 }
 
 // see takes note of an event before the caller gets it; seen is called when
@@ -345,9 +373,14 @@ func (w *watch) see(ev bridge.Event) {
 	case bridge.ModelFailed:
 		if e.Error.Code == bridge.CodeRateLimited {
 			w.limited, w.since = e.Error, time.Now()
+			if e.Error.RetryAfter == 0 && w.lossless() {
+				w.give = time.AfterFunc(limitedMost, w.giveUp)
+			}
 		}
 	case bridge.ModelCalled:
-		w.limited = nil
+		if w.limited = nil; w.give != nil {
+			w.give.Stop()
+		}
 	case bridge.ToolStarted:
 		w.tools[e.Call.ID] = e.Call.Name
 		w.order = append(w.order, e.Call.ID)
@@ -453,6 +486,15 @@ func (w *watch) limit() time.Duration {
 		return w.limits.IdleTimeout + w.limited.RetryAfter
 	}
 	return w.limits.IdleTimeout
+}
+
+// giveUp runs when a rate limit has lasted too long for the caller.
+func (w *watch) giveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stopped && w.limited != nil {
+		w.end(nil) // with the rate limit
+	}
 }
 
 func (w *watch) expire() {

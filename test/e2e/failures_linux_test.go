@@ -147,6 +147,16 @@ func failures() map[string]failure {
 			s.Always("/", githubtest.Answer{Status: 200, Header: http.Header{"Date": {time.Now().Add(3 * time.Hour).UTC().Format(http.TimeFormat)}}})
 			return nil
 		}, problem: "clock", message: "this machine's clock is 3 hours behind GitHub's", remedy: "set this machine's clock"}.unavailable(),
+		"a certificate of the future": failure{set: func(t *testing.T, s *githubtest.Server) []string {
+			s.CertifyFrom(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+			return nil
+		}, problem: "clock", message: "the certificate of {HOST} is valid from 2100-01-01 on, and this machine's clock is before that",
+			remedy: "set this machine's clock; if it is right, the certificate is at fault"}.unavailable(),
+		"a certificate of the past": failure{set: func(t *testing.T, s *githubtest.Server) []string {
+			s.CertifyFrom(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+			return nil
+		}, problem: "clock", message: "the certificate of {HOST} was valid until 2026-01-02, and this machine's clock is past that",
+			remedy: "set this machine's clock; if it is right, the certificate is at fault"}.unavailable(),
 		"a token that has expired since": failure{set: answer(githubtest.ChatPath, 401, `{"message":"Bad credentials"}`), problem: "login_refused",
 			message: "GitHub did not accept the token or login (401 Bad credentials)", remedy: toLogIn}.unauthenticated().met(),
 		"a model that a policy forbids": failure{set: answer(githubtest.ChatPath, 403, `{"error":{"message":"access to the model is disabled by your organization","code":"model_access_denied"}}`),
@@ -202,6 +212,21 @@ func TestFailuresOfGitHub(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where only a header says how long a rate limit lasts, a client over HTTP waits
+// ten seconds for it, and is then told to come again.
+func TestRateLimitWithoutWords(t *testing.T) {
+	t.Parallel()
+	k, github := newGitHubHome(t)
+	answer(githubtest.ChatPath, 429, `{"error":{"message":"slow down","code":"rate_limited"}}`, "Retry-After", "60")(t, github)
+	s := serveProvider(t, k.command().Env...)
+	status, header, body := s.say(t, "/v1/chat/completions", "gpt-5", "hello", "")
+	const want = `"message":"GitHub's rate limit is reached (429 slow down). wait a little and try again","type":"rate_limit_error"`
+	if status != http.StatusTooManyRequests || !strings.Contains(body, want) || header.Get("Retry-After") != "11" && header.Get("Retry-After") != "10" {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	s.waitHealth(t, "unavailable", "GitHub's rate limit is reached", http.StatusServiceUnavailable)
 }
 
 type failureBench struct {
@@ -267,6 +292,9 @@ func checkValidate(t *testing.T, b *failureBench) {
 
 func checkServe(t *testing.T, b *failureBench) {
 	s := serveProvider(t, append(b.k.command().Env, "COPILOT_BRIDGE_LOG_LEVEL=info")...)
+	if want := b.f.message + "; " + b.f.remedy; !b.f.inTurn && (s.copilot != "unavailable" || s.reason != want) || b.f.inTurn && s.copilot+s.reason != "" {
+		t.Errorf("the line that it is ready: %q, %q", s.copilot, s.reason)
+	}
 	if !b.f.inTurn {
 		s.waitHealth(t, b.f.health, b.f.message+"; "+b.f.remedy, b.f.ready)
 	}

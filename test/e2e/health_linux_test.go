@@ -196,6 +196,34 @@ func TestHealthAfterImpatientClients(t *testing.T) {
 	s.waitHealth(t, "unavailable", "on fire", http.StatusServiceUnavailable)
 }
 
+// A model that says nothing shows in health: once its turn has timed out, and
+// when a client gives up after half that time.
+func TestHealthWithASilentModel(t *testing.T) {
+	t.Parallel()
+	m := provider(t)
+	s := serveProvider(t, "COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL="+m.URL(), "COPILOT_BYOK_API_KEY="+m.Key(), "COPILOT_BYOK_MODEL="+m.Model(), "COPILOT_BRIDGE_IDLE_TIMEOUT=4s")
+	const silent = "the model has not answered a request within "
+	if status, _, body := s.say(t, "/v1/chat/completions", "any", "rehearsal: silence", ""); status != http.StatusGatewayTimeout || !strings.Contains(body, "model silent for 4s") {
+		t.Errorf("%d %s", status, body)
+	}
+	s.waitHealth(t, "unavailable", silent+"4s; see that the network and the model's provider are well", http.StatusServiceUnavailable)
+	if status, _, body := s.say(t, "/v1/chat/completions", "any", "rehearsal: text fine", ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	s.waitHealth(t, "ok", "", http.StatusOK)
+	ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/messages", strings.NewReader(`{"model":"any","max_tokens":9,"messages":[{"role":"user","content":"rehearsal: silence"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if resp, err := http.DefaultClient.Do(r); err == nil {
+		t.Errorf("an answer: %s, %v", resp.Status, resp.Body.Close())
+	}
+	s.waitHealth(t, "unavailable", silent, http.StatusServiceUnavailable)
+}
+
 // A server whose account is refused starts, and says so to callers and in its
 // health.
 func TestServeTellsOfARefusedAccount(t *testing.T) {
@@ -249,7 +277,10 @@ func TestServeRecoversWithGitHub(t *testing.T) {
 }
 
 // providerServer is a running serve with a provider of its own, or an account.
-type providerServer struct{ url string }
+type providerServer struct {
+	url             string
+	copilot, reason string // of the line that says that it is ready
+}
 
 func serveProvider(t *testing.T, env ...string) *providerServer {
 	t.Helper()
@@ -273,11 +304,11 @@ func serveProvider(t *testing.T, env ...string) *providerServer {
 		}
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var ready struct{ URL string }
+	var ready struct{ URL, Copilot, Reason string }
 	if err := errors.Join(err, json.Unmarshal(line, &ready)); err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	return &providerServer{url: ready.URL}
+	return &providerServer{ready.URL, ready.Copilot, ready.Reason}
 }
 
 func (s *providerServer) do(t *testing.T, method, path, body string) (int, http.Header, string) {

@@ -215,7 +215,7 @@ func (a *Agent) Models(ctx context.Context) ([]bridge.Model, error) {
 	if a.opts.Provider != nil {
 		return providerModels(ctx, a.opts.Provider, a.opts.Model)
 	}
-	if _, err := a.account(ctx, bridge.ProfileAgent); err != nil {
+	if err := a.checkAccount(ctx, bridge.ProfileAgent); err != nil {
 		return nil, err
 	}
 	// Not by the SDK's own ListModels, which leaves out a part and never asks again.
@@ -269,7 +269,7 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 		out.Authenticated, out.AuthType, out.Host = true, "provider", a.opts.Provider.BaseURL
 		return out, nil
 	}
-	if _, err := a.account(ctx, profile); err != nil {
+	if err := a.checkAccount(ctx, profile); err != nil {
 		if out.Failure = bridge.AsError(err); out.Failure.Problem() == "" {
 			return out, err
 		}
@@ -285,19 +285,19 @@ func (a *Agent) Status(ctx context.Context) (bridge.AgentStatus, error) {
 	return out, nil
 }
 
-// account looks the account up in the first runtime of a profile.
-func (a *Agent) account(ctx context.Context, p bridge.Profile) (*account, error) {
+// checkAccount looks the account up in the first runtime of a profile.
+func (a *Agent) checkAccount(ctx context.Context, p bridge.Profile) error {
 	hosts, err := a.pool(p)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	proc, done, err := hosts[0].ensure(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer done()
-	known, err := hosts[0].account(ctx, proc)
-	return known, hosts[0].noticed(proc, err)
+	_, err = hosts[0].account(ctx, proc)
+	return hosts[0].noticed(proc, err)
 }
 
 // Close ends the runtimes and everything they started.

@@ -18,7 +18,7 @@ import (
 )
 
 // This file is the one place that says what can be wrong between the runtime and
-// GitHub: the code, the words and the remedy of each problem. account.go finds
+// GitHub: the code, the words and the remedy of each problem. lookup.go finds
 // out which it is before a session is opened.
 
 const (
@@ -164,10 +164,7 @@ func (h *host) lookupProblem(words string) *bridge.Error {
 		}
 		return nil
 	}
-	status, err := strconv.Atoi(found[1])
-	if err != nil {
-		return nil
-	}
+	status, _ := strconv.Atoi(found[1]) // it has three digits
 	e := h.httpProblem(status, found[2], nil)
 	e.Status = status
 	return e
@@ -205,8 +202,8 @@ func (h *host) listProblem(ctx context.Context, words string, known *account) *b
 		Kind, Body, StatusText string
 		Status                 int
 	}
-	if !found || json.NewDecoder(strings.NewReader("{"+raw)).Decode(&told) != nil {
-		return nil
+	if found {
+		_ = json.NewDecoder(strings.NewReader("{" + raw)).Decode(&told) // if it is something else there is no kind
 	}
 	switch told.Kind {
 	case "http":

@@ -259,9 +259,12 @@ func (h *host) notConnected(host string, err error) *bridge.Error {
 	)
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		const minutes = "2006-01-02 15:04 UTC"
-		return h.problem(bridge.ProblemClock, "the certificate of %s is not valid at this machine's time, %s; it is valid from %s to %s", host,
-			time.Now().UTC().Format(minutes), invalid.Cert.NotBefore.UTC().Format(minutes), invalid.Cert.NotAfter.UTC().Format(minutes))
+		e := h.problem(bridge.ProblemClock, "the certificate of %s is valid from %s on, and this machine's clock is before that", host, invalid.Cert.NotBefore.UTC().Format(time.DateOnly))
+		if past := invalid.Cert.NotAfter; time.Now().After(past) {
+			e.Message = "the certificate of " + host + " was valid until " + past.UTC().Format(time.DateOnly) + ", and this machine's clock is past that"
+		}
+		e.Remedy += "; if it is right, the certificate is at fault"
+		return e
 	case errors.As(err, &verify):
 		issuer := ""
 		if len(verify.UnverifiedCertificates) > 0 {

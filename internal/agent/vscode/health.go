@@ -57,7 +57,7 @@ func (h *health) failed(err error) {
 	switch e.Code {
 	case bridge.CodeConsent, bridge.CodeDenied:
 		state = editor.CopilotConsent
-	case bridge.CodeUnavailable, bridge.CodeTimeout, bridge.CodeBudget, bridge.CodeUnauthenticated:
+	case bridge.CodeUnavailable, bridge.CodeTimeout, bridge.CodeQuota, bridge.CodeUnauthenticated:
 	default:
 		return
 	}

@@ -29,6 +29,7 @@ type Activity struct {
 	mu     sync.Mutex // events against the clock
 	status string     // what is waited for when no job runs; "" for nothing
 	since  time.Time
+	until  time.Time // when a rate limit will have passed; zero if that is not known
 	jobs   []*job
 	asked  chan struct{} // has a value when a question has been reached
 	failed bool          // an error event was written as JSON
@@ -211,7 +212,11 @@ func (a *Activity) drawing() []liveLine {
 	waited := a.now().Sub(a.since)
 	idle := !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.state == running })
 	if idle && a.status != "" && (a.status != statusAnswering || waited >= time.Second) {
-		lines = append(lines, liveLine{"… " + a.status + elapsed(waited), s.dim})
+		length := elapsed(waited)
+		if left := a.until.Sub(a.now()); a.status == statusLimited && left > 0 {
+			length = ", " + strings.TrimSpace(elapsed(max(left, time.Second))) + " left"
+		}
+		lines = append(lines, liveLine{"… " + a.status + length, s.dim})
 	}
 	return lines
 }

@@ -16,6 +16,7 @@ const (
 	// statusAnswering is shown only after the text has paused for a second.
 	statusAnswering = "answering"
 	statusModel     = "waiting for the model"
+	statusLimited   = "waiting for the rate limit to pass"
 )
 
 // Event shows an event of a turn. On a terminal the answer appears as it is
@@ -46,6 +47,10 @@ func (a *Activity) Event(ev bridge.Event) {
 	case bridge.ModelCalled:
 		a.wait(statusModel)
 	case bridge.ModelFailed:
+		if e.Error.Code == bridge.CodeRateLimited {
+			a.limited(e.Error)
+			break
+		}
 		a.c.Warn("the model's provider failed (" + failure(e.Error) + "), retrying")
 		a.wait("waiting to try again")
 	case bridge.Notice:
@@ -72,6 +77,19 @@ func (a *Activity) Event(ev bridge.Event) {
 		return
 	}
 	a.redraw()
+}
+
+// limited says that a rate limit is waited for, and counts down where it is known
+// how long it lasts.
+func (a *Activity) limited(e *bridge.Error) {
+	how := "Copilot waits as long as it was asked to and tries again"
+	a.until = time.Time{}
+	if e.RetryAfter > 0 {
+		a.until = a.now().Add(e.RetryAfter)
+		how = "Copilot tries again in " + Duration(e.RetryAfter)
+	}
+	a.c.Warn(approval.Visible(e.Error()) + "; " + how)
+	a.wait(statusLimited)
 }
 
 // detail shows details if verbose output was asked for.

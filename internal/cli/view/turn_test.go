@@ -235,3 +235,28 @@ func FuzzLastLines(f *testing.F) {
 		}
 	})
 }
+
+// A rate limit is counted down where it is known how long it lasts, and else it
+// is told how long it has been waited for.
+func TestRateLimitIsCountedDown(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		90 * time.Second: "… waiting for the rate limit to pass, 1 min 30 s left | … waiting for the rate limit to pass, 20 s left",
+		0:                "… waiting for the rate limit to pass | … waiting for the rate limit to pass  1 min 10 s",
+	} {
+		var out strings.Builder
+		a := NewActivity(&Console{Out: &out, Err: &out}, Options{})
+		now := time.Unix(1e9, 0)
+		a.now = func() time.Time { return now }
+		a.Event(bridge.ModelCalled{})
+		a.Event(bridge.ModelFailed{Attempt: 1, Error: &bridge.Error{Code: bridge.CodeRateLimited, Status: 429, Message: "slow down", RetryAfter: wait}})
+		got := a.drawing()[0].text
+		now = now.Add(70 * time.Second)
+		if got += " | " + a.drawing()[0].text; got != want {
+			t.Errorf("%s: %q", wait, got)
+		}
+		told := map[time.Duration]string{90 * time.Second: "! slow down; Copilot tries again in 1 min 30 s\n", 0: "! slow down; Copilot waits as long as it was asked to and tries again\n"}[wait]
+		if out.String() != told {
+			t.Errorf("%s: %q", wait, out.String())
+		}
+	}
+}
