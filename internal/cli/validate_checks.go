@@ -157,6 +157,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 			v.warn("end", err.Error(), "")
 		}
 	}()
+	defer v.p.progress().Begin("asking who answers")()
 	v.Answers = &b.Answers
 	began := time.Now()
 	status, err := b.Engine.Status(ctx)
