@@ -179,7 +179,11 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 	} else {
 		v.ok("answers", "%s", b.Answers.Detail)
 	}
-	v.login(status)
+	if k := b.Answers.Kind; k == bridge.AnswersDemo || k == bridge.AnswersProvider {
+		v.ok("login", "not needed: GitHub is not asked")
+	} else {
+		v.login(status)
+	}
 	if v.models(ctx, b, cfg) && o.turn {
 		v.turn(ctx, b)
 	}

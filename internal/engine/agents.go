@@ -205,7 +205,7 @@ func (a *Agents) passOver(ctx context.Context, agent Agent, err error) bool {
 			a.log.Warn("agent.not_ended", "agent", c.Name, "error", cerr)
 		}
 		c.agent = nil
-		a.log.Warn("agent.fallback", "from", c.Name, "error", err)
+		a.log.Info("agent.fallback", "from", c.Name, "error", err)
 	}
 	return true
 }
