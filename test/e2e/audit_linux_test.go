@@ -150,7 +150,7 @@ func TestFullHome(t *testing.T) {
 		t.Parallel()
 		home, fill := smallDisk(t)
 		fill()
-		env := append(newMCPBench(t, nil).env, "COPILOT_BRIDGE_HOME="+home)
+		env := slices.Concat(newMCPBench(t, nil).env, []string{"COPILOT_BRIDGE_HOME=" + home})
 		out := run(t, env, t.TempDir(), "validate")
 		want := "✗ state      the disk of " + home + " (home) is full: no space left on device\n             → free some space on it, then try again\n"
 		if !strings.Contains(out, want) {
