@@ -17,6 +17,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 )
 
+// readsAudit is what is shown while the log is read, which may be long.
+const readsAudit = "reading the audit log"
+
 func (p *program) auditCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "audit",
@@ -115,12 +118,14 @@ audit_keep_days does this automatically.`,
 func (p *program) auditPrune(ctx context.Context, cfg *config.Config, before time.Time, dryRun bool) (err error) {
 	var old audit.Old
 	done := "would be deleted"
+	stop := p.progress().Begin(readsAudit)
 	if dryRun {
 		old, err = audit.OlderThan(ctx, cfg.AuditLogDir, before)
 	} else {
 		done = "deleted"
 		old, err = app.PruneAudit(ctx, cfg, p.env.HomeDir, before)
 	}
+	stop()
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,9 @@ func (p *program) auditPrune(ctx context.Context, cfg *config.Config, before tim
 func (p *program) auditVerifyFiles(ctx context.Context, c call, expect string) error {
 	wrong := 0
 	for _, path := range c.args {
+		stop := p.progress().Begin(readsAudit)
 		r, err := audit.VerifyFile(ctx, path, c.cfg.AuditLogDir, expect)
+		stop()
 		if err != nil {
 			return &bridge.Error{Code: bridge.CodeInvalid, Message: "cannot read " + path, Cause: pathCause(err),
 				Remedy: "Name a file of an audit log, such as audit-2026-03-01.jsonl."}
@@ -212,7 +219,9 @@ func (p *program) auditVerify(ctx context.Context, cfg *config.Config, expect st
 	if err != nil {
 		return err
 	}
+	stop := p.progress().Begin(readsAudit)
 	r, err := audit.Verify(ctx, cfg.AuditLogDir, expect, witness)
+	stop()
 	if err != nil && (bridge.CodeOf(err) != bridge.CodeNotFound || expect != "") { // there may never have been a log
 		return err
 	}

@@ -57,6 +57,8 @@ type cleanedItem struct {
 }
 
 func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions) error {
+	stop := p.progress().Begin("looking for what nobody needs")
+	defer stop()
 	if !o.dryRun {
 		if _, err := supervise.Reap(app.Records(cfg)); err != nil { // a runtime without its bridge may still write
 			return err
@@ -93,6 +95,7 @@ func (p *program) clean(ctx context.Context, cfg *config.Config, o *cleanOptions
 			out.Runs = append(out.Runs, r.ID)
 		}
 	}
+	stop()
 	if failed != nil {
 		failed = &exitError{code: exitPartly, err: failed}
 	}

@@ -44,7 +44,9 @@ func (p *program) listModels(ctx context.Context, cfg *config.Config) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close(ctx)) }()
+	stop := p.progress().Begin("asking for the models")
 	models, err := b.Engine.Models(ctx)
+	stop()
 	if err != nil {
 		return err
 	}

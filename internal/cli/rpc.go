@@ -111,7 +111,9 @@ func (p *program) rpc(ctx context.Context, c call, o *rpcOptions) error {
 		defer k.Close()
 		who = k.Asker(nil)
 	}
+	found := p.progress().Begin("looking for the bridge")
 	client, err := app.ToolBus(ctx, c.cfg, app.Address{URL: o.url, Window: o.window, Dir: p.env.Dir}, who)
+	found()
 	if err != nil {
 		return err
 	}
@@ -152,6 +154,7 @@ func (p *program) callRuntime(ctx context.Context, c call, id string, params jso
 		}
 		leave = (*engine.Session).Close
 	}
+	defer p.progress().Begin("waiting for the runtime")()
 	s, err := open(ctx, t.request)
 	if err != nil {
 		return nil, err

@@ -224,6 +224,7 @@ func (p *program) history(ctx context.Context, cfg *config.Config, entry session
 	}()
 	spec := b.Spec(bridge.Profile(entry.Profile), entry.WorkingDirectory)
 	spec.Shared = true
+	defer p.progress().Begin("reading the conversation")()
 	s, err := b.Engine.Resume(ctx, entry.ID, engine.Request{Spec: spec, Door: "cli"})
 	if err != nil {
 		return nil, err

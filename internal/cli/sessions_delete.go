@@ -118,6 +118,7 @@ func (p *program) delete(ctx context.Context, cfg *config.Config, entries []sess
 		defer p.close(ctx, b)
 		remove, removed = b.Engine.Delete, &done.Deleted
 	}
+	defer p.progress().Begin("deleting")()
 	for _, e := range entries {
 		if err := remove(ctx, e.ID); err != nil {
 			return done, why, err

@@ -121,6 +121,7 @@ func (v *validation) run(ctx context.Context, cmd *cobra.Command, o *validateOpt
 		v.fail("config", err, exitUsage)
 		return
 	}
+	stop := v.p.progress().Begin("checking")
 	v.config(cfg)
 	v.directories(cfg)
 	v.sessions(ctx, cfg)
@@ -129,7 +130,8 @@ func (v *validation) run(ctx context.Context, cmd *cobra.Command, o *validateOpt
 	v.sandbox(ctx, cfg)
 	v.openclaw(ctx, cfg)
 	v.vscode(ctx, cfg)
-	if v.transport(ctx, cfg) {
+	usable := v.transport(ctx, cfg)
+	if stop(); usable {
 		v.copilot(ctx, cfg, o)
 	}
 }

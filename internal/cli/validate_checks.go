@@ -157,6 +157,7 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 			v.warn("end", err.Error(), "")
 		}
 	}()
+	defer v.p.progress().Begin("asking who answers")()
 	v.Answers = &b.Answers
 	began := time.Now()
 	status, err := b.Engine.Status(ctx)
@@ -178,7 +179,13 @@ func (v *validation) copilot(ctx context.Context, cfg *config.Config, o *validat
 	} else {
 		v.ok("answers", "%s", b.Answers.Detail)
 	}
-	if v.login(status) && v.models(ctx, b, cfg) && o.turn {
+	loggedIn := true
+	if k := b.Answers.Kind; k == bridge.AnswersDemo || k == bridge.AnswersProvider {
+		v.ok("login", "not needed: GitHub is not asked")
+	} else {
+		loggedIn = v.login(status)
+	}
+	if loggedIn && v.models(ctx, b, cfg) && o.turn {
 		v.turn(ctx, b)
 	}
 }

@@ -220,7 +220,7 @@ func (a *Agents) passOver(ctx context.Context, agent Agent, err error) bool {
 	}
 	c.failed, a.at = err, next
 	a.over = fmt.Sprintf("continuing over %s: %v. What it cannot do is in docs/guides/agents.md", a.candidates[next].Name, err)
-	a.log.Warn("agent.fallback", "from", c.Name, "to", a.candidates[next].Name, "error", err)
+	a.log.Info("agent.fallback", "from", c.Name, "to", a.candidates[next].Name, "error", err)
 	return true
 }
 

@@ -146,6 +146,17 @@ func TestFullHome(t *testing.T) {
 			t.Errorf("%s", mcpText(r))
 		}
 	})
+	t.Run("validate", func(t *testing.T) {
+		t.Parallel()
+		home, fill := smallDisk(t)
+		fill()
+		env := slices.Concat(newMCPBench(t, nil).env, []string{"COPILOT_BRIDGE_HOME=" + home})
+		out := run(t, env, t.TempDir(), "validate")
+		want := "✗ state      the disk of " + home + " (home) is full: no space left on device\n             → free some space on it, then try again\n"
+		if !strings.Contains(out, want) {
+			t.Errorf("%s", out)
+		}
+	})
 	order := `{"t":"run","id":"r","work_order":{"id":"11111111-2222-4333-8444-555555555555","task":"rehearsal: text words","workspace":{"root":"."}}}`
 	for name, tt := range map[string]struct {
 		args  []string

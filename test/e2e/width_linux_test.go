@@ -26,6 +26,12 @@ var shownCommands = [][]string{
 	{"help"}, {"help", "orchestrate"}, {"help", "serve"}, {"help", "audit", "verify"}, {"help", "register", "openclaw"},
 }
 
+// signsOfLife are shown while a command does what may take long.
+var signsOfLife = map[string]string{
+	"run rehearsal: text ok": "… starting", "validate": "… checking", "audit verify": "… reading the audit log", "sessions show last": "… reading the conversation",
+	"models": "… asking for the models", "clean --dry-run": "… looking for what nobody needs", "rpc nosuch --url http://127.0.0.1:1": "… looking for the bridge",
+}
+
 // On a terminal of any width no word is cut: a line is as long as the terminal
 // or, if it is one word, longer.
 func TestWidths(t *testing.T) {
@@ -42,6 +48,9 @@ func TestWidths(t *testing.T) {
 					continue
 				}
 				shown := atWidth(t, width, env, dir, args...)
+				if sign := signsOfLife[strings.Join(args, " ")]; !strings.Contains(shown, sign) {
+					t.Errorf("%q does not show %q: %q", args, sign, shown)
+				}
 				if strings.Contains(shown, "m") && colour.MatchString(shown) {
 					t.Errorf("%q has colours despite NO_COLOR: %q", args, shown)
 				}

@@ -381,7 +381,7 @@ func TestAgentsThatDoNotStart(t *testing.T) {
 		do   string
 	}{
 		"version": {bridge.CodeUnavailable, "version 2", "setup --acp"},
-		"dead":    {bridge.CodeUnavailable, "I will not start", "validate"},
+		"dead":    {bridge.CodeUnavailable, "I will not start", "it must speak ACP on its standard input and output"},
 		"login":   {bridge.CodeUnauthenticated, "wants a login", "peer-cli login now"},
 	} {
 		ctx, a := other(t, role)

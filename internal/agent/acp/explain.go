@@ -87,7 +87,7 @@ func (l *link) explainStart(err error) error {
 		return known
 	}
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "the ACP agent did not start", Cause: l.scrub(err),
-		Remedy: "run `copilot-bridge validate` to see why"}
+		Remedy: "see what " + l.opts.Program + " says by itself: it must speak ACP on its standard input and output"}
 	switch {
 	case l.opts.Program == "":
 		out.Message = "no ACP agent answers at " + l.opts.Address

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -257,6 +258,10 @@ func providerModels(ctx context.Context, p *bridge.Provider, configured string) 
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
+		var request *url.Error // which names the address again
+		if errors.As(err, &request) {
+			err = request.Err
+		}
 		return nil, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the provider at " + p.BaseURL + " cannot be reached",
 			Remedy: "check COPILOT_BYOK_BASE_URL and that the server is running", Cause: err}
 	}
