@@ -39,8 +39,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header.Get(requestIDHeader))
 	s.setHeaders(w.Header(), id)
 
-	s.metrics.inFlight.Inc()
-	defer s.metrics.inFlight.Dec()
+	s.metrics.inFlight.Add(1)
+	defer s.metrics.inFlight.Add(-1)
 	broken := s.guarded(x, r, id)
 	took := time.Since(x.began)
 	if !x.hijacked {
