@@ -73,14 +73,10 @@ func Listen(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(ctx, opts, ip, l)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return s, nil
+	return newServer(ctx, opts, ip, l), nil
 }
 
-func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener) (*Server, error) {
+func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener) *Server {
 	listener := limit(l, opts.MaxConnections)
 	if opts.Metrics == nil {
 		opts.Metrics = &metrics.Registry{}
@@ -119,7 +115,7 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 		// No WriteTimeout: streams last. Each write has its own deadline.
 		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
-	return s, nil
+	return s
 }
 
 // placedKey is where a request's context has its connection.

@@ -25,16 +25,16 @@ import (
 // metricsOf reads the metrics of a server as Prometheus does.
 func metricsOf(t *testing.T, url, token string) map[string]*dto.MetricFamily {
 	t.Helper()
-	res, body := fetch(t, http.MethodGet, url+"/metrics", token, "")
+	status, body := fetch(t, http.MethodGet, url+"/metrics", token, "")
 	p := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := p.TextToMetricFamilies(bytes.NewReader(body))
-	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %v\n%s", res.Status, err, body)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("%d: %v\n%s", status, err, body)
 	}
 	return families
 }
 
-func fetch(t *testing.T, method, url, token, body string) (*http.Response, []byte) {
+func fetch(t *testing.T, method, url, token, body string) (status int, answer []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -52,7 +52,7 @@ func fetch(t *testing.T, method, url, token, body string) (*http.Response, []byt
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return res, data
+	return res.StatusCode, data
 }
 
 // value is the sum of a metric's series that have all the labels, given as
@@ -84,15 +84,15 @@ func TestMetrics(t *testing.T) {
 	waitUntil(t, "the address is shown", func() bool { return printedURL.MatchString(x.screen.String()) })
 	url := printedURL.FindString(x.screen.String())
 	for _, wrong := range []string{"", "wrong"} {
-		if res, body := fetch(t, http.MethodGet, url+"/metrics", wrong, ""); res.StatusCode != http.StatusUnauthorized || bytes.Contains(body, []byte("copilot_bridge_")) {
-			t.Errorf("token %q: %s %s", wrong, res.Status, body)
+		if status, body := fetch(t, http.MethodGet, url+"/metrics", wrong, ""); status != http.StatusUnauthorized || bytes.Contains(body, []byte("copilot_bridge_")) {
+			t.Errorf("token %q: %d %s", wrong, status, body)
 		}
 	}
 	script := strings.Join([]string{tool("view", map[string]string{"path": dir}), "rehearsal: next", tool("bash", map[string]string{"command": "touch made", "description": "x"}), "rehearsal: next",
 		tool("create", map[string]string{"path": "/etc/no", "file_text": "x"}), "rehearsal: next", "rehearsal: text over"}, "\n")
 	ask := func(model, prompt string) {
-		if res, body := fetch(t, http.MethodPost, url+"/v1/chat/completions", token, `{"model":"`+model+`","messages":[{"role":"user","content":`+toJSON(prompt)+`}]}`); res.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s", res.Status, body)
+		if status, body := fetch(t, http.MethodPost, url+"/v1/chat/completions", token, `{"model":"`+model+`","messages":[{"role":"user","content":`+toJSON(prompt)+`}]}`); status != http.StatusOK {
+			t.Errorf("%d: %s", status, body)
 		}
 	}
 	done := make(chan struct{})
