@@ -139,7 +139,7 @@ func TestRewrite(t *testing.T) {
 
 func TestUnknownVariables(t *testing.T) {
 	home := t.TempDir()
-	cfg, err := Load(Options{Dir: home, HomeDir: home, Environ: []string{"COPILOT_BRIDGE_PROT=1", "COPILOT_BRIDGE_DEPTH=1", "COPILOT_BRIDGE_EMPTY=",
+	cfg, err := Load(Options{Dir: home, HomeDir: home, Environ: []string{"COPILOT_BRIDGE_PROT=1", "COPILOT_BRIDGE_DEPTH=1", "COPILOT_BRIDGE_BINARY=/x", "COPILOT_BRIDGE_EMPTY=",
 		"COPILOT_BRIDGE_SOMETHING_ELSE=secret", "COPILOT_BRIDGE_PORT=9", "COPILOT_OTHER=1"}})
 	if err != nil {
 		t.Fatal(err)
