@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -64,8 +65,9 @@ type Bridge struct {
 
 	opts        Options
 	agents      *engine.Agents
-	started     bool     // agents were chosen from
-	who         sync.Map // bridge.Answers by the name of the agent
+	started     bool                      // agents were chosen from
+	who         sync.Map                  // bridge.Answers by the name of the agent
+	sdk         atomic.Pointer[sdk.Agent] // nil if Copilot is reached in another way
 	depth       int
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts

@@ -30,6 +30,7 @@ type guardParts struct {
 	redactor   *redact.Redactor
 	log        *audit.Log
 	workspaces map[string]*paths.Workspace
+	counts     guard.Counts
 }
 
 // workspace returns the workspace at a directory, the same one each time. The
@@ -235,7 +236,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		Sessions:  []string{c.Path("copilot", "session-state"), filepath.Join(personal, "session-state")},
 		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Client: g.Client,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
-		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason,
+		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason, Counts: &b.guard.counts,
 	}), nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/editor"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/engine/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -123,7 +122,7 @@ func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 		About: func() httpserver.About {
 			return httpserver.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
 		},
-		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Gauges: s.gauges(), Usage: s.usage, Notice: b.Answers.Notice, Logger: b.opts.Logger,
+		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Metrics: s.metrics(), Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
 	if o.Private {
 		opts.Ports = nil
@@ -361,28 +360,6 @@ func reason(e *bridge.Error) string {
 		return e.Message
 	}
 	return e.Message + "; " + e.Remedy
-}
-
-// gauges are the counts that tell a leak.
-func (s *Server) gauges() map[string]func() float64 {
-	of := func(f func(chat.Stats) int) func() float64 {
-		return func() float64 { return float64(f(s.chat.Stats())) }
-	}
-	return map[string]func() float64{
-		"conversations":   of(func(s chat.Stats) int { return s.Conversations }),
-		"parked_calls":    of(func(s chat.Stats) int { return s.ParkedCalls }),
-		"pooled_sessions": of(func(s chat.Stats) int { return s.Pooled }),
-		"running_turns":   of(func(s chat.Stats) int { return s.Running }),
-	}
-}
-
-func (s *Server) usage() []httpserver.UsageRow {
-	var out []httpserver.UsageRow
-	for _, r := range s.bridge.Engine.Usage() {
-		out = append(out, httpserver.UsageRow{Door: r.Door, Model: r.Model, In: r.Usage.InputTokens, Out: r.Usage.OutputTokens, Cost: r.Usage.Cost,
-			Premium: r.Usage.Premium, Credits: r.Usage.Credits})
-	}
-	return out
 }
 
 // example is a model for the first page.

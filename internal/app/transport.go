@@ -116,6 +116,9 @@ func (b *Bridge) candidate(name string, build func(*Bridge, context.Context) (en
 			return nil, err
 		}
 		b.who.Store(agent.Name(), made.Answers.Answers)
+		if a, ok := agent.(*sdk.Agent); ok {
+			b.sdk.Store(a)
+		}
 		if !b.started {
 			b.Answers = made.Answers
 		}

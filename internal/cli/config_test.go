@@ -97,19 +97,19 @@ func TestConfigEdit(t *testing.T) {
 	w := newWorld(t)
 	write(t, w.file(), "model: old\n")
 	editor := filepath.Join(w.home, "editor")
-	script := "#!/bin/sh\nif [ -e " + w.home + "/again ]; then echo 'model: new # mine' > \"$2\"; else echo 'modle: new' > \"$2\"; touch " + w.home + "/again; fi\n"
+	script := "#!/bin/sh\nif [ -e " + w.home + "/again ]; then echo 'model: new # mine' > \"$2\"; else echo 'mdoel: new' > \"$2\"; touch " + w.home + "/again; fi\n"
 	write(t, editor, script)
 	if err := os.Chmod(editor, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	w.Environ = append(w.Environ, "EDITOR="+editor+" --wait")
 	draft := strings.TrimSuffix(w.file(), ".yaml") + ".draft.yaml"
-	refused := "copilot-bridge: " + w.file() + ":1: unknown key \"modle\"; did you mean \"model\"?\n"
+	refused := "copilot-bridge: " + w.file() + ":1: unknown key \"mdoel\"; did you mean \"model\"?\n"
 	code := w.run("config", "edit")
 	if want := refused + "copilot-bridge: the configuration is not valid; the old one stays in force\n  → your version is in " + draft + "\n"; code != 2 || w.err.String() != want {
 		t.Errorf("exit %d\n got %q\nwant %q", code, w.err, want)
 	}
-	if data, err := os.ReadFile(draft); w.config(t) != "model: old\n" || string(data) != "modle: new\n" || err != nil {
+	if data, err := os.ReadFile(draft); w.config(t) != "model: old\n" || string(data) != "mdoel: new\n" || err != nil {
 		t.Errorf("%q %q %v", w.config(t), data, err)
 	}
 	if err := os.Remove(filepath.Join(w.home, "again")); err != nil {
@@ -152,8 +152,8 @@ func TestConfigCompletion(t *testing.T) {
 
 func TestUnknownVariable(t *testing.T) {
 	w := newWorld(t)
-	w.Environ = append(w.Environ, "COPILOT_BRIDGE_MODLE=x")
-	if code := w.run("config", "get", "model"); code != 0 || w.err.String() != "! COPILOT_BRIDGE_MODLE is no variable of copilot-bridge, and has no effect; did you mean COPILOT_BRIDGE_MODEL?\n" {
+	w.Environ = append(w.Environ, "COPILOT_BRIDGE_MDOEL=x")
+	if code := w.run("config", "get", "model"); code != 0 || w.err.String() != "! COPILOT_BRIDGE_MDOEL is no variable of copilot-bridge, and has no effect; did you mean COPILOT_BRIDGE_MODEL?\n" {
 		t.Errorf("exit %d, %s", code, w.err)
 	}
 }

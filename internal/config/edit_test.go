@@ -108,13 +108,13 @@ func TestTemplate(t *testing.T) {
 // A refused change leaves the file, and a link to it stays one.
 func TestRewrite(t *testing.T) {
 	home := t.TempDir()
-	real := filepath.Join(home, "dotfiles.yaml")
+	target := filepath.Join(home, "dotfiles.yaml")
 	o := Options{Dir: home, HomeDir: home, Environ: []string{"COPILOT_BRIDGE_HOME=" + home}}
 	path := filepath.Join(home, "config.yaml")
-	if err := os.WriteFile(real, []byte("demo: true # keep\n"), 0o644); err != nil {
+	if err := os.WriteFile(target, []byte("demo: true # keep\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, path); err != nil {
+	if err := os.Symlink(target, path); err != nil {
 		t.Fatal(err)
 	}
 	set := func(changes ...Change) (*Config, error) {
@@ -127,19 +127,19 @@ func TestRewrite(t *testing.T) {
 	if err != nil || cfg.BYOK.Model != "qwen3" {
 		t.Errorf("%v %v", cfg, err)
 	}
-	data, err := os.ReadFile(real)
-	if info, failed := os.Stat(real); err != nil || failed != nil || info.Mode().Perm() != 0o600 ||
+	data, err := os.ReadFile(target)
+	if info, failed := os.Stat(target); err != nil || failed != nil || info.Mode().Perm() != 0o600 ||
 		string(data) != "demo: true # keep\nbyok.provider: ollama\nbyok.model: qwen3\n" {
 		t.Errorf("%q %v %v", data, err, info.Mode())
 	}
-	if at, err := os.Readlink(path); err != nil || at != real {
+	if at, err := os.Readlink(path); err != nil || at != target {
 		t.Errorf("the link is gone: %v", err)
 	}
 }
 
 func TestUnknownVariables(t *testing.T) {
 	home := t.TempDir()
-	cfg, err := Load(Options{Dir: home, HomeDir: home, Environ: []string{"COPILOT_BRIDGE_PROT=1", "COPILOT_BRIDGE_DEPTH=1", "COPILOT_BRIDGE_EMPTY=",
+	cfg, err := Load(Options{Dir: home, HomeDir: home, Environ: []string{"COPILOT_BRIDGE_PROT=1", "COPILOT_BRIDGE_DEPTH=1", "COPILOT_BRIDGE_BINARY=/x", "COPILOT_BRIDGE_EMPTY=",
 		"COPILOT_BRIDGE_SOMETHING_ELSE=secret", "COPILOT_BRIDGE_PORT=9", "COPILOT_OTHER=1"}})
 	if err != nil {
 		t.Fatal(err)

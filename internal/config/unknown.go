@@ -10,9 +10,9 @@ import (
 // prefix begins the variables that nobody but the bridge uses.
 const prefix = "COPILOT_BRIDGE_"
 
-// internal are variables of the bridge that are no settings: what it hands to
-// the programs that it starts, and what its tests use.
-var internal = []string{prefix + "DEPTH", prefix + "TREE", prefix + "TEST_"}
+// internal begin variables of the bridge that are no settings: what it hands to
+// the programs that it starts, what OpenClaw's plugin reads, and what tests use.
+var internal = []string{prefix + "DEPTH", prefix + "TREE", prefix + "RECORD", prefix + "PLACE", prefix + "BINARY", prefix + "TEST_"}
 
 // unknownVariables returns a warning for each variable that looks like one of
 // ours and is none. Those of other programs' prefixes may be theirs.

@@ -343,3 +343,16 @@ func (t *Seat) Close() {
 	t.leave()
 	t.admission.dispatch() // for a turn that waits to take it
 }
+
+// Load says how many turns of a profile are open, and how many wait.
+func (e *Engine) Load(p bridge.Profile) (open, waiting int) {
+	a := e.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.waiting {
+		if w.profile == p {
+			waiting++
+		}
+	}
+	return a.open[p], waiting
+}

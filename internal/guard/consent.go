@@ -60,7 +60,9 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
 	}()
+	answered := g.opts.Counts.waiting()
 	answer, err := g.opts.Asker.Ask(ctx, q)
+	answered()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return deny(fmt.Sprintf("%s, and nobody answered within %s", why, g.opts.AskTimeout))

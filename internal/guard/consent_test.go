@@ -357,3 +357,22 @@ func TestTheRecordOfAConsent(t *testing.T) {
 		t.Errorf("%+v", a.record[0])
 	}
 }
+
+// A rule names a server's tool as the server does. The runtime puts the server
+// in front, in the call and in its permission request.
+func TestRulesNameTheServersTool(t *testing.T) {
+	for rules, want := range map[string]bridge.Verdict{
+		"tools: { allow: ['files/read'] }\n": bridge.Allow, "tools: { allow: ['files-read'] }\n": bridge.Allow, "tools: { allow: ['files/*'] }\n": bridge.Allow,
+		"tools: { allow: ['files/write'] }\n": bridge.Deny, "tools: { allow: ['read'] }\n": bridge.Deny, "tools: { deny: ['files/read'] }\n": bridge.Deny,
+	} {
+		a := newAsking(t, rules)
+		d := a.Before(t.Context(), bridge.ToolCall{ID: "1", Name: "files-read", Args: map[string]any{}})
+		if d.Verdict != want || a.record[0].Tool != "files-read" {
+			t.Errorf("%s: %+v, record %+v", rules, d, a.record)
+		}
+		r := bridge.PermissionRequest{Kind: bridge.PermissionMCP, Server: "files", Tool: "files-read", Args: map[string]any{}}
+		if d := a.Permit(t.Context(), r); d.Verdict != want || len(a.asked) > 0 {
+			t.Errorf("%s: permission %+v, %d questions", rules, d, len(a.asked))
+		}
+	}
+}

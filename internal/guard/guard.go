@@ -77,7 +77,8 @@ type Options struct {
 	Reason func(tool string, o policy.Outcome) string
 	// Wall is the sandbox that calls are in which say that they are confined;
 	// nil where there is none.
-	Wall *Wall
+	Wall   *Wall
+	Counts *Counts
 	// Home is the bridge's own directory, with the user's policy file. Without
 	// it questions do not offer to write a rule.
 	Home string
@@ -227,7 +228,9 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 		g.rememberMade(action)
 		g.begin(call, d, action, asked, version)
 	}
-	return g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
+	d = g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
+	g.opts.Counts.verdict(d, asked)
+	return d
 }
 
 // Review is Before for a call that has failed already. A person is not asked

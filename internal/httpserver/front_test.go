@@ -202,7 +202,6 @@ func TestListenRefuses(t *testing.T) {
 		{"no port", Options{Port: 70000}, bridge.CodeInvalid, "70000"},
 		{"a token with a space", Options{Token: "a b"}, bridge.CodeInvalid, "token"},
 		{"a token with a newline", Options{Token: "a\n"}, bridge.CodeInvalid, "token"},
-		{"a metric without a name", Options{Gauges: map[string]func() float64{"Not-a-name": nil}}, bridge.CodeInternal, "Not-a-name"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,10 +73,7 @@ func piped(t *testing.T, opts Options) (client net.Conn, r *running) {
 	t.Helper()
 	client, server := net.Pipe()
 	opts.peer = ourselves
-	s, err := newServer(t.Context(), opts.defaults(), netip.MustParseAddr("127.0.0.1"), &oneConn{conn: server, done: make(chan struct{})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t.Context(), opts.defaults(), netip.MustParseAddr("127.0.0.1"), &oneConn{conn: server, done: make(chan struct{})})
 	ctx, cancel := context.WithCancel(t.Context())
 	r = &running{Server: s, stop: cancel, done: make(chan error, 1)}
 	returned := make(chan struct{})

@@ -63,7 +63,7 @@ const (
 // routes registers the doors and the front's own handlers.
 func (s *Server) routes() {
 	handlers := map[string]http.Handler{
-		"GET /{$}": withWriteDeadline(s.page), "GET /healthz": http.HandlerFunc(s.healthz), "GET /readyz": http.HandlerFunc(s.readyz), "GET /metrics": withWriteDeadline(s.metrics.handler()),
+		"GET /{$}": withWriteDeadline(s.page), "GET /healthz": http.HandlerFunc(s.healthz), "GET /readyz": http.HandlerFunc(s.readyz), "GET /metrics": withWriteDeadline(http.HandlerFunc(s.metricsPage)),
 	}
 	maps.Copy(handlers, s.opts.Doors)
 	s.mux = http.NewServeMux()

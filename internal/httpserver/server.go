@@ -22,6 +22,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
+	"github.com/copilot-bridge/copilot-bridge/internal/metrics"
 )
 
 // Server is a bound listener and, once Serve is called, what answers on it.
@@ -34,7 +35,7 @@ type Server struct {
 	paths    []string // what exists, for those who ask for something else
 	gate     gate
 	health   prober
-	metrics  *metrics
+	metrics  requestMetrics
 	notice   string
 	page     *page
 	logins   *logins
@@ -73,25 +74,21 @@ func Listen(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(ctx, opts, ip, l)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return s, nil
+	return newServer(ctx, opts, ip, l), nil
 }
 
-func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener) (*Server, error) {
+func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener) *Server {
 	listener := limit(l, opts.MaxConnections)
-	m, err := newMetrics(listener.open, opts.Gauges, opts.Usage)
-	if err != nil {
-		return nil, err
+	if opts.Metrics == nil {
+		opts.Metrics = &metrics.Registry{}
 	}
+	opts.Metrics.Process()
 	s := &Server{
 		opts:     opts,
 		listener: listener,
 		gate:     newGate(ip, opts),
 		health:   prober{check: opts.Health},
-		metrics:  m,
+		metrics:  newRequestMetrics(opts.Metrics, listener.open),
 		notice:   headerText(opts.Notice),
 		page:     newPage(opts),
 		logins:   newLogins(opts.peer),
@@ -120,7 +117,7 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 		// No WriteTimeout: streams last. Each write has its own deadline.
 		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
-	return s, nil
+	return s
 }
 
 // placedKey is where a request's context has its connection.
@@ -282,8 +279,9 @@ type Options struct {
 	Doors  map[string]http.Handler
 	About  func() About                 // for the page at "/"
 	Health func(context.Context) Health // may be asked every two seconds; nil: always well
-	Gauges map[string]func() float64    // further metrics, without the prefix copilot_bridge_
-	Usage  func() []UsageRow            // what has been used since the start
+	// Metrics are written by GET /metrics, with those of requests and of this
+	// process added. They belong to this server alone; nil: no further ones.
+	Metrics *metrics.Registry
 
 	// Notice, if set, is sent in X-Copilot-Bridge-Notice to admitted clients.
 	Notice string

@@ -136,10 +136,10 @@ func (f *Found) add(p Place, name string, given map[string]any) {
 			taken[field] = c.value(value, "")
 		}
 	}
-	server, err := config.MCPServer{}, error(nil)
+	var server config.MCPServer
 	if c.why == "" {
-		var data []byte
-		if data, err = json.Marshal(taken); err == nil {
+		data, err := json.Marshal(taken)
+		if err == nil {
 			server, err = config.ParseServer(short, data, p.Dir, p.Home)
 		}
 		if err != nil {

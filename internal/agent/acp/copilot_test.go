@@ -126,7 +126,7 @@ func TestSecretsStayOutOfShells(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-canary"
 	ctx, a, m := started(t, func(o *acp.Options) {
-		for _, name := range []string{"COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_API_KEY", "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"} {
+		for _, name := range []string{"COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_API_KEY", "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "COPILOT_BRIDGE_REQUEST_HEADERS", "COPILOT_BRIDGE_MCP_SERVERS", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"} {
 			o.Env = append(o.Env, name+"="+secret)
 		}
 		o.Provider.BearerToken, o.Provider.Headers = o.Provider.APIKey, map[string]string{"X-Key": secret}

@@ -19,7 +19,7 @@ func Plain(env []string, login bool) []string {
 		switch name {
 		case "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN":
 			return !login
-		case "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "COPILOT_CLI_PATH", "COPILOT_SDK_AUTH_TOKEN":
+		case "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "COPILOT_BRIDGE_REQUEST_HEADERS", "COPILOT_BRIDGE_MCP_SERVERS", "COPILOT_CLI_PATH", "COPILOT_SDK_AUTH_TOKEN":
 			return true
 		}
 		return strings.HasPrefix(name, "COPILOT_BYOK_")

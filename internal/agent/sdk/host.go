@@ -132,6 +132,7 @@ type host struct {
 	present atomic.Pointer[process] // proc, unless it is dead; for those who cannot wait for mu
 
 	opening atomic.Int32 // sessions on their way
+	starts  atomic.Int64 // of processes
 
 	ctx    context.Context // ends with close
 	stop   context.CancelFunc
@@ -197,6 +198,7 @@ func (h *host) restart(ctx context.Context) error {
 		h.backOff()
 		return err
 	}
+	h.starts.Add(1)
 	h.proc, h.dead = proc, false
 	h.present.Store(proc)
 	return nil
@@ -453,6 +455,21 @@ func (a *Agent) Recycle(p bridge.Profile, above int64, grown float64) (recycled 
 		}
 	}
 	return recycled
+}
+
+// Runtimes says how often a runtime was started in place of another one, and how
+// much memory those have that take new sessions; 0 where it cannot be measured.
+func (a *Agent) Runtimes() (restarts, memory int64) {
+	a.mu.Lock()
+	hosts := slices.Concat(slices.Collect(maps.Values(a.hosts))...)
+	a.mu.Unlock()
+	for _, h := range hosts {
+		restarts += max(0, h.starts.Load()-1)
+		if p := h.present.Load(); p != nil {
+			memory += p.resident()
+		}
+	}
+	return restarts, memory
 }
 
 // retire stops opening sessions in a process, which then ends by drain.

@@ -318,7 +318,7 @@ func TestTemporaryFilesGo(t *testing.T) {
 func TestSecretsStayOutOfShells(t *testing.T) {
 	const secret = "s3cr3t-canary"
 	ctx, a, m := start(t, func(o *sdk.Options) {
-		for _, name := range []string{"COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_API_KEY", "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"} {
+		for _, name := range []string{"COPILOT_GITHUB_TOKEN", "COPILOT_BYOK_API_KEY", "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "COPILOT_BRIDGE_REQUEST_HEADERS", "COPILOT_BRIDGE_MCP_SERVERS", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"} {
 			o.Env = append(o.Env, name+"="+secret)
 		}
 	})
