@@ -29,6 +29,10 @@ func policyWorld(t *testing.T, text string) (w *world, file string) {
 
 func TestPolicyRules(t *testing.T) {
 	w, file := policyWorld(t, "# mine\nshell:\n  deny: [git push] # never\n")
+	dir, err := filepath.EvalSymlinks(w.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args, out string
 		code      int
@@ -38,7 +42,7 @@ func TestPolicyRules(t *testing.T) {
 		{"policy add shell.deny rm -rf", "✓ shell.deny: \"rm -rf\" is in " + file + "\n", 0},
 		{"policy add reads.deny **/.env", "✓ reads.deny: \"**/.env\" is in " + file + "\n", 0},
 		{"policy test git push origin", "✗ it would be denied\n  reason        running \"git\" is denied by shell.deny \"git push\" (" + file + ":3)\n  rule          shell.deny git push\n  from          " + file + ":3\n  in a sandbox  no\n", 0},
-		{"policy test make", "? it would be asked about\n  reason        running \"make\" needs consent (built-in default)\n  rule          default\n  from          built-in default\n  in a sandbox  no\n", 0},
+		{"policy test make", "? it would be asked about\n  reason        running \"make\" needs consent (built-in default)\n  rule          default\n  from          built-in default\n  in a sandbox  no\n  always        always.shell: \"" + dir + ": make\"\n", 0},
 		{"policy test view .env", "✗ it would be denied\n  reason        reading \".env\" is denied by reads.deny \"**/.env\" (" + file + ":6)\n  rule          reads.deny **/.env\n  from          " + file + ":6\n  in a sandbox  no\n", 0},
 		{"policy remove shell.deny git push", "✓ shell.deny: \"git push\" is no longer in " + file + "\n", 0},
 		{"policy test ls -l", "✓ it would run without a question\n  reason        running \"ls\" is allowed by builtin:read-only (built-in default)\n  rule          builtin:read-only\n  from          built-in default\n  in a sandbox  no\n", 0},

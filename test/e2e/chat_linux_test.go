@@ -65,7 +65,7 @@ func TestChat(t *testing.T) {
 	x.waitFor("interrupted after")
 
 	for _, tt := range []struct{ typed, seen string }{
-		{"/modle", "there is no command /modle\r\n  → did you mean /model?"},
+		{"/mdel", "there is no command /mdel\r\n  → did you mean /model?"},
 		{"/xyzzy", "there is no command /xyzzy\r\n  → see /help; a prompt that begins with a slash needs a blank in front"},
 		{"/help", "Ctrl-C ends the turn; twice, or Ctrl-D, leaves."},
 		{"/usage", "requests to the model"},
@@ -153,12 +153,12 @@ func shownAt(written string, columns int) string {
 	for written != "" {
 		r, n := utf8.DecodeRuneInString(written)
 		rest := written[n:]
-		switch {
-		case r == '\r':
+		switch r {
+		case '\r':
 			x = 0
-		case r == '\n':
+		case '\n':
 			below()
-		case r == 0x1b:
+		case 0x1b:
 			end := strings.IndexFunc(rest[1:], unicode.IsLetter) + 1
 			switch rest[end] {
 			case 'A':
@@ -213,7 +213,7 @@ func TestChatOnADumbTerminal(t *testing.T) {
 	x.waitFor("**as it is**")
 	x.waitFor("done in")
 	x.waitFor("> ")
-	x.typeKeys("/modle\n")
+	x.typeKeys("/mdel\n")
 	x.waitFor("did you mean /model?")
 	x.waitFor("> ")
 	x.typeKeys("run the command: touch made\n")
