@@ -29,7 +29,7 @@ type orchestrateOptions struct {
 func (p *program) orchestrateCommand() *cobra.Command {
 	o := &orchestrateOptions{}
 	cmd := complete(&cobra.Command{
-		Use:   `orchestrate ["TASK"]`,
+		Use:   "orchestrate [TASK…]",
 		Short: "Let Copilot do a large task in parts, several at a time",
 		Long: `Let Copilot do a large task in parts, several at a time.
 
@@ -51,7 +51,7 @@ as in "run".`,
   copilot-bridge orchestrate --resume last
   copilot-bridge orchestrate --discard 20260102-150405-a1b2c3
   copilot-bridge orchestrate "…" --json | jq -r 'select(.type=="task_complete") | .task'`,
-		Args: takes(cobra.MaximumNArgs(1), "one task in quotes"),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.task = strings.Join(args, " ")
 			return p.runOrchestrate(cmd, o, len(args) > 0)
@@ -103,7 +103,7 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 	case o.resume != "" && (cmd.Flags().Changed("merge") || o.isolation != "" || o.dir != ""):
 		return usage(cmd, "--resume keeps the settings of the run; leave --merge, --isolation and --cwd out")
 	case !o.list && o.discard == "" && o.resume == "" && !hasTask && o.planFile == "":
-		return usage(cmd, "give a task in quotes, --plan FILE, --resume ID, --discard ID or --list")
+		return usage(cmd, "give a task, --plan FILE, --resume ID, --discard ID or --list")
 	case o.task == "-" && o.planFile == "-":
 		return usage(cmd, "standard input can be the task or the plan, not both")
 	}

@@ -15,8 +15,7 @@ const twoParts = `{"tasks":[{"id":"a","description":"do a","estimatedComplexity"
 
 func TestOrchestrateUsage(t *testing.T) {
 	for _, tt := range []struct{ args, stderr string }{
-		{"orchestrate", "give a task in quotes, --plan FILE, --resume ID, --discard ID or --list|see `copilot-bridge orchestrate --help`"},
-		{"orchestrate a b", "accepts one task in quotes"},
+		{"orchestrate", "give a task, --plan FILE, --resume ID, --discard ID or --list|see `copilot-bridge orchestrate --help`"},
 		{"orchestrate x --isolation none", `--isolation="none": must be one of worktree, shared`},
 		{"orchestrate x --merge none", `--merge="none": must be one of tree, branch`},
 		{"orchestrate x --plan-only=xml", `--plan-only="xml": must be one of text, json, mermaid`},

@@ -59,6 +59,9 @@ func (l *link) explain(err error, what string) error {
 
 // howToLogIn words the agent's own ways to log in.
 func (l *link) howToLogIn() string {
+	if l.opts.Copilot {
+		return "run `copilot-bridge login`, set COPILOT_GITHUB_TOKEN, or configure a provider with COPILOT_BYOK_PROVIDER"
+	}
 	var ways []string
 	for _, m := range l.init.AuthMethods {
 		switch login := m.Login(); {
@@ -71,9 +74,6 @@ func (l *link) howToLogIn() string {
 		default:
 			ways = append(ways, m.Name)
 		}
-	}
-	if l.opts.Copilot {
-		ways = append(ways, "set COPILOT_GITHUB_TOKEN", "configure a provider with COPILOT_BYOK_PROVIDER")
 	}
 	if len(ways) == 0 {
 		return "log in with the agent's own program"
