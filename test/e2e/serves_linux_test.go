@@ -201,7 +201,10 @@ func TestDetachedServerFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() }) // nobody has connected
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := fmt.Sprintf("port %s on 127.0.0.1 is in use by e2e.test (process %d)", port, os.Getpid())
 	got := k.fails(1, "serve", "--demo", "--detach", "--port", port)
 	for _, line := range []string{"the server has ended before it was ready:\n", want, "→ Stop the program that listens on port " + port, "its log is ~/.copilot-bridge/serves/serve-"} {
