@@ -36,7 +36,7 @@ func (p *program) clientCommands(verb string) (out []*cobra.Command) {
 }
 
 func (p *program) changeClient(ctx context.Context, cfg *config.Config, verb string, client clientsettings.Client, dryRun bool) error {
-	r := clientsettings.Registrar{Record: cfg.Path("clients.json"), Places: clientsettings.Places{Home: p.env.HomeDir, Env: p.env.get}}
+	r := p.clientRegistrar(cfg)
 	var result clientsettings.Result
 	err := p.requireExecutable()
 	switch {
@@ -88,4 +88,8 @@ func (p *program) clientBridge(ctx context.Context, cfg *config.Config) clientse
 		}
 	}
 	return b
+}
+
+func (p *program) clientRegistrar(cfg *config.Config) clientsettings.Registrar {
+	return clientsettings.Registrar{Record: cfg.Path("clients.json"), Places: clientsettings.Places{Home: p.env.HomeDir, Env: p.env.get}}
 }

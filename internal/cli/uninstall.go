@@ -12,6 +12,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
+	"github.com/copilot-bridge/copilot-bridge/internal/clientsettings"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/registration"
 	"github.com/copilot-bridge/copilot-bridge/internal/serves"
@@ -42,8 +43,8 @@ is given. How the program itself is removed is said at the end.`,
 
 // Files in the bridge's home, as patterns. Others are not this program's, and stay.
 var (
-	machineFiles = []string{"cache", "models.json*", "openclaw-plugin", "openclaw-registration.json*", "run", "runtime", "serve.token*", "servers", "serves", "state.json*", "vscode", "windows"}
-	userFiles    = []string{"audit", "audit-witness*", "config.yaml", "copilot", "openclaw-backups", "openclaw-device.json*", "patches", "policy*", "runs", "sessions*", "trust*", "withheld", "worktrees*"}
+	machineFiles = []string{"cache", "clients.json*", "config.lock*", "models.json*", "openclaw-plugin", "openclaw-registration.json*", "run", "runtime", "serve.token*", "servers", "serves", "state.json*", "vscode", "windows"}
+	userFiles    = []string{"audit", "audit-witness*", "chat-history.jsonl*", "config.draft.yaml", "config.yaml", "copilot", "openclaw-backups", "openclaw-device.json*", "patches", "policy*", "runs", "sessions*", "trust*", "usage", "withheld", "worktrees*"}
 )
 
 // removal is something that uninstall removes.
@@ -53,7 +54,7 @@ type removal struct {
 }
 
 func (p *program) uninstall(ctx context.Context, c call, o *uninstallOptions) error {
-	plan, err := p.removals(c.cfg)
+	plan, err := p.removals(ctx, c.cfg)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (p *program) planText(plan, kept []removal) string {
 
 // removals are the servers, the service, the registrations and the files, in the
 // order in which they must go.
-func (p *program) removals(cfg *config.Config) (plan []removal, err error) {
+func (p *program) removals(ctx context.Context, cfg *config.Config) (plan []removal, err error) {
 	if s, err := p.service(cfg); err == nil && s.installed() {
 		plan = append(plan, removal{"service", s.file, func(ctx context.Context) error { return p.serviceUninstall(ctx, cfg, s) }})
 	}
@@ -147,6 +148,11 @@ func (p *program) removals(cfg *config.Config) (plan []removal, err error) {
 			}})
 		}
 	}
+	clients, err := p.registeredClients(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	plan = append(plan, clients...)
 	files, err := filesOf(cfg.Home, "file", machineFiles)
 	for i, f := range files {
 		if filepath.Base(f.name) == "run" { // a runtime without its bridge may still write
@@ -159,6 +165,27 @@ func (p *program) removals(cfg *config.Config) (plan []removal, err error) {
 		}
 	}
 	return append(plan, files...), err
+}
+
+// registeredClients are the clients whose settings have the bridge.
+func (p *program) registeredClients(ctx context.Context, cfg *config.Config) (out []removal, err error) {
+	r := p.clientRegistrar(cfg)
+	if _, err := os.Lstat(r.Record); err != nil {
+		return nil, nil //nolint:nilerr // nothing was ever registered
+	}
+	for _, c := range clientsettings.Clients() {
+		found, err := r.Unregister(ctx, c, true)
+		if err != nil {
+			return nil, err
+		}
+		if found.Outcome != clientsettings.Absent {
+			out = append(out, removal{"registration", found.File, func(ctx context.Context) error {
+				_, err := r.Unregister(ctx, c, false)
+				return err
+			}})
+		}
+	}
+	return out, nil
 }
 
 // filesOf lists what is there of the patterns.

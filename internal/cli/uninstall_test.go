@@ -91,3 +91,22 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("a second time: %s", got)
 	}
 }
+
+func TestUninstallTakesTheBridgeOutOfClients(t *testing.T) {
+	w := newWorld(t)
+	settings := filepath.Join(w.home, ".cursor", "mcp.json")
+	if code := w.run("register", "cursor"); code != 0 {
+		t.Fatalf("register cursor: %s", w.err)
+	}
+	if _, err := os.Stat(settings); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.run("uninstall", "--yes", "--all"); code != 0 || !strings.Contains(w.out.String(), "registration  ~/.cursor/mcp.json\n") {
+		t.Fatalf("uninstall: %s%s", w.out, w.err)
+	}
+	for _, name := range []string{settings, filepath.Join(w.home, ".copilot-bridge")} {
+		if _, err := os.Stat(name); err == nil {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
