@@ -132,7 +132,7 @@ release-check: release-tools
 
 .PHONY: release-tools
 release-tools:
-	@for p in rpm zsh fish; do \
+	@for p in rpm zsh fish tmux; do \
 	  command -v $$p >/dev/null || apt-get install -y -q $$p || { apt-get update -q && apt-get install -y -q $$p; } || sudo -n apt-get install -y -q $$p || exit 1; \
 	done
 
