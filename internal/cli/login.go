@@ -154,7 +154,8 @@ func (p *program) loginWithCode(ctx context.Context, a *app.Account, host string
 	defer func() { stop() }()
 	return a.LogInWithCode(ctx, host, plain, func(code, address string) {
 		stop()
-		p.console.Line("Open " + address + " in a browser and enter the code " + code)
+		p.console.Line("Open " + address + " in a browser and enter the code:")
+		p.console.Line("  " + code)
 		stop = p.progress().Begin("waiting until the code is entered (Ctrl-C stops)")
 	})
 }

@@ -101,7 +101,7 @@ func TestAccountAtTheTerminal(t *testing.T) {
 	x := h.at("login")
 	x.waitFor("This system has no keychain. Keep the login in plain text in ~/.copilot/config.json? [y/N] ")
 	x.typeKeys("y\n")
-	x.waitFor("Open " + h.github.URL() + githubtest.VerifyPath + " in a browser and enter the code " + githubtest.UserCode)
+	x.waitFor("Open " + h.github.URL() + githubtest.VerifyPath + " in a browser and enter the code:\r\n  " + githubtest.UserCode)
 	x.waitFor("waiting until the code is entered")
 	waitUntil(t, "the browser is opened", func() bool {
 		text, _ := os.ReadFile(h.opened)
@@ -189,7 +189,7 @@ func TestLoginFails(t *testing.T) {
 	t.Parallel()
 	h := newAccountHome(t)
 	const noKeychain = "copilot-bridge: you are not logged in: this system has no keychain to keep the login in\n  → run it with --insecure-storage to keep it in plain text in HOME/.copilot/config.json, or set COPILOT_GITHUB_TOKEN\n"
-	const open = "Open https://HOST" + githubtest.VerifyPath + " in a browser and enter the code " + githubtest.UserCode + "\n"
+	const open = "Open https://HOST" + githubtest.VerifyPath + " in a browser and enter the code:\n  " + githubtest.UserCode + "\n"
 	const seeHelp = "\n  → see `copilot-bridge login --help`\n"
 	const reach = "\n  → see that the host is right and can be reached; HTTPS_PROXY names a proxy, SSL_CERT_FILE a certificate authority of your own\n"
 	token := []string{"login", "--with-token", "--insecure-storage"}

@@ -114,7 +114,7 @@ func TestGitHubToolsWork(t *testing.T) {
 		t.Error(out)
 	}
 	k.env = append(k.env, "COPILOT_BRIDGE_GITHUB_MCP=on")
-	if out, err := k.command("run", "--model", "gpt-5", "create an issue").CombinedOutput(); err == nil || !strings.Contains(string(out), "1 denied") || !strings.Contains(string(out), "needs consent") {
+	if out, err := k.command("run", "--model", "gpt-5", "create an issue").CombinedOutput(); err == nil || !strings.Contains(string(out), "denied after") || !strings.Contains(string(out), "needs consent") {
 		t.Error(err, string(out))
 	}
 	if out := string(k.run("run", "--model", "gpt-5", "--yes", "create an issue")); !strings.Contains(out, "it said: issue 2 was created") {

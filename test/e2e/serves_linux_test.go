@@ -207,7 +207,7 @@ func TestDetachedServerFails(t *testing.T) {
 	}
 	want := fmt.Sprintf("port %s on 127.0.0.1 is in use by e2e.test (process %d)", port, os.Getpid())
 	got := k.fails(1, "serve", "--demo", "--detach", "--port", port)
-	for _, line := range []string{"the server has ended before it was ready:\n", want, "→ Stop the program that listens on port " + port, "its log is ~/.copilot-bridge/serves/serve-"} {
+	for _, line := range []string{"the server has ended before it was ready:\n", want, "→ stop the program that listens on port " + port, "its log is ~/.copilot-bridge/serves/serve-"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("%q is not in\n%s", line, got)
 		}

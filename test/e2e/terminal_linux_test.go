@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,15 +125,17 @@ func atTerminalReading(t *testing.T, stdin *os.File, env []string, dir string, a
 	return x
 }
 
-// waitFor waits until the text appears after the previously matched text.
+// waitFor waits until the text appears after the previously matched text. The
+// terminal's width may have broken it between words.
 func (x *terminal) waitFor(text string) {
 	x.t.Helper()
+	wanted := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `(?: |\r\n *)`))
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(patience)
 	for {
-		if at := strings.Index(x.screen.String()[x.read:], text); at >= 0 {
-			x.read += at + len(text)
+		if at := wanted.FindStringIndex(x.screen.String()[x.read:]); at != nil {
+			x.read += at[1]
 			return
 		}
 		select {
