@@ -288,7 +288,6 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 	} else {
 		state = sessionstore.StateFailed
 	}
-	t.record(ctx)
 	s.engine.met(turnErr)
 	switch code := bridge.CodeOf(turnErr); {
 	case code == bridge.CodeCanceled && t.failing != nil:
@@ -297,6 +296,7 @@ func (t *turn) account(ctx context.Context, turnErr error) error {
 		s.engine.trouble.Store(&Trouble{At: time.Now(), Error: &bridge.Error{Code: bridge.CodeTimeout,
 			Message: "the model has not answered a request within " + t.silent.Truncate(time.Second).String(), Remedy: "see that the network and the model's provider are well"}})
 	}
+	t.record(ctx)
 	if err := s.record(ctx, state); err != nil {
 		s.engine.opts.Logger.Warn("sessions.not_written", "error", err)
 	}

@@ -54,6 +54,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 			x.status = wire.StatusClientGone
 		}
 	}
+	if !quiet[x.door] {
+		s.health.stale.Store(true)
+	}
 	s.metrics.observe(x, took)
 	s.log(x, r, body, id, took)
 	if broken {

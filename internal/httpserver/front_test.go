@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,6 +341,19 @@ func TestRouting(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a request has met shows at once, though the health is kept for a while.
+func TestHealthAfterARequest(t *testing.T) {
+	var asked atomic.Int32
+	r := start(t, Options{Health: func(context.Context) Health {
+		return Health{OK: true, Copilot: CopilotUnavailable, Reason: fmt.Sprint(asked.Add(1))}
+	}})
+	for _, tt := range []struct{ path, want string }{{"/healthz", "1"}, {"/healthz", "1"}, {"/", ""}, {"/healthz", "2"}, {"/healthz", "2"}} {
+		if got := r.get(t, tt.path); tt.want != "" && !strings.Contains(got.body, `"reason":"`+tt.want+`"`) {
+			t.Errorf("%s: %s, want %s", tt.path, got.body, tt.want)
+		}
 	}
 }
 

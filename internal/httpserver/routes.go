@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
@@ -151,6 +152,7 @@ const freshness = 2 * time.Second
 // prober caches the health for a short time.
 type prober struct {
 	check func(context.Context) Health
+	stale atomic.Bool // a request may have changed it
 
 	mu   sync.Mutex
 	last Health
@@ -160,7 +162,7 @@ type prober struct {
 func (p *prober) health(ctx context.Context) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.at.IsZero() && time.Since(p.at) < freshness {
+	if !p.stale.Swap(false) && !p.at.IsZero() && time.Since(p.at) < freshness {
 		return p.last
 	}
 	// Others wait for the answer too, so it must not end with this request.
