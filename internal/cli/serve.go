@@ -255,7 +255,11 @@ func (p *program) announce(b *app.Bridge, s *app.Server, dir string, token bool)
 	if s.ReadOnly() {
 		mode = "read-only"
 	}
-	p.console.Ready(s.URL())
+	if reason == "" {
+		p.console.Ready(s.URL())
+	} else {
+		p.console.Listening(s.URL())
+	}
 	fields := view.Fields([2]string{"answers", b.Answering()}, [2]string{"set by", b.Answers.SetBy}, [2]string{"workspace", p.short(dir) + ", " + mode},
 		[2]string{"tool bus", s.RPC()}, [2]string{"examples", s.URL() + "/   (Ctrl-C to stop)"})
 	for line := range strings.Lines(fields) {
