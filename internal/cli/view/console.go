@@ -94,7 +94,9 @@ func (c *Console) Alert(text string) { c.Line(c.style().loud("! " + approval.Vis
 func (c *Console) Ready(url string) { c.Line("copilot-bridge is ready: " + c.style().bold(url)) }
 
 // Listening says where a server listens that cannot do its work yet.
-func (c *Console) Listening(url string) { c.Line("copilot-bridge listens, without Copilot: " + c.style().bold(url)) }
+func (c *Console) Listening(url string) {
+	c.Line("copilot-bridge listens, without Copilot: " + c.style().bold(url))
+}
 
 // Report shows an error and what to do about it.
 func (c *Console) Report(e *bridge.Error) {
