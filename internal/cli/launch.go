@@ -21,6 +21,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/launch"
 	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
+	"github.com/copilot-bridge/copilot-bridge/internal/serves"
 )
 
 func (p *program) launchCommand() *cobra.Command {
@@ -39,8 +40,8 @@ models. It talks to the serve of yours that is running or, if there is none, to 
 starts and ends with it. Your settings of the agent stay as they are: variables and arguments
 tell it where the bridge is, for this run only.
 
-Flags of launch go before the client's name; everything after it is the client's. Signals and
-the exit code are passed on. The clients, and how they are installed:
+Flags of launch go before the client's name; everything after it is the client's, except for
+--print alone. Signals and the exit code are passed on. The clients, and how they are installed:
 
 ` + list.String(),
 		Example: `  copilot-bridge launch claude
@@ -77,6 +78,9 @@ func (p *program) launch(ctx context.Context, c call, printOnly bool) (err error
 		return err
 	}
 	args := c.args[1:]
+	if slices.Equal(args, []string{"--print"}) {
+		printOnly, args = true, nil
+	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
@@ -88,7 +92,7 @@ func (p *program) launch(ctx context.Context, c call, printOnly bool) (err error
 	var who launch.Answers
 	found := false
 	if !c.cmd.Flags().Changed("demo") { // that asks for a bridge of its own
-		at, who, found = launch.Running(ctx, app.ServeURLs(c.cfg), string(c.cfg.Serve.Token))
+		at, who, found = launch.Running(ctx, p.serveURLs(c.cfg), string(c.cfg.Serve.Token))
 	}
 	switch {
 	case found:
@@ -118,6 +122,21 @@ func (p *program) launch(ctx context.Context, c call, printOnly bool) (err error
 		p.console.Alert(who.Notice)
 	}
 	return p.runClient(ctx, c.in, client, setup, args)
+}
+
+// serveURLs are the addresses of the running servers, those of this directory first,
+// and where one would be found that is not listed.
+func (p *program) serveURLs(cfg *config.Config) (urls []string) {
+	list, _ := serves.List(cfg.Home) // without it there are the usual addresses
+	for _, s := range slices.Concat(serves.In(list, p.env.Dir), list) {
+		urls = append(urls, s.URL)
+	}
+	for _, u := range app.ServeURLs(cfg) {
+		if !slices.Contains(urls, u) {
+			urls = append(urls, u)
+		}
+	}
+	return urls
 }
 
 // serveClient serves on a free port until end is called, with a token of its own.

@@ -143,6 +143,11 @@ func TestDetachedServer(t *testing.T) {
 	if len(list) != 1 || list[0].PID != ready.PID || list[0].URL != ready.URL || !list[0].Token || !ready.Token {
 		t.Fatalf("%+v is not %+v", list, ready)
 	}
+	show := k.command("launch", "claude", "--print")
+	show.Env = append(show.Env, "COPILOT_BRIDGE_TOKEN="+token)
+	if got, err := show.CombinedOutput(); err != nil || !bytes.Contains(got, []byte("ANTHROPIC_BASE_URL="+ready.URL+"\n")) || bytes.Contains(got, []byte(token)) {
+		t.Errorf("launch --print: %s, %v", got, err)
+	}
 	s := list[0]
 	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.PID)); err != nil || bytes.Contains(line, []byte(token)) || !bytes.Contains(line, []byte("--workspace="+k.dir)) {
 		t.Errorf("its command line is %q, %v", line, err)
