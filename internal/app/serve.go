@@ -329,7 +329,7 @@ func (s *Server) health(ctx context.Context) httpserver.Health {
 	case !status.Authenticated:
 		h.Copilot, h.Ready, h.Reason = httpserver.CopilotUnavailable, false, "not logged in"
 	default:
-		h.Details["runtime"] = status.RuntimeVersion
+		h.Details["runtime_reports"] = status.RuntimeVersion // not the version of its package, which `version` shows
 		if s.bridge.Answers.Kind == bridge.AnswersDemo {
 			h.Copilot = httpserver.CopilotDemo
 		}
