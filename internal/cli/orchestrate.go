@@ -126,13 +126,6 @@ func (p *program) runOrchestrate(cmd *cobra.Command, o *orchestrateOptions, hasT
 }
 
 func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, hasTask bool) error {
-	if hasTask {
-		prompt, err := p.prompt(cmd, &o.runOptions)
-		if err != nil {
-			return err
-		}
-		o.task = prompt.Text
-	}
 	var plan *orchestrate.TaskPlan
 	if o.planFile != "" {
 		read, err := p.readPlan(o.planFile)
@@ -143,6 +136,13 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 		if o.planOnly != "" {
 			return p.printPlan(read, o)
 		}
+	}
+	if hasTask { // after the plan, which may be what is piped in
+		prompt, err := p.prompt(cmd, &o.runOptions)
+		if err != nil {
+			return err
+		}
+		o.task = prompt.Text
 	}
 	return p.configured(cmd, nil, func(ctx context.Context, c call) error {
 		switch {

@@ -23,7 +23,7 @@ func TestInterruptedPatchIsTold(t *testing.T) {
 		until string // an answer on standard output after which input ends; "" for commands without input
 	}{
 		"run":         {args: []string{"run", "--demo", "rehearsal: text done"}},
-		"orchestrate": {args: []string{"orchestrate", "--demo", "--isolation", "shared", "--plan", "-"}, input: func(string) string { return `{"tasks":[{"id":"one","description":"rehearsal: text done"}]}` }},
+		"orchestrate": {args: []string{"orchestrate", "--demo", "--isolation", "shared", "--plan", "-", "do", "it"}, input: func(string) string { return `{"tasks":[{"id":"one","description":"rehearsal: text done"}]}` }},
 		"abp":         {args: []string{"abp", "--demo"}, input: func(string) string { return order }},
 		"mcp": {args: []string{"mcp", "copilot", "--demo"}, until: `"id":2`, input: func(string) string {
 			return session(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`) +
