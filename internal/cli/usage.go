@@ -25,7 +25,7 @@ func (p *program) usageCommand() *cobra.Command {
 		Short: "Show what was used: premium requests, AI credits, tokens",
 		Long: `Show the premium requests, AI credits and tokens that this machine's turns have used.
 Days are those of UTC, as GitHub counts them. What other programs use is not counted here,
-nor what the rehearsal model answers.`,
+nor what the demo model answers.`,
 		Example: `  copilot-bridge usage
   copilot-bridge usage --since 7d --by model
   copilot-bridge usage --since 2026-01-01 --json | jq .total.premium_requests`,
