@@ -225,13 +225,15 @@ func (c *conversation) used(context.Context, string) error {
 		return nil
 	}
 	u := s.Usage()
-	credits := ""
-	if u.Credits > 0 {
-		credits = fmt.Sprintf("%g", u.Credits)
+	some := func(n float64) string {
+		if n == 0 {
+			return "" // no row
+		}
+		return fmt.Sprintf("%g", n)
 	}
 	c.p.console.Lines(view.Fields([2]string{"session", s.ID()}, [2]string{"model", u.Model}, [2]string{"requests to the model", fmt.Sprint(u.Calls)},
 		[2]string{"tokens in", view.Count(u.InputTokens)}, [2]string{"of them cached", tokenCount(int(u.CacheRead))},
-		[2]string{"tokens out", view.Count(u.OutputTokens)}, [2]string{"AI credits", credits}))
+		[2]string{"tokens out", view.Count(u.OutputTokens)}, [2]string{"premium requests", some(u.Premium)}, [2]string{"AI credits", some(u.Credits)}))
 	return nil
 }
 
