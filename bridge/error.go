@@ -70,8 +70,8 @@ type ErrorDetail struct {
 // up, before any turn. The agent's status tells whether it still holds.
 const DetailAccount = "account"
 
-// Problem names what is wrong with the way to GitHub's models. Programs may rely
-// on the names.
+// Problem is why GitHub's models cannot answer. The names are stable, so that
+// programs can compare them.
 type Problem string
 
 // The problems.

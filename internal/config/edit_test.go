@@ -38,11 +38,11 @@ func TestChangedKeepsTheRest(t *testing.T) {
 			"# Port; a number\n# serve.port: 8788\nserve.port: 9\n\n# model:\nmodel: m\n"},
 		"mends what is wrong": {"serve.port: abc\nmodel: m\n", []Change{{"serve.port", "9"}}, "serve.port: 9\nmodel: m\n"},
 		"Windows' lines":      {"\xef\xbb\xbfmodel: a\r\ndemo: true\r\n", []Change{{"model", "b"}}, "\xef\xbb\xbfmodel: b\r\ndemo: true\r\n"},
-		"relative path":       {"", []Change{{"telemetry.file", "out.json"}}, "telemetry.file: /work/out.json\n"},
+		"relative path":       {"", []Change{{"telemetry.file", "out.json"}}, "telemetry.file: /dir/out.json\n"},
 		"absolute path":       {"", []Change{{"audit_log_dir", "/var/log/x"}}, "audit_log_dir: /var/log/x\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Changed(Options{Dir: "/work", HomeDir: "/me"}, "config.yaml", []byte(tt.before), tt.change)
+			got, err := Changed(Options{Dir: "/dir", HomeDir: "/me"}, "config.yaml", []byte(tt.before), tt.change)
 			if err != nil || string(got) != tt.after {
 				t.Errorf("%v\n got %q\nwant %q", err, got, tt.after)
 			}

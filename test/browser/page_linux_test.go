@@ -134,7 +134,7 @@ func (p page) say(message string) {
 // TestFirstPage logs in, sends messages and copies an example, as a person would.
 func TestFirstPage(t *testing.T) {
 	if os.Getenv(gate) == "" {
-		t.Skip("needs Chromium: run `make test-browser`")
+		t.Skip("needs Chromium, which `make test` does not install: run `make test-browser`")
 	}
 	url := serve(t)
 	p := page{t, open(t)}

@@ -90,7 +90,7 @@ func makeRelease(from, clone string) error {
 func need(t *testing.T) {
 	t.Helper()
 	if platforms == "" {
-		t.Skip("run `make test-release`")
+		t.Skip("makes two releases, which takes minutes and needs packaging tools: run `make test-release`")
 	}
 }
 

@@ -27,7 +27,7 @@ type Account struct {
 	Refused []string `json:"refused,omitempty"`
 }
 
-// Quota is what is left of something that the plan counts.
+// Quota is one limit of the plan, and how much of it is left.
 type Quota struct {
 	Name        string  `json:"name"` // premium_interactions, chat, completions
 	Unlimited   bool    `json:"unlimited,omitempty"`
@@ -45,7 +45,7 @@ type authInfo struct {
 	User   *rpc.CopilotUserResponse `json:"copilotUser"`
 }
 
-// Account says who is logged in. Its Kind is "" if nobody is.
+// Account returns the account that is logged in. Its Kind is empty if there is none.
 func (a *Agent) Account(ctx context.Context) (Account, error) {
 	current, err := ask(ctx, a, bridge.ProfileAgent, "ask for the account", func(c *copilot.Client) (*rpc.AccountGetCurrentAuthResult, error) {
 		return c.RPC.Account.GetCurrentAuth(ctx)

@@ -425,7 +425,7 @@ const tokenVariable = "COPILOT_GITHUB_TOKEN"
 var hidden = []string{tokenVariable, "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_OFFLINE", "COPILOT_MODEL"}
 
 // lspTool is excluded from every session. Where the runtime does not offer it,
-// it says lspExcluded, which nobody asked about.
+// it sends the message lspExcluded, which is not shown to users.
 const (
 	lspTool     = "builtin:lsp"
 	lspExcluded = `Unknown tool name in the tool excludedlist: "` + lspTool + `"`

@@ -48,8 +48,8 @@ func (h *host) ofProvider(e *bridge.Error) {
 	}
 }
 
-// withStatus is a status with the provider's words, which may be no more than
-// the status.
+// withStatus joins an HTTP status and the provider's message. The message may
+// only repeat the status.
 func withStatus(status int, words string) string {
 	told := strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 	if words = strings.TrimSpace(strings.TrimPrefix(words, told)); words == "" {

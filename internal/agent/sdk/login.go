@@ -67,8 +67,8 @@ func loginsOf(text []byte) string {
 	return string(members["lastLoggedInUser"]) + string(members["loggedInUsers"]) + string(members["authTokens"])
 }
 
-// WithoutComments drops the comments of one of the runtime's files, each on a
-// line of its own.
+// WithoutComments removes the comment lines that the runtime writes into its JSON
+// files.
 func WithoutComments(text []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(text) {

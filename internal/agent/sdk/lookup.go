@@ -45,8 +45,8 @@ func (a *account) model(id string) (rpc.Model, bool) {
 	return a.models[i], true
 }
 
-// policy is whether the account may use a model: "enabled", "disabled",
-// "unconfigured" or, if nobody has said, "".
+// policy is the state of a model's policy for this account: "enabled",
+// "disabled", "unconfigured", or "" if GitHub has sent none.
 func (a *account) policy(id string) string {
 	if m, ok := a.model(id); ok && m.Policy != nil {
 		return string(m.Policy.State)
@@ -83,8 +83,8 @@ const (
 )
 
 // account looks up whose account it is and which models it may use, once for each
-// process. Its error says what is wrong with the way to GitHub: the runtime itself
-// would open a session all the same, and fail in the turn with words of its own.
+// process. Its error explains why GitHub cannot answer. The runtime would not report
+// that when a session is opened, but only when the first turn fails.
 func (h *host) account(ctx context.Context, p *process) (*account, error) {
 	if known := p.account.Load(); known != nil || h.opts.Provider != nil {
 		return known, nil

@@ -192,8 +192,8 @@ func (r *run) exhausted(ev bridge.Event) string {
 
 // overBudget says that the budget is spent, or that another request to the model
 // would pass it: that one costs at least what this one did, since the
-// conversation only grows. The calls of tools that this one asks for are not run
-// then: their results would be for nobody.
+// conversation only grows. The tool calls of this answer are then not run, because
+// no request would carry their results.
 func (r *run) overBudget(most float64, e bridge.UsageReported) string {
 	cost := r.cost()
 	if cost == nil {

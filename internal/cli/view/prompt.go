@@ -133,7 +133,7 @@ func (p *Prompt) Clear() bool {
 // close gives the terminal back. It waits.
 func (p *Prompt) close() {
 	close(p.quit)
-	_ = p.in.SetReadDeadline(time.Now())
+	_ = p.in.SetReadDeadline(time.Now()) // where it cannot be set, the next key ends the read
 	p.running.Wait()
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()

@@ -24,7 +24,7 @@ func hideInput(f *os.File) (show func(), ok bool) {
 	}
 	var before *unix.Termios
 	set := func(change func(unix.Termios) unix.Termios) {
-		_ = conn.Control(func(fd uintptr) {
+		closed := conn.Control(func(fd uintptr) {
 			now := before
 			if now == nil {
 				if now, err = unix.IoctlGetTermios(int(fd), unix.TCGETS); err != nil {
@@ -35,6 +35,9 @@ func hideInput(f *os.File) (show func(), ok bool) {
 			next := change(*now)
 			err = unix.IoctlSetTermios(int(fd), unix.TCSETS, &next)
 		})
+		if closed != nil { // otherwise a secret would be shown while it is typed
+			err = closed
+		}
 	}
 	set(func(t unix.Termios) unix.Termios { t.Lflag &^= unix.ECHO; return t })
 	return func() { set(func(t unix.Termios) unix.Termios { return t }) }, err == nil

@@ -54,7 +54,7 @@ func needsTool(t *testing.T, name string) {
 		err = exec.CommandContext(t.Context(), path, "--version").Run()
 	}
 	if err != nil {
-		t.Skip(name + " is not installed")
+		t.Skip(name + " does not run here: `make sandbox-tools` installs it")
 	}
 }
 
