@@ -46,6 +46,9 @@ loosens, and you are asked. Any change to a file revokes its trust.`,
 			case remove:
 				return p.removeTrust(cmd.Context(), trust, dir)
 			default:
+				if dir, err = p.directory(dir, "`copilot-bridge trust DIR`"); err != nil {
+					return err
+				}
 				return p.addTrust(cmd, trust, dir, yes)
 			}
 		},
