@@ -31,7 +31,7 @@ func largeLog(t testing.TB, dir string, n int) {
 	}
 	for i := range n {
 		e := Entry{Seq: uint64(i + 1), Time: time.Date(2026, 3, 1, 0, 0, i, 0, time.UTC), Hook: HookPreTool, Door: "acp", Session: fmt.Sprintf("session-%d", i/100),
-			Tool: "bash", Decision: "allow", Input: map[string]any{"command": fmt.Sprintf("echo %0600d", i)}, Prev: prev}
+			Tool: "bash", Decision: "allow", Input: map[string]any{"command": fmt.Sprintf("echo %0100d", i)}, Prev: prev}
 		if i%1000 == 0 {
 			e.Decision, e.Reason = "deny", `shell.deny "rm"`
 		}
