@@ -39,7 +39,9 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	g.mu.Unlock()
 	if agreed {
-		return allow("allowed for this session")
+		d = allow("allowed for this session")
+		d.Basis = bridge.BasisSession
+		return d
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
 	q.SHA256, q.Reason, q.Rule = sum, why, out.Rule.String()
@@ -59,6 +61,10 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	began := time.Now()
 	var answer approval.Answer
 	defer func() {
+		d.Basis = bridge.BasisNobody
+		if err == nil {
+			d.Basis = bridge.BasisPerson
+		}
 		input := map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}
 		if answer.By != "" {
 			input["by"], d.By = answer.By, answer.By
