@@ -315,7 +315,7 @@ func (a busAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer
 	case a.terminal != nil:
 		return a.terminal.Ask(ctx, q)
 	}
-	return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
+	return approval.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
 		Remedy: "allow it in a policy, or have a client with the token subscribe to approvals, see docs/guides/toolbus.md"}
 }
 

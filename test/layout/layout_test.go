@@ -101,6 +101,8 @@ var allowed = map[string][]string{
 	"internal/serves":             {"internal/durable", "internal/supervise"},
 	"internal/launch":             {"bridge", "internal/api/wire", "internal/httpserver", "internal/program", "internal/text"},
 	"internal/sessionstore":       {"bridge", "internal/durable"},
+	"internal/live":               {"bridge", "internal/durable", "internal/supervise"},
+	"internal/timeline":           {"bridge", "internal/durable", "internal/live", "internal/text"},
 	"internal/upkeep":             {"bridge", "internal/agent/sdk", "internal/config", "internal/guard/sandbox", "internal/orchestrate", "internal/sessionstore", "internal/supervise"},
 	"internal/supervise":          {},
 	"internal/usagelog":           {"internal/durable"},
