@@ -73,6 +73,7 @@ type Bridge struct {
 	guard       guardParts
 	userServers userServers
 	wall        *sandbox.Wall  // nil where programs are not confined
+	noWall      error          // why they are not, though they should be
 	tidy        *upkeep.Upkeep // nil before Start has succeeded
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ type Options struct {
 	Token string        // of the server, which opens the dashboard too; "" for none
 	URL   func() string // of this server, without a slash at the end
 	About func() About
+	// Records are what it tells besides.
+	Records Records
 	// Logger must not be nil.
 	Logger *slog.Logger
 }
@@ -58,7 +61,7 @@ func (a *API) routes() []route {
 // New makes the dashboard.
 func New(opts Options) *API {
 	a := &API{opts: opts, mux: http.NewServeMux(), pages: newPages(), login: newLogin(opts)}
-	for _, r := range a.routes() {
+	for _, r := range slices.Concat(a.routes(), a.recordRoutes()) {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		pattern := method + " /api/v1" + path
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, r) })
