@@ -79,7 +79,7 @@ var allowed = map[string][]string{
 	"internal/api/abp":               {"bridge", "internal/durable", "internal/api/abp/contract", "internal/git", "internal/jsonrpc"},
 	"internal/api/abp/contract":      {},
 	"internal/api/openai":            {"bridge", "internal/api/wire"},
-	"internal/api/dashboard":         {"bridge", "internal/api/wire", "internal/text"},
+	"internal/api/dashboard":         {"bridge", "internal/api/wire", "internal/live", "internal/text", "internal/timeline"},
 	"internal/api/anthropic":         {"bridge", "internal/api/wire"},
 	"internal/api/mcp":               {"bridge", "internal/api/wire", "internal/guard", "internal/guard/approval", "internal/jsonrpc", "internal/openclaw", "internal/workspace", "internal/workspace/files"},
 	"internal/openclaw":              {"bridge", "internal/openclaw/gateway", "internal/openclaw/json5", "internal/openclaw/memory"},
