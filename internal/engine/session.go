@@ -21,6 +21,9 @@ type Request struct {
 	Spec bridge.SessionSpec
 	// Door names who asks, for the usage figures and the audit.
 	Door string
+	// Client, Run and Task are for those who watch: what the client says of itself,
+	// and the task of a large one that the session works on.
+	Client, Run, Task string
 	// Keep puts the session on the list, so that it can be resumed later.
 	Keep bool
 	// Title is shown in the list; the first prompt if empty.

@@ -57,7 +57,10 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
-	end := bridge.Waiting(ctx, r)
+	end, told := bridge.Waiting(ctx, r), func(bridge.Decision) {}
+	if g.opts.Observer != nil {
+		told = g.opts.Observer.Asked(q.Session, q)
+	}
 	began := time.Now()
 	var answer approval.Answer
 	defer func() {
@@ -71,6 +74,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 		}
 		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: input, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
+		told(d)
 	}()
 	answered := g.opts.Counts.waiting()
 	answer, err = g.opts.Asker.Ask(ctx, q)

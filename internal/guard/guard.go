@@ -80,8 +80,8 @@ type Options struct {
 	// nil where there is none.
 	Wall   *Wall
 	Counts *Counts
-	// Observe, if set, is told of each decision about a call. It must not wait.
-	Observe func(Verdict)
+	// Observer, if set, is told of each decision about a call.
+	Observer Observer
 	// Home is the bridge's own directory, with the user's policy file. Without
 	// it questions do not offer to write a rule.
 	Home string

@@ -5,9 +5,18 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 )
+
+// Observer is told what guards do. Its methods are called concurrently and must
+// not wait.
+type Observer interface {
+	Decided(v Verdict)
+	// Asked is called when a person is asked, and answered with what comes of it.
+	Asked(session string, q approval.Question) (answered func(bridge.Decision))
+}
 
 // Verdict is a decision about a call, for those who watch the session. It has no
 // secrets.
@@ -32,7 +41,7 @@ const basisCall = "call"
 
 // observe tells of a decision.
 func (g *Guard) observe(call bridge.ToolCall, d bridge.Decision, a policy.Action, r *bridge.PermissionRequest) {
-	if g.opts.Observe == nil {
+	if g.opts.Observer == nil {
 		return
 	}
 	m := &mask{redactor: g.opts.Redactor}
@@ -45,7 +54,7 @@ func (g *Guard) observe(call bridge.ToolCall, d bridge.Decision, a policy.Action
 		clean := m.request(*r)
 		v.Change = &clean
 	}
-	g.opts.Observe(v)
+	g.opts.Observer.Decided(v)
 }
 
 // Masking is the Mask of sessions that have no guard.

@@ -103,7 +103,7 @@ var allowed = map[string][]string{
 	"internal/sessionstore":       {"bridge", "internal/durable"},
 	"internal/live":               {"bridge", "internal/durable", "internal/supervise"},
 	"internal/timeline":           {"bridge", "internal/durable", "internal/live", "internal/text"},
-	"internal/upkeep":             {"bridge", "internal/agent/sdk", "internal/config", "internal/guard/sandbox", "internal/orchestrate", "internal/sessionstore", "internal/supervise"},
+	"internal/upkeep":             {"bridge", "internal/agent/sdk", "internal/config", "internal/guard/sandbox", "internal/orchestrate", "internal/sessionstore", "internal/supervise", "internal/timeline"},
 	"internal/supervise":          {},
 	"internal/usagelog":           {"internal/durable"},
 	"internal/text":               {},
