@@ -216,7 +216,11 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		// from there, so the rest of the home is as safe as ever.
 		d.Protected = d.Protected[1:]
 	}
-	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: g.Layers, Source: g.Source}
+	keys, err := unreadableKeys(c, ws.Root())
+	if err != nil {
+		return nil, err
+	}
+	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: append(keys, g.Layers...), Source: g.Source}
 	switch now := live.Now(); {
 	case now.Err != nil && !g.Lenient:
 		return nil, now.Err

@@ -72,7 +72,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 			reason += " (" + e.Remedy + ")"
 		}
 		return deny(reason)
-	case answer == approval.Always && len(q.Rules) > 0:
+	case answer.Consent == approval.Always && len(q.Rules) > 0:
 		g.remember(sum, out.Lasting)
 		file, err := policy.Remember(context.WithoutCancel(ctx), g.opts.Home, out.Lasting...)
 		if err != nil {
@@ -80,11 +80,11 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 			return allow("allowed for this session only: " + e.Error() + " (" + e.Remedy + ")")
 		}
 		return allow("always allowed from now on: " + strings.Join(q.Rules, ", ") + " was written into " + file)
-	case answer == approval.Session:
+	case answer.Consent == approval.Session:
 		// Consent to a command is for the command that was shown, not for others.
 		g.remember(sum, slices.DeleteFunc(slices.Clone(out.Lasting), func(a policy.Addition) bool { return a.List == "sandbox.shell" }))
 		return allow("allowed for this session")
-	case answer == approval.Once:
+	case answer.Consent == approval.Once:
 		return allow("allowed once")
 	}
 	return deny("the user said no")

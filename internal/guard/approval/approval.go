@@ -7,6 +7,7 @@ package approval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -113,15 +114,57 @@ func refused(why string) error {
 		Remedy: "do it in smaller parts, such as several files or edits, or allow it in the policy"}
 }
 
-// Answer is what the person said. The zero value denies.
-type Answer int
+// Consent is how far the person agrees. The zero value denies.
+type Consent int
 
 const (
-	No      Answer = iota
-	Once           // this time
-	Session        // this, and the very same thing again in this session
-	Always         // this, and whatever the question's Rules allow from now on
+	No      Consent = iota
+	Once            // this time
+	Session         // this, and the very same thing again in this session
+	Always          // this, and whatever the question's Rules allow from now on
 )
+
+// String puts it into words that follow a place, such as "dashboard: ".
+func (c Consent) String() string {
+	switch c {
+	case Once:
+		return "allowed once"
+	case Session:
+		return "allowed for the session"
+	case Always:
+		return "allowed always"
+	case No:
+	}
+	return "denied"
+}
+
+// Answer is what the person said. The zero value denies.
+type Answer struct {
+	Consent
+	// Reason is why not, in the person's words. The agent is told.
+	Reason string
+	// By is where the person answered, such as "terminal"; "" if nobody did.
+	By string
+}
+
+// ElsewhereError is the cause with which the context of a question ends that was
+// answered in another place.
+type ElsewhereError struct {
+	By   string // the place
+	Said string // such as "allowed once"
+}
+
+func (e *ElsewhereError) Error() string { return "answered in the " + Visible(e.By) + ": " + Visible(e.Said) }
+
+// Elsewhere returns the reason why a question needs no answer any more if that
+// is an answer in another place, or nil.
+func Elsewhere(ctx context.Context) *ElsewhereError {
+	var e *ElsewhereError
+	if errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
+}
 
 // Asker puts a question to a person. It is called concurrently, and returns
 // when ctx ends at the latest. It shows the whole question or refuses.
@@ -136,10 +179,10 @@ type Yes struct{}
 // seen the paths.
 func (Yes) Ask(_ context.Context, q Question) (Answer, error) {
 	if len(q.Outside) > 0 {
-		return No, &bridge.Error{Code: bridge.CodeDenied, Message: "--yes grants nothing outside the workspace",
+		return Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "--yes grants nothing outside the workspace",
 			Remedy: "run without --yes to be asked, or name it in sandbox.read or sandbox.write of your policy"}
 	}
-	return Once, nil
+	return Answer{Consent: Once, By: "--yes"}, nil
 }
 
 // Nobody is the asker for a session without a person.
@@ -147,6 +190,6 @@ type Nobody struct{}
 
 // Ask always refuses, and says how to be asked.
 func (Nobody) Ask(context.Context, Question) (Answer, error) {
-	return No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
+	return Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
 		Remedy: "run in a terminal to be asked, or pass --yes"}
 }

@@ -60,11 +60,11 @@ func (t *Terminal) Close() error {
 func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	lead, body, err := q.Whole(MaxShown)
 	if err != nil {
-		return No, err
+		return Answer{}, err
 	}
 	release, err := t.take(ctx)
 	if err != nil {
-		return No, err
+		return Answer{}, err
 	}
 	defer release()
 	if t.Drain != nil {
@@ -81,25 +81,27 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	for {
 		text, err := t.read(ctx, choices)
 		if err != nil {
-			t.print(withdrawn(err))
-			return No, unanswered(err)
+			t.print(withdrawn(ctx, err))
+			return Answer{}, unanswered(err)
 		}
 		switch strings.ToLower(strings.TrimSpace(text)) {
 		case "o", "once", "y", "yes":
-			return Once, nil
+			return said(Once), nil
 		case "s", "session":
-			return Session, nil
+			return said(Session), nil
 		case "a", "always":
 			if len(q.Rules) > 0 {
-				return Always, nil
+				return said(Always), nil
 			}
 			t.print("  No rule can say just this, so it cannot be allowed always.\n")
 		case "", "d", "deny", "n", "no":
-			return No, nil
+			return said(No), nil
 		}
 		t.print("  Please type " + keys + ".\n")
 	}
 }
+
+func said(c Consent) Answer { return Answer{Consent: c, By: "terminal"} }
 
 // Line shows a prompt and returns the next line of input, io.EOF at its end.
 func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
@@ -132,8 +134,10 @@ func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
 func (t *Terminal) print(s string) { _, _ = io.WriteString(t.Out, s) }
 
 // withdrawn says below a question that it is no longer open.
-func withdrawn(err error) string {
-	switch {
+func withdrawn(ctx context.Context, err error) string {
+	switch e := Elsewhere(ctx); {
+	case e != nil:
+		return "  " + e.Error() + "\n"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "  No answer in time: denied.\n"
 	case errors.Is(err, context.Canceled):
