@@ -1,7 +1,7 @@
 // Questions that wait for a person: may a tool do this, and what the agent wants to know.
-import { html, useState, useRef, useEffect, api, useAction, useNow, Page, Dialog, Failure, Empty, Copy, span, plain, say, timeOf } from './lib.js';
+import { html, useState, useRef, useEffect, api, useAction, useNow, Page, Dialog, clip, Failure, Empty, Copy, span, plain, say, timeOf } from './lib.js';
 import { useLive, answeredHere, canNotify, askToNotify, note } from './live.js';
-import { visible, Diff, Folded, T, Link, clip } from './text.js';
+import { visible, Diff, Folded, T, Link } from './text.js';
 import { doorName, shortDir } from './sessions.js';
 
 const labels = { once: 'Allow once', session: 'Allow for the session', always: 'Always allow', deny: 'Deny' };

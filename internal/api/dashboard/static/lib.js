@@ -2,6 +2,7 @@
 import { html, useState, useEffect, useRef, useCallback } from './preact.js';
 
 export * from './preact.js';
+export * from './chars.js';
 
 export const docs = 'https://github.com/copilot-bridge/copilot-bridge/blob/main/docs/';
 
@@ -187,11 +188,11 @@ export function useAction(f) {
 }
 
 /** Page is a view with its heading. */
-export function Page({ title, name, side, children }) {
+export function Page({ title, name, side, kind = '', children }) {
   const heading = useRef(null);
   useEffect(() => { heading.current?.focus({ preventScroll: true }); }, [name ?? title]);
   useEffect(() => { setTitle(title); }, [title]);
-  return html`<div class="page"><header class="head"><h1 tabindex="-1" ref=${heading}>${title}</h1>${side}</header>${children}</div>`;
+  return html`<div class=${`page ${kind}`}><header class="head"><h1 tabindex="-1" ref=${heading}>${title}</h1>${side}</header>${children}</div>`;
 }
 
 let titleText = 'Copilot Bridge', waiting = 0;

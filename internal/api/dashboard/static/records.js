@@ -1,6 +1,6 @@
 // The policy, the audit log, and how the bridge is.
-import { html, useState, useEffect, useRef, api, query, useLoad, useAction, Page, State, Ago, When, Failure, Empty, Loading, Copy, plain, plural, size, span, say, timeOf } from './lib.js';
-import { visible, Folded, T, clip, pretty } from './text.js';
+import { html, useState, useEffect, useRef, api, query, useLoad, useAction, Page, State, Ago, When, Failure, Empty, Loading, Copy, plain, plural, size, span, say, clip } from './lib.js';
+import { visible, Folded, T, pretty } from './text.js';
 import { doorName } from './sessions.js';
 
 export const Verdict = ({ verdict }) => html`<span class=${`verdict-mark v-${String(verdict).replace(/[^a-z]/g, '')}`}>${plain(verdict, 40)}</span>`;

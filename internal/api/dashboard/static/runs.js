@@ -21,6 +21,8 @@ export function Runs() {
   <//>`;
 }
 
+const none = [];
+
 /** layers puts each task one layer behind the last that it needs. Needs that go in circles are ignored. */
 function layers(tasks) {
   const byID = new Map(tasks.map((t) => [t.id, t])), depth = new Map();
@@ -94,7 +96,7 @@ export function RunTask({ id, task }) {
       ${t.error && html`<div class="failure"><p><${T} text=${t.error.message ?? t.error} limit=${4000} /></p></div>`}
       ${t.summary && html`<p class="says"><${T} text=${t.summary} limit=${4000} /></p>`}
       <div class="tabs" role="group" aria-label="Show">${tabs.map(([n, name]) => html`<button type="button" class="quiet" aria-pressed=${tab === n} onClick=${() => setTab(n)}>${name}</button>`)}</div>
-      ${tab === 'log' ? (t.session ? html`<${Timeline} key=${t.session} id=${t.session} running=${t.state === 'running'} approvals=${[]} />` : html`<${Empty}>It has not started.<//>`)
+      ${tab === 'log' ? (t.session ? html`<${Timeline} key=${t.session} id=${t.session} running=${t.state === 'running'} approvals=${none} fromEnd=${t.state === 'running'} />` : html`<${Empty}>It has not started.<//>`)
       : html`<${Failure} error=${diff.error} /><${Loading} when=${diff.loading} />${diff.data && (diff.data.diff ? html`<${Diff} diff=${diff.data.diff} clipped=${diff.data.clipped} lines=${400} />` : html`<${Empty}>It has changed nothing.<//>`)}`}`}
   <//>`;
 }

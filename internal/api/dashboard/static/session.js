@@ -8,11 +8,11 @@ const pageSize = 400;
 const nearEnd = 120; // pixels
 
 /** Timeline shows the newest events of a session and follows them; older ones come as the reader scrolls. */
-export function Timeline({ id, running, approvals, onEvents }) {
+export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
   const [, redraw] = useState({});
   const [error, setError] = useState(null);
   const s = useRef(null);
-  s.current ??= { model: new Model(), first: 0, next: 0, ready: false, atEnd: false, following: true, loading: false, missed: 0, connection: 'open', stop: () => {}, anchor: null };
+  s.current ??= { model: new Model(), first: 0, next: 0, ready: false, atEnd: false, following: fromEnd, loading: false, missed: 0, connection: 'open', stop: () => {}, anchor: null };
   const t = s.current, list = useRef(null);
 
   const frame = useRef(0), waiting = useRef([]);
@@ -51,7 +51,7 @@ export function Timeline({ id, running, approvals, onEvents }) {
     const page = await load({ last: pageSize });
     if (!page) return;
     t.model.reset(page.events);
-    Object.assign(t, { first: page.first, next: page.next, ready: true, atEnd: true, following: true, missed: 0 });
+    Object.assign(t, { first: page.first, next: page.next, ready: true, atEnd: true, following: fromEnd || t.ready, missed: 0 });
     onEvents?.(page.events);
     follow();
     redraw({});
@@ -191,7 +191,7 @@ export function Session({ id }) {
     ['First word', s.first_word_ms > 0 && span(s.first_word_ms)], ['Turns', s.turns], ['Answers', s.answers && (s.answers.name ?? s.answers.who ?? s.answers)],
     ['Session', s.id],
   ].filter(([, v]) => v);
-  return html`<${Page} name=${id} title=${s ? titleOf(s) : 'Session'} side=${s && html`<div class="side">
+  return html`<${Page} kind="session" name=${id} title=${s ? titleOf(s) : 'Session'} side=${s && html`<div class="side">
       <${State} state=${s.state} />
       ${can.stop && working && html`<button type="button" class="danger" onClick=${stop} disabled=${stopping.busy}>${stopping.busy ? 'Stopping…' : 'Stop'}</button>`}
     </div>`}>

@@ -1,36 +1,10 @@
 // Text of models, tools and files, shown as what it is: nothing is ever parsed as
 // HTML, characters that hide or reorder text are shown by their codes, and what is
 // very long is cut with a note that says so.
-import { html, useState, useMemo, Component, Copy, plural, size } from './lib.js';
+import { html, useState, useMemo, Component, Copy, plural, size, hidden, allHidden, codeOf, clip, plain } from './lib.js';
 
-// Control characters, marks that change the direction, invisible characters, tags and
-// halves of surrogate pairs. Tab and line feed are left alone.
-// eslint-disable-next-line no-control-regex
-const hidden = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u00AD\u061C\u115F\u1160\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB]|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]|\uDB40[\uDC00-\uDFFF]/;
-const all = new RegExp(hidden.source, 'g');
 // eslint-disable-next-line no-control-regex
 const colours = /\u001b\[[0-9;:]*m/g;
-
-const codeOf = (c) => {
-  const n = c.codePointAt(0);
-  if (n === 0x1b) return 'ESC';
-  return n < 0x100 ? `\\x${n.toString(16).padStart(2, '0')}` : `\\u{${n.toString(16)}}`;
-};
-
-/** longestLine is how much of one line is shown. */
-const longestLine = 4000;
-const most = 200000;
-
-/** clip cuts long lines and long text. */
-export function clip(text, limit = most) {
-  let s = String(text ?? '');
-  let cut = 0;
-  if (s.length > limit) { cut = s.length - limit; s = s.slice(0, limit); }
-  if (s.length > longestLine) {
-    s = s.split('\n').map((l) => (l.length > longestLine ? `${l.slice(0, longestLine)}… (${(l.length - longestLine).toLocaleString('en')} more characters in this line)` : l)).join('\n');
-  }
-  return cut ? `${s}\n… (${cut.toLocaleString('en')} more characters)` : s;
-}
 
 /** visible returns text as children of an element, with what is hidden made visible. */
 export function visible(text) {
@@ -38,7 +12,7 @@ export function visible(text) {
   if (!hidden.test(s)) return s;
   const out = [];
   let at = 0, n = 0;
-  for (const m of s.matchAll(all)) {
+  for (const m of s.matchAll(allHidden)) {
     if (m.index > at) out.push(s.slice(at, m.index));
     at = m.index + m[0].length;
     if (++n > 2000) { out.push(`… (the rest, ${(s.length - at).toLocaleString('en')} characters, holds too many control characters)`); return out; }
@@ -47,9 +21,6 @@ export function visible(text) {
   if (at < s.length) out.push(s.slice(at));
   return out;
 }
-/** plain is visible for attributes and titles, which hold no elements. */
-export const plain = (text, limit = 300) => clip(text, limit).replace(all, (c) => codeOf(c));
-
 export const T = ({ text, limit }) => html`<span class="t">${visible(clip(text, limit))}</span>`;
 
 /** Folded is output: its first lines, and the rest on request. */

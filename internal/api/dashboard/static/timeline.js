@@ -1,6 +1,6 @@
 // A session's timeline: events become blocks, and blocks are shown.
-import { html, Component, Clock, Copy, span, count, money, plural, plain } from './lib.js';
-import { visible, Markdown, Folded, Diff, T, pretty, clip } from './text.js';
+import { html, Component, Clock, Copy, span, count, money, plural, plain, clip } from './lib.js';
+import { visible, Markdown, Folded, Diff, T, pretty } from './text.js';
 import { Approval } from './approvals.js';
 
 /** most is how many events a page keeps. Older ones are asked for again when they are wanted. */
