@@ -28,6 +28,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
@@ -72,6 +73,8 @@ type Bridge struct {
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
 	userServers userServers
+	tracer      *traces.Tracer // nil without traces
+	relay       *traces.Relay  // nil if the runtime's own spans are not wanted
 	wall        *sandbox.Wall  // nil where programs are not confined
 	tidy        *upkeep.Upkeep // nil before Start has succeeded
 }
@@ -107,10 +110,12 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	if err := b.raiseWall(ctx); err != nil {
 		return nil, err
 	}
+	b.startTraces(ctx)
 	var agent engine.Agent
 	if w := o.Window; w != nil {
 		agent = b.windowAgent(w)
 	} else if err := b.chooseAgent(ctx); err != nil {
+		b.closeTraces(ctx)
 		return nil, errors.Join(err, b.closeModel())
 	}
 	store := Store(o.Config)
@@ -121,7 +126,7 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	b.Engine = engine.New(engine.Options{
 		Ledger: ledger,
-		Agent:  agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
+		Agent:  agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers, Tracer: b.tracer,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -183,9 +188,11 @@ func (b *Bridge) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	var err error
+	b.relay.Settle(ctx)
 	if b.Engine != nil {
 		err = b.Engine.Close(ctx)
 	}
+	b.closeTraces(ctx)
 	err = errors.Join(err, b.closeModel(), b.guard.close())
 	if b.tidy != nil {
 		b.tidy.Close()

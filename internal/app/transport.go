@@ -166,6 +166,7 @@ func (b *Bridge) sdkAgent(ctx context.Context) (engine.Agent, error) {
 	b.Runtime = rt
 	return b.copilotAgent(ctx, "", func(a answers.Account) probedAgent {
 		o := b.opts.sdkOptions(rt.Path)
+		b.relayTraces(&o)
 		if b.wall != nil {
 			o.Bubblewrap = b.wall.Path() // not another one that PATH may lead to
 		}

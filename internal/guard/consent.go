@@ -19,6 +19,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // ask puts a request to a person, who is shown all of it. Consent for the
@@ -53,12 +54,13 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
-	end := bridge.Waiting(ctx, r)
+	end, wait := bridge.Waiting(ctx, r), traces.Wait(ctx)
 	began := time.Now()
 	defer func() {
 		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID,
 			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
+		wait.Done(d.Verdict)
 	}()
 	answered := g.opts.Counts.waiting()
 	answer, err := g.opts.Asker.Ask(ctx, q)
