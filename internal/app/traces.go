@@ -44,7 +44,7 @@ func (b *Bridge) relayTraces(o *sdk.Options) {
 		o.Telemetry = nil
 		return
 	}
-	o.Telemetry.OTLPEndpoint, o.Telemetry.Parent = b.relay.URL(), traces.Parent
+	o.Telemetry.OTLPEndpoint, o.Telemetry.Parent = b.relay.URL(), b.relay.Parent
 	o.Env = append(slices.Clone(o.Env), "OTEL_BSP_SCHEDULE_DELAY="+strconv.FormatInt(traces.RelayEvery.Milliseconds(), 10))
 }
 

@@ -60,4 +60,5 @@ const (
 	// What the runtime calls itself, and the spans of its that tell nothing of a turn.
 	runtimeService = "github-copilot"
 	runtimeTiming  = "session."
+	runtimeCost    = "github.copilot.cost"
 )

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,16 +24,18 @@ type Relay struct {
 	path     string // known to the runtime only
 	done     sync.WaitGroup
 
-	mu    sync.Mutex
-	heard time.Time // when the last spans came
+	mu     sync.Mutex
+	heard  time.Time  // when the last spans came
+	traces [][16]byte // that the runtime was told of, the newest last
 }
 
 // RelayEvery is how long the runtime collects spans before it sends them.
 const RelayEvery = 200 * time.Millisecond
 
 const (
-	relayBytes = 8 << 20 // of one batch
-	relayEnd   = 4 * RelayEvery
+	relayBytes  = 8 << 20 // of one batch
+	relayEnd    = 4 * RelayEvery
+	relayTraces = 1024 // the older are forgotten
 )
 
 // Relay starts taking spans. The caller must call Close.
@@ -50,6 +53,24 @@ func (t *Tracer) Relay(ctx context.Context) (*Relay, error) {
 
 // URL is the runtime's endpoint.
 func (r *Relay) URL() string { return "http://" + r.listener.Addr().String() + r.path }
+
+// Parent is the traceparent for what the runtime does under ctx; "" if there is no
+// trace. Only spans of such traces are passed on.
+func (r *Relay) Parent(ctx context.Context) string {
+	s := spanOf(ctx)
+	if s == nil {
+		return ""
+	}
+	if s.sampled {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !slices.Contains(r.traces, s.trace) {
+			r.traces = append(r.traces, s.trace)
+			r.traces = r.traces[max(0, len(r.traces)-relayTraces):]
+		}
+	}
+	return s.link.String()
+}
 
 // Settle waits, within bounds, until the runtime has sent what it has. It sends
 // nothing when it is ended.
@@ -98,6 +119,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "not OTLP in JSON", http.StatusBadRequest)
 		return
 	}
+	r.mu.Lock()
+	r.heard = time.Now()
 	for _, resource := range in.ResourceSpans {
 		for _, scope := range resource.ScopeSpans {
 			for _, s := range scope.Spans {
@@ -105,8 +128,6 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			}
 		}
 	}
-	r.mu.Lock()
-	r.heard = time.Now()
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte("{}"))
@@ -143,16 +164,16 @@ type exportedSpan struct {
 	} `json:"status"`
 }
 
-// add passes a span on, unless it is one of those that are left out. A span without
-// a parent belongs to no turn.
+// add passes a span on, unless it is one of those that are left out. mu is held.
 func (r *Relay) add(in exportedSpan) {
 	s := &Span{tracer: r.tracer, foreign: true, ended: true, name: clip(in.Name), kind: kind(in.Kind), failed: in.Status.Code == 2,
 		start: when(in.Start), end: when(in.End)}
-	if strings.HasPrefix(in.Name, runtimeTiming) || !fromHex(s.trace[:], in.TraceID) || !fromHex(s.span[:], in.SpanID) || !fromHex(s.parent[:], in.ParentSpanID) {
+	if strings.HasPrefix(in.Name, runtimeTiming) || !fromHex(s.trace[:], in.TraceID) || !fromHex(s.span[:], in.SpanID) || !fromHex(s.parent[:], in.ParentSpanID) ||
+		!slices.Contains(r.traces, s.trace) {
 		return
 	}
 	for _, a := range in.Attributes {
-		if strings.HasPrefix(a.Key, keyUsage) {
+		if strings.HasPrefix(a.Key, keyUsage) || a.Key == runtimeCost {
 			continue
 		}
 		var v any

@@ -138,15 +138,6 @@ func spanOf(ctx context.Context) *Span {
 	return s
 }
 
-// Parent is the traceparent for work that another program does under ctx; "" if
-// there is no trace.
-func Parent(ctx context.Context) string {
-	if s := spanOf(ctx); s != nil {
-		return s.link.String()
-	}
-	return ""
-}
-
 // Follow returns a context of its own whose work belongs to the span of another.
 func Follow(ctx, of context.Context) context.Context {
 	if s := spanOf(of); s != nil {

@@ -62,7 +62,7 @@ type Telemetry struct {
 	SourceName     string
 	CaptureContent bool
 	// Parent, if set, names the span below which the runtime's are, of what happens
-	// under a context; see traces.Parent.
+	// under a context; see traces.Relay.
 	Parent func(context.Context) string
 }
 
