@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -113,9 +114,10 @@ func (c *Collector) Sum(key string) (sum int64) {
 	return sum
 }
 
-// Tree draws the spans by their parents, without what is new in every run.
+// Tree draws the spans by their parents, those of one parent by their names.
 func (c *Collector) Tree() string {
 	spans := c.Spans("")
+	slices.SortStableFunc(spans, func(a, b Span) int { return strings.Compare(a.Service+a.GetName(), b.Service+b.GetName()) })
 	known := map[string]bool{}
 	for _, s := range spans {
 		known[s.ID] = true
