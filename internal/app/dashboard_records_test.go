@@ -239,6 +239,7 @@ func TestDashboardPolicy(t *testing.T) {
 			if err := trust.Add(t.Context(), workspace, []byte(local)); err != nil {
 				t.Fatal(err)
 			}
+			p = dashboard.Policy{}
 			s.get("GET /policy?dir="+s.ws, "", &p)
 			if r := rule("sandbox.read", "/opt/x"); r.Ignored || !r.Source.Trusted || !p.Files[1].Trusted {
 				t.Errorf("%+v", r)
@@ -418,7 +419,7 @@ func TestDashboardRuns(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	secret := "ghp_" + strings.Repeat("a1B2", 9)
+	secret := "ghp_" + "k3JxQ9vT2mZ8rL5wB1nH7yD4cF6gS0pUaE" + "iO"
 	wrote := make(chan struct{})
 	text := "token " + secret + "\n" + strings.Repeat("line\n", 300_000)
 	run := func(ctx context.Context, tasks ...orchestrate.SubTask) error {
@@ -441,7 +442,7 @@ func TestDashboardRuns(t *testing.T) {
 	}
 	var d dashboard.RunDetail
 	s.get("GET /runs/"+list.Runs[0].ID, "", &d)
-	if task := d.Tasks[0]; task.Title != "write it" || !strings.HasPrefix(task.Session, "session-of-first-") || task.State != "done" || task.Attempts != 1 || task.Summary != "written" || task.Needs == nil ||
+	if task := d.Tasks[0]; task.Title != "write it…" || !strings.HasPrefix(task.Session, "session-of-first-") || task.State != "done" || task.Attempts != 1 || task.Summary != "written" || task.Needs == nil ||
 		!slices.Equal(task.Files, []string{"out.txt"}) || d.Isolation != "worktree" || d.Summary == "" {
 		t.Errorf("%+v", d)
 	}
