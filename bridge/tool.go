@@ -19,6 +19,9 @@ type ToolCall struct {
 	Args   any    `json:"args,omitempty"`   // as decoded by encoding/json
 	Server string `json:"server,omitempty"` // the MCP server, if it has one
 	Parent string `json:"parent,omitempty"` // the call that started this sub-agent
+	// Agents are the names of the sub-agents that make the call, the outermost
+	// first, where the agent knows them.
+	Agents []string `json:"-"`
 	// Confined says that the session's confinement holds for whatever the call
 	// starts or touches on this machine.
 	Confined bool `json:"-"`
@@ -72,6 +75,7 @@ type PermissionRequest struct {
 	Diff      string         `json:"diff,omitempty"`     // write
 	Args      any            `json:"args,omitempty"`     // mcp, custom-tool, hook
 	ReadOnly  bool           `json:"read_only,omitempty"`
+	Agents    []string       `json:"agents,omitempty"` // see ToolCall
 	Confined  bool           `json:"-"` // see ToolCall
 }
 
@@ -108,6 +112,8 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 type Decision struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
+	// By is where a person has decided, such as "terminal"; "" if none has.
+	By string `json:"by,omitempty"`
 	// Args, if not nil, are what the tool is called with instead. Only
 	// Gate.Before may set it.
 	Args any `json:"-"`

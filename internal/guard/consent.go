@@ -42,7 +42,9 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 		return allow("allowed for this session")
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
-	q.SHA256 = sum
+	q.SHA256, q.Reason, q.Rule = sum, why, out.Rule.String()
+	q.Session, q.Door, q.Dir = g.Session(), g.opts.Door, cmp.Or(g.opts.Dir, g.opts.Workspace.Root())
+	q.Client = cmp.Or(bridge.CallerOf(ctx).Name, g.opts.Client)
 	if wall != policy.NoWall {
 		g.addNeeds(&q, out, needs)
 	}
@@ -55,13 +57,17 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	defer cancel()
 	end := bridge.Waiting(ctx, r)
 	began := time.Now()
+	var answer approval.Answer
 	defer func() {
-		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID,
-			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}, Sandbox: strings.Join(needs, "; ")}, d, began)
+		input := map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}
+		if answer.By != "" {
+			input["by"], d.By = answer.By, answer.By
+		}
+		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: input, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
 	}()
 	answered := g.opts.Counts.waiting()
-	answer, err := g.opts.Asker.Ask(ctx, q)
+	answer, err = g.opts.Asker.Ask(ctx, q)
 	answered()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -87,7 +93,20 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	case answer.Consent == approval.Once:
 		return allow("allowed once")
 	}
-	return deny("the user said no")
+	return deny(g.refusal(answer.Reason))
+}
+
+// maxReason bounds what a person tells the agent with a refusal, in characters.
+const maxReason = 2000
+
+// refusal is a person's no, with what they say about it.
+func (g *Guard) refusal(reason string) string {
+	const no = "the user said no"
+	clean, _ := g.opts.Redactor.String(strings.TrimSpace(reason))
+	if clean == "" {
+		return no
+	}
+	return no + ": " + approval.Clip(clean, maxReason)
 }
 
 // grantSource is what rules are called that hold until the session ends.
@@ -168,7 +187,7 @@ var runtimeShells = map[string]bool{"bash": true, "powershell": true}
 
 // requestOf words a tool call as a request, to be put to a person.
 func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
-	r := bridge.PermissionRequest{CallID: call.ID, Tool: call.Name, Server: a.Server, Args: call.Args}
+	r := bridge.PermissionRequest{CallID: call.ID, Tool: call.Name, Server: a.Server, Args: call.Args, Agents: call.Agents}
 	args, _ := call.Args.(map[string]any)
 	switch a.Kind {
 	case policy.KindShell:

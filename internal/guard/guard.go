@@ -147,6 +147,13 @@ func New(opts Options) *Guard {
 	return g
 }
 
+// Session is the id of the session, "" before Begin.
+func (g *Guard) Session() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.session
+}
+
 // Begin puts the beginning of a session on record, with the policy that it is
 // under; the session's name is part of every entry from then on.
 func (g *Guard) Begin(ctx context.Context, session string) error {
@@ -236,7 +243,7 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 // Review is Before for a call that has failed already. A person is not asked
 // about it; it is denied, on record, if it would have been in any case.
 func (g *Guard) Review(ctx context.Context, call bridge.ToolCall) bridge.Decision {
-	_, alone := g.opts.Asker.(approval.Nobody)
+	alone := approval.Alone(g.opts.Asker)
 	out := g.policy().Evaluate(g.action(call))
 	if out.Verdict == policy.Allow || out.Verdict == policy.Ask && !alone {
 		return allow(out.Reason)

@@ -22,6 +22,11 @@ type Question struct {
 	Request bridge.PermissionRequest
 	// Who wants it; "" for Copilot.
 	Who string
+	// Session, Door, Client and Dir say which session of which client wants it,
+	// and in which directory it works.
+	Session, Door, Client, Dir string
+	// Reason is why it is a question, and Rule the rule that made it one.
+	Reason, Rule string
 	// Summary is one line that begins with what would happen, such as
 	// "run: npm test". It may be shortened.
 	Summary string
@@ -60,6 +65,9 @@ func (q Question) Whole(most int) (lead, body string, err error) {
 	who := "Copilot"
 	if q.Who != "" {
 		who = Visible(q.Who)
+	}
+	if len(q.Request.Agents) > 0 {
+		who += " (sub-agent " + Visible(strings.Join(q.Request.Agents, " › ")) + ")"
 	}
 	lead = who + " wants to " + Visible(q.Summary)
 	most = min(most, MaxShown)
@@ -187,6 +195,17 @@ func (Yes) Ask(_ context.Context, q Question) (Answer, error) {
 
 // Nobody is the asker for a session without a person.
 type Nobody struct{}
+
+// Alone says whether an asker can reach nobody now.
+func Alone(a Asker) bool {
+	if a, ok := a.(interface{ Alone() bool }); ok {
+		return a.Alone()
+	}
+	return false
+}
+
+// Alone is always true.
+func (Nobody) Alone() bool { return true }
 
 // Ask always refuses, and says how to be asked.
 func (Nobody) Ask(context.Context, Question) (Answer, error) {
