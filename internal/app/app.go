@@ -26,6 +26,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
+	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
@@ -71,6 +72,7 @@ type Bridge struct {
 	depth       int
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
+	live        *live.Local // this process as others see it; nil if it is not shown
 	userServers userServers
 	wall        *sandbox.Wall  // nil where programs are not confined
 	tidy        *upkeep.Upkeep // nil before Start has succeeded

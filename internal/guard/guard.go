@@ -176,6 +176,12 @@ func (g *Guard) End(ctx context.Context) error {
 	return g.record(ctx, audit.Entry{Hook: audit.HookStop, Output: g.withholdBackground(false)}, time.Now())
 }
 
+// Hide returns a text without secrets. It is not put on record.
+func (g *Guard) Hide(text string) string {
+	clean, _ := g.opts.Redactor.String(text)
+	return clean
+}
+
 // Prompt hides secrets in what the user says.
 func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 	clean, hits, err := g.opts.Redactor.StringContext(ctx, text)
