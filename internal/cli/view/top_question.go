@@ -95,26 +95,19 @@ func formText(f live.Form) string {
 		lines = append(lines, fmt.Sprintf("%d) %s", i+1, approval.Visible(c)))
 	}
 	for _, field := range f.Fields {
-		line := approval.Visible(fieldTitle(field))
-		if field.Hint != "" {
-			line += ": " + approval.Visible(field.Hint)
-		}
+		line := approval.Visible(field.About)
 		if len(field.Choices) > 0 {
 			line += " (" + approval.Visible(strings.Join(field.Choices, ", ")) + ")"
 		}
 		lines = append(lines, line)
 	}
+	if f.Source != "" {
+		lines = append(lines, "asked by the MCP server "+approval.Visible(f.Source))
+	}
 	if f.URL != "" {
 		lines = append(lines, "open in a browser: "+approval.Visible(f.URL))
 	}
 	return strings.Join(lines, "\n")
-}
-
-func fieldTitle(f live.Field) string {
-	if f.Title != "" {
-		return f.Title
-	}
-	return f.Name
 }
 
 // answerKeys are the keys of the answers, in the order in which they are offered.
@@ -211,7 +204,7 @@ func (p *questionPage) field(t *top, i int, got map[string]string) {
 		return
 	}
 	f := p.q.Form.Fields[i]
-	prompt := approval.Visible(fieldTitle(f))
+	prompt := approval.Visible(f.Name)
 	if f.Default != "" {
 		prompt += " [" + approval.Visible(f.Default) + "]"
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
@@ -253,7 +254,7 @@ func TestTopForm(t *testing.T) {
 		"choice":    {live.Form{Choices: []string{"red", "green"}}, []string{"t", "2", "enter"}, "{text  green map[] top 0001-01-01 00:00:00 +0000 UTC}"},
 		"no choice": {live.Form{Choices: []string{"red", "green"}}, []string{"t", "blue", "enter"}, ""},
 		"free":      {live.Form{Choices: []string{"red"}, Freeform: true}, []string{"enter", "blue", "enter"}, "{text  blue map[] top 0001-01-01 00:00:00 +0000 UTC}"},
-		"fields": {live.Form{Fields: []live.Field{{Name: "name", Required: true}, {Name: "size", Default: "5"}}}, []string{"t", "x", "enter", "enter"},
+		"fields": {live.Form{Fields: []approval.Field{{Name: "name", Required: true}, {Name: "size", Default: "5"}}}, []string{"t", "x", "enter", "enter"},
 			"{text   map[name:x size:5] top 0001-01-01 00:00:00 +0000 UTC}"},
 		"decline": {live.Form{Freeform: true}, []string{"d"}, "{decline   map[] top 0001-01-01 00:00:00 +0000 UTC}"},
 	} {
