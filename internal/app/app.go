@@ -53,6 +53,9 @@ type Options struct {
 	NoTurns bool
 	// FindOnly installs nothing: a missing runtime is an error.
 	FindOnly bool
+	// Command and Workspace are what other processes are told of this one.
+	Command   string
+	Workspace string
 	// Window is the editor's window in which the bridge runs: its models are
 	// the way to Copilot then. Nil elsewhere.
 	Window *Window
@@ -76,6 +79,7 @@ type Bridge struct {
 	userServers userServers
 	wall        *sandbox.Wall  // nil where programs are not confined
 	tidy        *upkeep.Upkeep // nil before Start has succeeded
+	observer    *observer      // nil where nothing is observed
 }
 
 // prepare is a Bridge that has not been started: it can make guards, no
@@ -121,9 +125,15 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	if b.Answers.Kind != bridge.AnswersDemo { // which costs nobody anything
 		ledger = Usage(o.Config)
 	}
+	var watcher engine.Observer
+	if !o.NoTurns {
+		if b.observe(); b.observer != nil {
+			watcher = b.observer
+		}
+	}
 	b.Engine = engine.New(engine.Options{
-		Ledger: ledger,
-		Agent:  agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
+		Ledger: ledger, Observer: watcher,
+		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -185,8 +195,14 @@ func (b *Bridge) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	var err error
+	if b.observer != nil {
+		b.observer.stopTurns()
+	}
 	if b.Engine != nil {
 		err = b.Engine.Close(ctx)
+	}
+	if b.observer != nil {
+		err = errors.Join(err, b.observer.close(ctx))
 	}
 	err = errors.Join(err, b.closeModel(), b.guard.close())
 	if b.tidy != nil {

@@ -182,7 +182,9 @@ type Options struct {
 	Origin func(dir string) (repository, branch string)
 	// Answers, if set, says who answers through an agent.
 	Answers func(agent string) bridge.Answers
-	Logger  *slog.Logger
+	// Observer, if set, is told what sessions do.
+	Observer Observer
+	Logger   *slog.Logger
 }
 
 // Ledger keeps what turns have used.

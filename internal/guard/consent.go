@@ -39,7 +39,9 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	g.mu.Unlock()
 	if agreed {
-		return allow("allowed for this session")
+		d = allow("allowed for this session")
+		d.Basis = bridge.BasisSession
+		return d
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
 	q.SHA256, q.Reason, q.Rule = sum, why, out.Rule.String()
@@ -55,16 +57,24 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
-	end := bridge.Waiting(ctx, r)
+	end, told := bridge.Waiting(ctx, r), func(bridge.Decision) {}
+	if g.opts.Observer != nil {
+		told = g.opts.Observer.Asked(q.Session, q)
+	}
 	began := time.Now()
 	var answer approval.Answer
 	defer func() {
+		d.Basis = bridge.BasisNobody
+		if err == nil {
+			d.Basis = bridge.BasisPerson
+		}
 		input := map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}
 		if answer.By != "" {
 			input["by"], d.By = answer.By, answer.By
 		}
 		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: input, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
+		told(d)
 	}()
 	answered := g.opts.Counts.waiting()
 	answer, err = g.opts.Asker.Ask(ctx, q)

@@ -79,6 +79,8 @@ type Options struct {
 	// nil where there is none.
 	Wall   *Wall
 	Counts *Counts
+	// Observer, if set, is told of each decision about a call.
+	Observer Observer
 	// Home is the bridge's own directory, with the user's policy file. Without
 	// it questions do not offer to write a rule.
 	Home string
@@ -243,6 +245,7 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	}
 	d = g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
 	g.opts.Counts.verdict(d, asked)
+	g.observe(call, d, action, nil)
 	return d
 }
 
@@ -301,7 +304,9 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 	}
 	e := audit.Entry{Hook: audit.HookPermission, Tool: action.Called(), Call: r.CallID, Input: r, Sandbox: confined(action, d)}
 	d.Grant = nil // it was given when the call was judged
-	return g.written(ctx, e, d, began)
+	d = g.written(ctx, e, d, began)
+	g.observe(bridge.ToolCall{ID: r.CallID, Name: action.Called(), Args: r.Args}, d, action, &r)
+	return d
 }
 
 // After hides secrets in every string of a result and shortens long strings,

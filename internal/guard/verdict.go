@@ -17,9 +17,18 @@ import (
 func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest, agreed bool) (d bridge.Decision, asked bool) {
 	out := g.policy().Evaluate(a)
 	if out.Verdict == policy.Ask && agreed {
-		return allow("allowed when it was called"), false
+		d = allow("allowed when it was called")
+		d.Basis = basisCall
+		return d, false
 	}
 	defer func() {
+		d.Rule = out.Rule.String()
+		if d.Basis == "" {
+			d.Basis = bridge.BasisPolicy
+			if out.Rule.Source.Name == grantSource {
+				d.Basis = bridge.BasisSession
+			}
+		}
 		if d.Verdict == bridge.Allow {
 			d.Grant = g.granted(a, out.Grant)
 		}
@@ -30,7 +39,9 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 	case policy.Ask:
 		for _, name := range g.opts.AllowTools {
 			if strings.EqualFold(name, a.Called()) && !out.Firm {
-				return allow("always allowed by configuration"), false
+				d = allow("always allowed by configuration")
+				d.Basis = bridge.BasisConfiguration
+				return d, false
 			}
 		}
 		d = g.ask(ctx, r, out, a.Wall)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
@@ -60,6 +61,15 @@ func (s *Server) metricsPage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// path is how the log names what was asked for. Where a part of it is a secret, by
+// its pattern, that is the pattern.
+func (x *exchange) path(r *http.Request) string {
+	if strings.Contains(x.door, "{token}") {
+		return x.door
+	}
+	return text.Clip(r.URL.Path, 256)
+}
+
 // quiet are paths that are asked all the time, by machines.
 var quiet = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
@@ -76,7 +86,7 @@ func (s *Server) log(x *exchange, r *http.Request, body *timedBody, id string, t
 	if body.ended && x.Header().Get("Content-Length") != "" {
 		_ = x.rc.Flush() // the answer is complete, and should not wait for the log
 	}
-	path, status, f := text.Clip(r.URL.Path, 256), x.status, &x.facts
+	path, status, f := x.path(r), x.status, &x.facts
 	if r.URL.RawQuery != "" {
 		path += "?…"
 	}
