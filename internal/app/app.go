@@ -78,6 +78,7 @@ type Bridge struct {
 	live        *live.Local // this process as others see it; nil if it is not shown
 	userServers userServers
 	wall        *sandbox.Wall  // nil where programs are not confined
+	noWall      error          // why they are not, though they should be
 	tidy        *upkeep.Upkeep // nil before Start has succeeded
 	observer    *observer      // nil where nothing is observed
 }

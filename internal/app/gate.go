@@ -256,6 +256,11 @@ func TestPolicy(ctx context.Context, o Options, dir string, call bridge.ToolCall
 	if err := b.raiseWall(ctx); err != nil {
 		return out, false, err
 	}
+	return b.testPolicy(dir, call)
+}
+
+// testPolicy is TestPolicy on a bridge that is used for nothing else.
+func (b *Bridge) testPolicy(dir string, call bridge.ToolCall) (out policy.Outcome, confined bool, err error) {
 	gate, err := b.Gate(Guarding{Workspace: dir, Door: "cli", Defaults: policy.DefaultsRun()})
 	if err != nil {
 		return out, false, err

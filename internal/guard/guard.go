@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -202,7 +203,25 @@ func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 
 // Test says what the policy would say to a tool call. Nobody is asked, and
 // nothing is recorded.
-func (g *Guard) Test(call bridge.ToolCall) policy.Outcome { return g.policy().Evaluate(g.action(call)) }
+func (g *Guard) Test(call bridge.ToolCall) policy.Outcome {
+	a := g.action(call)
+	out := g.policy().Evaluate(a)
+	if out.Verdict == policy.Ask && g.configured(a, out) {
+		out = policy.Outcome{Verdict: policy.Allow, Reason: alwaysAllowed, Stage: policy.StageAsk,
+			Rule: policy.Rule{Key: "always allowed", Pattern: a.Called(), Source: policy.Source{Name: ConfigurationSource}}}
+	}
+	return out
+}
+
+// ConfigurationSource is what Options.AllowTools is called in an outcome.
+const ConfigurationSource = "configuration"
+
+const alwaysAllowed = "always allowed by configuration"
+
+// configured says whether AllowTools stands for a person's consent.
+func (g *Guard) configured(a policy.Action, out policy.Outcome) bool {
+	return !out.Firm && slices.ContainsFunc(g.opts.AllowTools, func(name string) bool { return strings.EqualFold(name, a.Called()) })
+}
 
 // Before judges a tool call before anything happens.
 func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {

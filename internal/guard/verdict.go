@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -37,12 +36,10 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 	case policy.Allow:
 		return allow(out.Reason), false
 	case policy.Ask:
-		for _, name := range g.opts.AllowTools {
-			if strings.EqualFold(name, a.Called()) && !out.Firm {
-				d = allow("always allowed by configuration")
-				d.Basis = bridge.BasisConfiguration
-				return d, false
-			}
+		if g.configured(a, out) {
+			d = allow(alwaysAllowed)
+			d.Basis = bridge.BasisConfiguration
+			return d, false
 		}
 		d = g.ask(ctx, r, out, a.Wall)
 		return g.stillAllowed(ctx, a, d), true

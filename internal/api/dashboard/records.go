@@ -2,12 +2,10 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
-	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
@@ -20,7 +18,7 @@ type Records interface {
 	// Policy is what is in force in a directory; "" is that of the server.
 	Policy(ctx context.Context, dir string) (Policy, error)
 	// TestPolicy says what would happen to a call. Nothing is run or recorded.
-	TestPolicy(ctx context.Context, dir string, call bridge.ToolCall) (PolicyVerdict, error)
+	TestPolicy(ctx context.Context, dir string, call PolicyCall) (PolicyVerdict, error)
 	Audit(ctx context.Context, q audit.Query) (audit.Found, error)
 	VerifyAudit(ctx context.Context) (audit.Report, error)
 	// Runs are the newest runs of orchestrate, newest first. It is cheap while
@@ -34,6 +32,9 @@ type Records interface {
 
 // recordRoutes is the part of the table of routes that reads records.
 func (a *API) recordRoutes() []route {
+	if a.opts.Records == nil {
+		return nil
+	}
 	return []route{
 		{pattern: "GET /usage", answer: a.usage},
 		{pattern: "GET /policy", answer: a.policy},
@@ -58,9 +59,4 @@ func number(q url.Values, name string, fallback, most uint64) (uint64, error) {
 		return 0, invalid(name+" is not a number", "Write it in digits, such as "+name+"=50.")
 	}
 	return min(n, most), nil
-}
-
-// health is GET /health.
-func (a *API) health(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return a.opts.Records.Health(r.Context()), nil
 }

@@ -13,10 +13,10 @@ import (
 
 // Usage is the answer of GET /usage.
 type Usage struct {
-	Since   time.Time            `json:"since"`
-	Step    string               `json:"step"` // of the buckets: hour or day, in UTC
-	Buckets []UsageRow           `json:"buckets"`
-	Totals  UsageRow             `json:"totals"`
+	Since   time.Time             `json:"since"`
+	Step    string                `json:"step"` // of the buckets: hour or day, in UTC
+	Buckets []UsageRow            `json:"buckets"`
+	Totals  UsageRow              `json:"totals"`
 	RowsBy  map[string][]UsageRow `json:"rows_by"` // model, door and session; what has used most first
 }
 
