@@ -194,8 +194,8 @@ func latest(all []timeline.Summary, alive map[string]bool) []timeline.Summary {
 		}
 		past = append(past, s)
 	}
-	slices.SortFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
-	slices.SortFunc(past, func(a, b timeline.Summary) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(past, func(a, b timeline.Summary) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.ID, b.ID)) })
 	return append(open, past[:min(len(past), pastSessions)]...)
 }
 
