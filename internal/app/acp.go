@@ -178,7 +178,7 @@ func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request,
 		return engine.Request{}, nil, err
 	}
 	spec.Gate, spec.Person = gate, s.Person(g, gate, o.Person)
-	return engine.Request{Spec: spec, Door: "acp", Keep: true}, gate, nil
+	return engine.Request{Spec: spec, Door: "acp", Client: o.Client, Keep: true}, gate, nil
 }
 
 func (s acpService) Sessions(ctx context.Context) ([]bridge.SessionInfo, error) {

@@ -72,15 +72,17 @@ func (b *Bridge) observe() {
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	local.Handle(w.order)
-	b.observer = w
+	b.observer, b.live = w, local
 }
 
-// Live is this process as others see it; nil if it is not shown.
-func (b *Bridge) Live() *live.Local {
-	if b.observer == nil {
-		return nil
+// tellURL tells others where this process serves.
+func (b *Bridge) tellURL(url string) {
+	if b.live == nil {
+		return
 	}
-	return b.observer.local
+	if err := b.live.SetURL(url); err != nil {
+		b.opts.Logger.Warn("observe.url_not_told", "error", err)
+	}
 }
 
 // stopTurns ends the turns that others have asked for.
