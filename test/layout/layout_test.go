@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/answers":   {"bridge", "internal/config", "internal/program"},
 	"internal/app": {"internal/answers", "internal/agent/acp", "internal/agent/runner", "internal/agent/sdk", "internal/agent/vscode", "bridge", "internal/engine/chat", "internal/config", "internal/api/abp", "internal/api/abp/contract", "internal/api/acp", "internal/api/anthropic", "internal/httpserver", "internal/metrics", "internal/api/dashboard", "internal/api/mcp", "internal/api/openai", "internal/api/toolbus", "internal/git", "internal/openclaw", "internal/openclaw/registration", "internal/copilotruntime", "internal/durable", "internal/editor", "internal/engine", "internal/workspace", "internal/workspace/files", "internal/workspace/lsp", "internal/workspace/search", "internal/workspace/task",
 		"internal/guard", "internal/guard/approval", "internal/guard/audit", "internal/guard/paths", "internal/guard/policy",
-		"internal/guard/redact", "internal/guard/repo", "internal/guard/sandbox", "internal/orchestrate", "internal/program", "internal/demomodel", "internal/sessionstore", "internal/supervise", "internal/upkeep", "internal/usagelog"},
+		"internal/guard/redact", "internal/guard/repo", "internal/guard/sandbox", "internal/orchestrate", "internal/program", "internal/demomodel", "internal/sessionstore", "internal/supervise", "internal/live", "internal/text", "internal/timeline", "internal/upkeep", "internal/usagelog"},
 	"internal/engine/chat":       {"bridge", "internal/engine", "internal/text"},
 	"internal/engine":            {"bridge", "internal/sessionstore", "internal/text", "internal/usagelog"},
 	"internal/acpwire":           {"internal/jsonrpc"},
