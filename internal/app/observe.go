@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -273,7 +274,8 @@ func (w *watchedSession) TurnBegan(ctx context.Context, p bridge.Prompt) {
 	defer w.mu.Unlock()
 	if w.rec == nil {
 		title, _ := w.o.hide(w.request.Title)
-		w.rec = w.o.begin(w, cmp.Or(title, text.FirstLine(strings.TrimSpace(said), 72)))
+		line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+		w.rec = w.o.begin(w, cmp.Or(title, text.FirstLine(line, 72)))
 	}
 	w.turns++
 	if w.running++; w.running == 1 {
@@ -551,10 +553,11 @@ func (w *watchedSession) change(c *watchedCall, v guard.Verdict) {
 	if len(r.Paths) == 0 || r.Diff == "" {
 		return
 	}
-	e := timeline.Event{Type: timeline.TypeDiff, Call: r.CallID, Path: r.Paths[0], Diff: strings.TrimLeft(r.Diff, "\n"), Change: changeOf(r)}
+	e := timeline.Event{Type: timeline.TypeDiff, Call: r.CallID, Path: r.Paths[0], Change: changeOf(r)}
 	if rel, err := filepath.Rel(w.request.Spec.WorkingDir, e.Path); err == nil && filepath.IsLocal(rel) {
 		e.Path = filepath.ToSlash(rel)
 	}
+	e.Diff = unified(e.Path, e.Change, r.Diff)
 	if c == nil {
 		w.rec.Add(e)
 		return
@@ -565,12 +568,35 @@ func (w *watchedSession) change(c *watchedCall, v guard.Verdict) {
 // changeOf is what a diff does to its file.
 func changeOf(r *bridge.PermissionRequest) string {
 	switch {
-	case r.Native == "delete" || strings.Contains(r.Diff, "\n+++ /dev/null"):
+	case r.Native == "delete" || toNothing.MatchString(r.Diff):
 		return "delete"
-	case strings.Contains(r.Diff, "--- /dev/null") || strings.Contains(r.Diff, "\nnew file mode"):
+	case fromNothing.MatchString(r.Diff):
 		return "add"
 	}
 	return "edit"
+}
+
+// The runtime writes /dev/null as if it were a file of the directory.
+var (
+	fromNothing = regexp.MustCompile(`(?m)^--- (?:a)?/dev/null$`)
+	toNothing   = regexp.MustCompile(`(?m)^\+\+\+ (?:b)?/dev/null$`)
+)
+
+// unified is a diff with a head of the usual form. One without hunks stays as it
+// is.
+func unified(path, change, diff string) string {
+	at := strings.Index(diff, "\n@@ ") + 1
+	if at == 0 && !strings.HasPrefix(diff, "@@ ") {
+		return strings.TrimLeft(diff, "\n")
+	}
+	from, to := "a/"+path, "b/"+path
+	switch change {
+	case "add":
+		from = "/dev/null"
+	case "delete":
+		to = "/dev/null"
+	}
+	return "--- " + from + "\n+++ " + to + "\n" + diff[at:]
 }
 
 func (w *watchedSession) asked(id, lead string) {
