@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -485,6 +486,8 @@ func (w *watchedSession) finished(e bridge.ToolFinished) {
 			return // its caller has told the result
 		}
 		c.over = true
+		maps.DeleteFunc(w.parked, func(_, call string) bool { return call == c.id })
+		w.state()
 		if e.OK {
 			for _, change := range c.changes {
 				w.rec.Add(change)
