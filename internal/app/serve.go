@@ -261,7 +261,7 @@ func (w watched) Sessions() (out []toolbus.Session) {
 		o := s.Opened()
 		out = append(out, toolbus.Session{ID: s.ID(), API: s.Door(), Model: o.Model, Directory: o.WorkingDir, Running: s.Busy()})
 	}
-	slices.SortFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
