@@ -26,6 +26,18 @@ func ask(t *testing.T, p *local, q live.Question) *live.Open {
 	return o
 }
 
+// replied is the reply to a question.
+func replied(t *testing.T, q *live.Open) live.Reply {
+	t.Helper()
+	select {
+	case r := <-q.Replied():
+		return r
+	case <-time.After(patient):
+		t.Fatal("there is no reply")
+		return live.Reply{}
+	}
+}
+
 func TestApprovals(t *testing.T) {
 	home := t.TempDir()
 	s := start(t, home, 0, nil)
@@ -44,7 +56,7 @@ func TestApprovals(t *testing.T) {
 	if got := s.post(t, "/approvals/"+q.ID, `{"answer":"deny","reason":"use git clean"}`); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	if r := <-q.Replied(); r.Answer != live.Deny || r.Reason != "use git clean" || r.By != byDashboard {
+	if r := replied(t, q); r.Answer != live.Deny || r.Reason != "use git clean" || r.By != byDashboard {
 		t.Errorf("%+v", r)
 	}
 	if got := s.post(t, "/approvals/"+q.ID, `{"answer":"once"}`); got.status != 409 || got.errorCode() != "answered" || !strings.Contains(got.body, "(denied) at: dashboard") {
@@ -166,7 +178,7 @@ func TestLinks(t *testing.T) {
 	if got := s.use(t, path, "once"); got.status != 200 || !strings.Contains(got.body, "Allowed once.") {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	if r := <-q.Replied(); r.Answer != live.Once || r.By != byLink {
+	if r := replied(t, q); r.Answer != live.Once || r.By != byLink {
 		t.Errorf("%+v", r)
 	}
 	for _, say := range []string{"once", "deny"} { // a stolen link
@@ -240,7 +252,7 @@ func TestLinkWithText(t *testing.T) {
 	if got := s.use(t, path, "text"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if r := <-q.Replied(); r.Text != "green" {
+	if r := replied(t, q); r.Text != "green" {
 		t.Errorf("%+v", r)
 	}
 	form := ask(t, p, live.Question{Form: &live.Form{Fields: []live.Field{{Name: "a"}, {Name: "b"}}}, Answers: []string{live.Text}})

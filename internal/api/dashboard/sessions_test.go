@@ -84,7 +84,7 @@ func TestSessionNames(t *testing.T) {
 	home := t.TempDir()
 	s := start(t, home, 0, nil)
 	startLocal(t, home).open(t, "one", timeline.Idle)
-	for _, id := range []string{"none", "..%2f..%2fdashboard.key", "%2e%2e%2fone", "..%2ftimelines%2fone", "one%00", "one%2f", "one.json", "%5c..%5cone", "x.1", strings.Repeat("a", 5000)} {
+	for _, id := range []string{"none", "..%2f..%2fdashboard.key", "%2e%2e%2fone", "..%2ftimelines%2fone", "one%00", "one.json", "%5c..%5cone", "x.1", strings.Repeat("a", 5000)} {
 		for _, path := range []string{"", "/events", "/stream"} {
 			if got := s.get(t, "/sessions/"+id+path); got.status != 404 || got.errorCode() != "not_found" {
 				t.Errorf("%.40s%s: %d %.200s", id, path, got.status, got.body)
