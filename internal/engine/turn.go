@@ -9,6 +9,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // turn is one run of Session.Send, on the caller's goroutine.
@@ -17,6 +18,7 @@ type turn struct {
 	door       string
 	seat       *Seat
 	began      time.Time
+	firstWord  time.Duration // from began to the first word of the answer; 0 before
 	yield      func(bridge.Event, error) bool
 	left       bool          // the caller has left the loop
 	moved      bool          // the model was asked
@@ -32,6 +34,7 @@ type turn struct {
 	unreported bridge.Usage     // what the agent's figures leave out
 	more       *bridge.Prompt   // enqueued: the turn goes on with it
 	earlier    bridge.TurnEnded // what the prompts before it have come to
+	trace      *traces.Turn     // nil if there is none
 }
 
 func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
@@ -116,6 +119,7 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 			s.enterMode(p.Mode)
 		}
 		w.see(ev)
+		t.trace.See(ev)
 		if !t.output && isOutput(ev) {
 			t.output = true
 			s.works()
@@ -191,8 +195,15 @@ func (t *turn) judge(ev bridge.Event) error {
 	case bridge.ModelCalled:
 		t.moved = true
 		t.seat.Started()
-	case bridge.TextDelta, bridge.ReasoningDelta:
+	case bridge.TextDelta:
 		t.moved = true
+		t.spoke(e.AgentID)
+	case bridge.ReasoningDelta:
+		t.moved = true
+	case bridge.MessageDone: // of an agent that does not stream
+		if e.Text != "" {
+			t.spoke(e.AgentID)
+		}
 	case bridge.ToolStarted, bridge.ToolRequested:
 		t.moved, t.acted = true, true
 	case bridge.ModelFailed:
@@ -208,6 +219,13 @@ func (t *turn) judge(ev bridge.Event) error {
 	default:
 	}
 	return nil
+}
+
+// spoke notes when the answer has begun. What a sub-agent says is no part of it.
+func (t *turn) spoke(subAgent string) {
+	if t.firstWord == 0 && subAgent == "" {
+		t.firstWord = time.Since(t.began)
+	}
 }
 
 // passes says that a rate limit is for the caller to wait for: because it asked

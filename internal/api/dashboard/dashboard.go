@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type Options struct {
 	Resumer Resumer
 	// LinkRefused records that a link was used that must not be any more.
 	LinkRefused func(ctx context.Context, question, why string)
+	// Records are what it tells besides.
+	Records Records
 	// Logger must not be nil.
 	Logger *slog.Logger
 }
@@ -80,7 +83,7 @@ func (a *API) routes() []route {
 func New(opts Options) *API {
 	a := &API{opts: opts, mux: http.NewServeMux(), pages: newPages(), login: newLogin(opts), links: newLinks(), library: timeline.OpenLibrary(opts.Home)}
 	a.watcher = newWatcher(opts.Home, a.state)
-	for _, r := range a.routes() {
+	for _, r := range slices.Concat(a.routes(), a.recordRoutes()) {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		pattern := method + " /api/v1" + path
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, r) })

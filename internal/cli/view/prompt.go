@@ -69,9 +69,11 @@ func (k *Keyboard) Prompt(o PromptOptions) (*Prompt, error) {
 	}
 	p := &Prompt{c: k.c, in: k.file, inputs: make(chan Input, 64), quit: make(chan struct{})}
 	p.main.history, p.main.complete, p.main.at = o.History, o.Complete, len(o.History)
-	if err := p.raw(); err != nil {
+	restore, err := rawMode(p.in)
+	if err != nil {
 		return nil, err
 	}
+	p.restore = restore
 	k.prompt = p
 	k.term.Read, k.term.Out = p.Ask, above{k.c}
 	p.c.mu.Lock()
@@ -84,20 +86,19 @@ func (k *Keyboard) Prompt(o PromptOptions) (*Prompt, error) {
 	return p, nil
 }
 
-// raw has the terminal pass on every key. It does not use Fd, which would
+// rawMode has a terminal pass on every key. It does not use Fd, which would
 // disable deadlines.
-func (p *Prompt) raw() error {
-	conn, err := p.in.SyscallConn()
+func rawMode(f *os.File) (restore func(), err error) {
+	conn, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var state *term.State
 	var rawErr error
 	if err := conn.Control(func(fd uintptr) { state, rawErr = term.MakeRaw(int(fd)) }); err != nil || rawErr != nil {
-		return errors.Join(err, rawErr)
+		return nil, errors.Join(err, rawErr)
 	}
-	p.restore = func() { _ = conn.Control(func(fd uintptr) { _ = term.Restore(int(fd), state) }) }
-	return nil
+	return func() { _ = conn.Control(func(fd uintptr) { _ = term.Restore(int(fd), state) }) }, nil
 }
 
 // Inputs are what the person enters.
