@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/live"
 )
 
@@ -255,7 +256,7 @@ func TestLinkWithText(t *testing.T) {
 	if r := replied(t, q); r.Text != "green" {
 		t.Errorf("%+v", r)
 	}
-	form := ask(t, p, live.Question{Form: &live.Form{Fields: []live.Field{{Name: "a"}, {Name: "b"}}}, Answers: []string{live.Text}})
+	form := ask(t, p, live.Question{Form: &live.Form{Fields: []approval.Field{{Name: "a"}, {Name: "b"}}}, Answers: []string{live.Text}})
 	if got := s.post(t, "/approvals/"+form.ID+"/link", "{}"); got.status != 400 || got.errorCode() != "unsupported" {
 		t.Errorf("%d %s", got.status, got.body)
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,7 +82,7 @@ func TestWhoMayEnter(t *testing.T) {
 // Every route needs a login.
 func TestEveryRouteNeedsALogin(t *testing.T) {
 	s := start(t, t.TempDir(), 0, nil)
-	for _, r := range s.api.routes() {
+	for _, r := range slices.Concat(s.api.routes(), s.api.recordRoutes()) {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		if got := s.do(t, method, "/api/v1"+path, "{}", "Content-Type", jsonType, "Origin", s.URL()); got.status != 401 {
 			t.Errorf("%s: %d %s", r.pattern, got.status, got.body)

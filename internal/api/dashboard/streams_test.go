@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
@@ -146,17 +147,27 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
+	if err := slow.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
 	fmt.Fprintf(slow, "GET /api/v1/sessions/one/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", testKey)
 	fast := s.follow(t, "/sessions/one/stream", "")
 	text := strings.Repeat("x", 32<<10)
 	const round = 100 // which the writer can queue
-	for n := range 6 * round {
+	for n := range 3 * round {
 		r.Add(timeline.Event{Type: timeline.TypeTurn, N: n + 1, Text: text})
 		if n%round == round-1 {
 			if got := fast.numbers(t, n+1); len(got) != round {
 				t.Fatalf("%d events", len(got))
 			}
 		}
+	}
+	began := time.Now()
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it held the end of the server up for %s", took)
 	}
 }
 
