@@ -76,7 +76,7 @@ type PermissionRequest struct {
 	Args      any            `json:"args,omitempty"`     // mcp, custom-tool, hook
 	ReadOnly  bool           `json:"read_only,omitempty"`
 	Agents    []string       `json:"agents,omitempty"` // see ToolCall
-	Confined  bool           `json:"-"` // see ToolCall
+	Confined  bool           `json:"-"`                // see ToolCall
 }
 
 // Verdict is the short form of a decision. The zero value denies.
@@ -114,6 +114,10 @@ type Decision struct {
 	Reason  string  `json:"reason,omitempty"`
 	// By is where a person has decided, such as "terminal"; "" if none has.
 	By string `json:"by,omitempty"`
+	// Basis says what the decision rests on, and Rule names the rule of the policy
+	// that had a say. Both are for the record; see the Basis constants.
+	Basis string `json:"-"`
+	Rule  string `json:"-"`
 	// Args, if not nil, are what the tool is called with instead. Only
 	// Gate.Before may set it.
 	Args any `json:"-"`
@@ -130,6 +134,15 @@ type Decision struct {
 	// record. No policy is to blame.
 	Failure error `json:"-"`
 }
+
+// What a decision can rest on. Without one of these the guard itself has decided.
+const (
+	BasisPolicy        = "policy"
+	BasisConfiguration = "configuration" // the tool needs no consent
+	BasisPerson        = "person"
+	BasisSession       = "session" // a person has consented for the session
+	BasisNobody        = "nobody"  // a person would have been needed
+)
 
 // Denied is the error of a call that is not allowed.
 func (d Decision) Denied(message, remedy string) error {

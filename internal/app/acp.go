@@ -161,7 +161,7 @@ func noSession(id string) error {
 
 func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request, *guard.Guard, error) {
 	spec := s.Spec(bridge.ProfileAgent, o.WorkingDir)
-	spec.MCPServers, spec.Person = withServers(spec.MCPServers, o.MCPServers), o.Person
+	spec.MCPServers = withServers(spec.MCPServers, o.MCPServers)
 	if o.Headers != nil {
 		spec.Headers = o.Headers
 	}
@@ -174,8 +174,11 @@ func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request,
 		return engine.Request{}, nil, err
 	}
 	gate, err := s.Gate(g)
-	spec.Gate = gate
-	return engine.Request{Spec: spec, Door: "acp", Keep: true}, gate, err
+	if err != nil {
+		return engine.Request{}, nil, err
+	}
+	spec.Gate, spec.Person = gate, s.Person(g, gate, o.Person)
+	return engine.Request{Spec: spec, Door: "acp", Keep: true}, gate, nil
 }
 
 func (s acpService) Sessions(ctx context.Context) ([]bridge.SessionInfo, error) {

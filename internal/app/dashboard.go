@@ -70,7 +70,7 @@ func (s *Server) mountDashboard(ctx context.Context, o Serving, to *httpserver.O
 		return err
 	}
 	d := dashboard.New(dashboard.Options{
-		Key: key, Token: to.Token, URL: s.URL, Logger: b.opts.Logger,
+		Home: b.opts.Config.Home, Key: key, Token: to.Token, URL: s.URL, Logger: b.opts.Logger,
 		Records: s.newRecords(o),
 		About: func() dashboard.About {
 			return dashboard.About{Version: b.opts.Version, Answers: b.Answers.Detail, Notice: b.Answers.Notice, Workspace: o.Workspace, ReadOnly: s.ReadOnly(),

@@ -236,9 +236,14 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		return nil, err
 	}
 	personal := answers.CopilotHome(b.opts.Environ, b.opts.UserDir)
+	var watcher guard.Observer
+	if b.observer != nil {
+		watcher = b.observer
+	}
 	return guard.New(guard.Options{
+		Observer:  watcher,
 		Sessions:  []string{c.Path("copilot", "session-state"), filepath.Join(personal, "session-state")},
-		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Client: g.Client,
+		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: b.inbox(g.Asker), Caller: g.Caller, Door: g.Door, Client: g.Client,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason, Counts: &b.guard.counts,
 	}), nil

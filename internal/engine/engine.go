@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
@@ -182,7 +183,11 @@ type Options struct {
 	Origin func(dir string) (repository, branch string)
 	// Answers, if set, says who answers through an agent.
 	Answers func(agent string) bridge.Answers
-	Logger  *slog.Logger
+	// Observer, if set, is told what sessions do.
+	Observer Observer
+	// Tracer, if set, gets the spans of turns.
+	Tracer *traces.Tracer
+	Logger *slog.Logger
 }
 
 // Ledger keeps what turns have used.

@@ -19,6 +19,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // ask puts a request to a person, who is shown all of it. Consent for the
@@ -39,7 +40,9 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	g.mu.Unlock()
 	if agreed {
-		return allow("allowed for this session")
+		d = allow("allowed for this session")
+		d.Basis = bridge.BasisSession
+		return d
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
 	q.SHA256, q.Reason, q.Rule = sum, why, out.Rule.String()
@@ -55,16 +58,25 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
-	end := bridge.Waiting(ctx, r)
+	end, told, wait := bridge.Waiting(ctx, r), func(bridge.Decision) {}, traces.Wait(ctx)
+	if g.opts.Observer != nil {
+		told = g.opts.Observer.Asked(q.Session, q)
+	}
 	began := time.Now()
 	var answer approval.Answer
 	defer func() {
+		d.Basis = bridge.BasisNobody
+		if err == nil {
+			d.Basis = bridge.BasisPerson
+		}
 		input := map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}
 		if answer.By != "" {
 			input["by"], d.By = answer.By, answer.By
 		}
 		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: input, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
+		told(d)
+		wait.Done(d.Verdict)
 	}()
 	answered := g.opts.Counts.waiting()
 	answer, err = g.opts.Asker.Ask(ctx, q)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // This file is all that says no to a call. test/attempts builds a program with
@@ -15,10 +16,20 @@ import (
 // has agreed to the same call before.
 func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest, agreed bool) (d bridge.Decision, asked bool) {
 	out := g.policy().Evaluate(a)
+	traces.SetRule(ctx, out.Rule)
 	if out.Verdict == policy.Ask && agreed {
-		return allow("allowed when it was called"), false
+		d = allow("allowed when it was called")
+		d.Basis = basisCall
+		return d, false
 	}
 	defer func() {
+		d.Rule = out.Rule.String()
+		if d.Basis == "" {
+			d.Basis = bridge.BasisPolicy
+			if out.Rule.Source.Name == grantSource {
+				d.Basis = bridge.BasisSession
+			}
+		}
 		if d.Verdict == bridge.Allow {
 			d.Grant = g.granted(a, out.Grant)
 		}
@@ -28,7 +39,9 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 		return allow(out.Reason), false
 	case policy.Ask:
 		if g.configured(a, out) {
-			return allow(alwaysAllowed), false
+			d = allow(alwaysAllowed)
+			d.Basis = bridge.BasisConfiguration
+			return d, false
 		}
 		d = g.ask(ctx, r, out, a.Wall)
 		return g.stillAllowed(ctx, a, d), true

@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // Question is an open question to a person, as others see it. Its texts are
@@ -58,23 +59,40 @@ type Question struct {
 	Until time.Time `json:"until,omitzero"` // without an answer by then it is denied
 }
 
-// Form is what an agent wants to know.
+// Form is what an agent wants to know: a text or a choice, or the fields of a
+// JSON schema.
 type Form struct {
-	Choices  []string `json:"choices,omitempty"`
-	Freeform bool     `json:"freeform,omitempty"` // a text of the person's own is an answer too
-	Fields   []Field  `json:"fields,omitempty"`
-	URL      string   `json:"url,omitempty"` // to be opened in a browser first
+	Choices  []string         `json:"choices,omitempty"`
+	Freeform bool             `json:"freeform,omitempty"` // a text of the person's own is an answer too
+	Source   string           `json:"source,omitempty"`   // the MCP server that asks, if one does
+	URL      string           `json:"url,omitempty"`      // to be opened in a browser
+	Fields   []approval.Field `json:"fields,omitempty"`
+	Schema   json.RawMessage  `json:"schema,omitempty"`
 }
 
-// Field is one entry of a form.
-type Field struct {
-	Name     string   `json:"name"`
-	Title    string   `json:"title,omitempty"`
-	Hint     string   `json:"hint,omitempty"`
-	Type     string   `json:"type,omitempty"`
-	Choices  []string `json:"choices,omitempty"`
-	Default  string   `json:"default,omitempty"`
-	Required bool     `json:"required,omitempty"`
+// Content reads a reply with answer "text" to a form with a schema. It fails
+// with bridge.CodeInvalid if the reply does not fit.
+func (f *Form) Content(r Reply) (map[string]any, error) {
+	entered := r.Fields
+	if len(f.Fields) == 1 && entered == nil {
+		entered = map[string]string{f.Fields[0].Name: r.Text}
+	}
+	return approval.Fill(f.Schema, entered)
+}
+
+// check says what is wrong with a reply, if it is no answer to the form.
+func (f *Form) check(r Reply) error {
+	if r.Answer != Text {
+		return nil
+	}
+	if f.Schema != nil {
+		_, err := f.Content(r)
+		return err
+	}
+	if f.URL == "" && (strings.TrimSpace(r.Text) == "" || !f.Freeform && len(f.Choices) > 0 && !slices.Contains(f.Choices, r.Text)) {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the answer does not fit the question", Remedy: "give one of its choices, or a text if it takes one"}
+	}
+	return nil
 }
 
 // The answers that a Reply can have. Once, Session, Always and Deny answer a
@@ -339,6 +357,11 @@ func Answer(home, id string, r Reply) error {
 	}
 	if !slices.Contains(q.Answers, r.Answer) {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the answer %q does not fit the question", r.Answer), Remedy: "answer " + strings.Join(q.Answers, ", ")}
+	}
+	if q.Form != nil {
+		if err := q.Form.check(r); err != nil {
+			return err
+		}
 	}
 	err = decide(file+replySuffix, r)
 	switch {

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,32 +101,47 @@ func isSummary(name string) bool {
 }
 
 // Prune removes the timelines that were last written before a time, and returns
-// the names of the files it removed.
-func (s *Store) Prune(before time.Time) (removed []string, err error) {
+// how many.
+func (s *Store) Prune(before time.Time) (removed int, err error) {
 	old, err := s.Old(before)
-	for _, file := range old {
-		if rm := os.Remove(file); rm == nil {
-			removed = append(removed, file)
-		} else if !errors.Is(rm, fs.ErrNotExist) {
-			err = errors.Join(err, rm)
+	for _, files := range old {
+		var errs []error
+		for _, file := range files {
+			if rm := os.Remove(file); !errors.Is(rm, fs.ErrNotExist) {
+				errs = append(errs, rm)
+			}
 		}
+		if rm := errors.Join(errs...); rm != nil {
+			err = errors.Join(err, rm)
+			continue
+		}
+		removed++
 	}
 	return removed, err
 }
 
-// Old lists the files that were last written before a time.
-func (s *Store) Old(before time.Time) (files []string, err error) {
+// Old returns the files of each timeline that was last written before a time.
+func (s *Store) Old(before time.Time) (timelines [][]string, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	files, young := map[string][]string{}, map[string]bool{}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && info.Mode().IsRegular() && info.ModTime().Before(before) {
-			files = append(files, filepath.Join(s.dir, e.Name()))
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		id := strings.TrimSuffix(strings.TrimSuffix(e.Name(), eventsSuffix), summarySuffix)
+		files[id] = append(files[id], filepath.Join(s.dir, e.Name()))
+		young[id] = young[id] || !info.ModTime().Before(before)
+	}
+	for _, id := range slices.Sorted(maps.Keys(files)) {
+		if !young[id] {
+			timelines = append(timelines, files[id])
 		}
 	}
-	return files, err
+	return timelines, err
 }
 
 // Remove removes a session's timeline, if it has one.

@@ -117,6 +117,7 @@ type Recorder struct {
 	gap     int // events that were not kept
 	summary Summary
 	changed bool // the summary was not written yet
+	discard bool // the files are to be removed
 	listed  bool // among the dirty
 
 	// Used by the writer's goroutine alone.
@@ -157,6 +158,14 @@ func (r *Recorder) Change(f func(*Summary)) {
 	f(&r.summary)
 	r.summary.Changed = time.Now()
 	r.changed = true
+	r.list()
+}
+
+// Discard removes the timeline. Nothing may be added afterwards.
+func (r *Recorder) Discard() {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.discard = true
 	r.list()
 }
 
@@ -243,11 +252,20 @@ func (r *Recorder) write() error {
 		return err
 	}
 	events, sum, changed := r.take()
+	if r.discarded() {
+		return r.store.Remove(r.session)
+	}
 	err := r.append(events)
 	if !changed && err == nil {
 		return nil
 	}
 	return errors.Join(err, r.describe(sum))
+}
+
+func (r *Recorder) discarded() bool {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return r.discard
 }
 
 // lose counts what waits as lost, because the disk does not take it.

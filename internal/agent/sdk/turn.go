@@ -221,6 +221,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 		s.proc.heard.Store(time.Now().UnixNano())
 	}
 	s.trackCall(e)
+	s.agents.track(e)
 	s.mu.Lock()
 	t := s.turn
 	s.note(e)
@@ -273,6 +274,11 @@ func (s *session) send(ctx context.Context, st *common.Turn, p bridge.Prompt) er
 	req, err := s.request(p)
 	if err != nil {
 		return err
+	}
+	if t := s.host.opts.Telemetry; t != nil && t.Parent != nil {
+		if parent := t.Parent(ctx); parent != "" {
+			req.Traceparent = &parent
+		}
 	}
 	if err := s.refreshSandbox(ctx); err != nil {
 		return err

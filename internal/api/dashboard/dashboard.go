@@ -7,6 +7,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
+	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 )
 
 // Options are what the dashboard needs. Its functions are called concurrently.
@@ -24,7 +26,12 @@ type Options struct {
 	Key   string        // of the file dashboard.key: programs send it, and logins are signed with it
 	Token string        // of the server, which opens the dashboard too; "" for none
 	URL   func() string // of this server, without a slash at the end
+	Home  string        // the bridge's
 	About func() About
+	// Resumer continues sessions that are not open; nil if there is none.
+	Resumer Resumer
+	// LinkRefused records that a link was used that must not be any more.
+	LinkRefused func(ctx context.Context, question, why string)
 	// Records are what it tells besides.
 	Records Records
 	// Logger must not be nil.
@@ -36,11 +43,14 @@ const maxBody = 1 << 20
 
 // API answers the dashboard's requests. Its methods may be called concurrently.
 type API struct {
-	opts   Options
-	mux    *http.ServeMux
-	pages  *pages
-	login  *login
-	routed []string // patterns, for requests that match none
+	opts    Options
+	mux     *http.ServeMux
+	pages   *pages
+	login   *login
+	links   *links
+	library *timeline.Library
+	watcher *watcher
+	routed  []string // patterns, for requests that match none
 }
 
 // route is a path under /api/v1 and what answers it: answer gives what is written
@@ -55,12 +65,24 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{pattern: "GET /about", answer: a.about},
+		{pattern: "GET /sessions", answer: a.sessions},
+		{pattern: "GET /sessions/{id}", answer: a.session},
+		{pattern: "GET /sessions/{id}/events", answer: a.events},
+		{pattern: "GET /sessions/{id}/stream", stream: a.sessionStream},
+		{pattern: "POST /sessions/{id}/stop", answer: a.stop},
+		{pattern: "POST /sessions/{id}/messages", answer: a.message},
+		{pattern: "POST /sessions/{id}/resume", answer: a.resume},
+		{pattern: "GET /stream", stream: a.stateStream},
+		{pattern: "GET /approvals", answer: a.approvals},
+		{pattern: "POST /approvals/{id}", answer: a.approve},
+		{pattern: "POST /approvals/{id}/link", answer: a.makeLink},
 	}
 }
 
 // New makes the dashboard.
 func New(opts Options) *API {
-	a := &API{opts: opts, mux: http.NewServeMux(), pages: newPages(), login: newLogin(opts)}
+	a := &API{opts: opts, mux: http.NewServeMux(), pages: newPages(), login: newLogin(opts), links: newLinks(), library: timeline.OpenLibrary(opts.Home)}
+	a.watcher = newWatcher(opts.Home, a.state)
 	for _, r := range slices.Concat(a.routes(), a.recordRoutes()) {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		pattern := method + " /api/v1" + path
@@ -163,6 +185,26 @@ func invalid(message, remedy string) error {
 	return &bridge.Error{Code: bridge.CodeInvalid, Message: message, Remedy: remedy}
 }
 
+// isRefusal tells refusals from what failed otherwise.
+func isRefusal(err error) bool {
+	var own *refusal
+	return errors.As(err, &own)
+}
+
+// describe is how people are told of an error.
+func describe(err error) (status int, message, remedy string) {
+	var own *refusal
+	if errors.As(err, &own) {
+		return own.status, own.message, own.remedy
+	}
+	e := bridge.AsError(err)
+	message = e.Error()
+	if e.Code == bridge.CodeInternal && e.Message == "" {
+		message = "The bridge failed on this request; its log says more." // the cause was not written for people
+	}
+	return wire.Status(e), message, e.Remedy
+}
+
 // fail answers with an error: {"error":{"code","message","remedy"}}.
 func (a *API) fail(w http.ResponseWriter, err error) {
 	var body struct {
@@ -173,27 +215,22 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 		} `json:"error"`
 	}
 	e := &body.Error
+	var status int
+	status, e.Message, e.Remedy = describe(err)
 	var own *refusal
-	if errors.As(err, &own) {
-		e.Code, e.Message, e.Remedy = own.code, own.message, own.remedy
-		if own.status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="copilot-bridge dashboard"`)
-		}
-		if own.retryAfter > 0 {
-			w.Header().Set("Retry-After", seconds(own.retryAfter))
-		}
-		wire.JSON(w, own.status, body)
+	if !errors.As(err, &own) {
+		e.Code = string(bridge.CodeOf(err))
+		wire.Fail(w, a.opts.Logger, err, body)
 		return
 	}
-	b := bridge.AsError(err)
-	e.Code, e.Message, e.Remedy = string(b.Code), b.Error(), b.Remedy
-	if b.Code == bridge.CodeInternal {
-		e.Message = "The bridge failed on this request; its log says more."
-		if b.Message != "" {
-			e.Message = b.Message
-		}
+	e.Code = own.code
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="copilot-bridge dashboard"`)
 	}
-	wire.Fail(w, a.opts.Logger, err, body)
+	if own.retryAfter > 0 {
+		w.Header().Set("Retry-After", seconds(own.retryAfter))
+	}
+	wire.JSON(w, status, body)
 }
 
 // decode reads the body of a request.

@@ -162,7 +162,9 @@ type ElsewhereError struct {
 	Said string // such as "allowed once"
 }
 
-func (e *ElsewhereError) Error() string { return "answered in the " + Visible(e.By) + ": " + Visible(e.Said) }
+func (e *ElsewhereError) Error() string {
+	return "answered in the " + Visible(e.By) + ": " + Visible(e.Said)
+}
 
 // Elsewhere returns the reason why a question needs no answer any more if that
 // is an answer in another place, or nil.
