@@ -101,7 +101,8 @@ func TestHostile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.workspace, "evil.txt"), []byte(evil+"\x1b[8mconcealed\x07\n"+strings.Repeat("x", 5<<20)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	<-b.ask("agent/rehearsal-1", "Show "+evil+"\nrehearsal: chunks "+evil+"\n"+`rehearsal: tool bash {"command": "cat evil.txt | head -c 60000 # \u202E"}`+"\nrehearsal: next\nrehearsal: text done")
+	<-b.ask("agent/rehearsal-1", "Show "+evil+"\nrehearsal: chunks "+evil+"\n"+`rehearsal: tool bash {"command": "cat evil.txt | head -c 60000 # \u202E"}`+"\nrehearsal: next\n"+
+		`rehearsal: tool bash {"command": "cat evil.txt"}`+"\nrehearsal: next\nrehearsal: text done")
 	p := b.open()
 	p.logIn("sessions")
 	p.click(".sessions a", "Show <img")
@@ -112,6 +113,8 @@ func TestHostile(t *testing.T) {
 		{`[...document.querySelectorAll("main .timeline a")].map((a) => a.href + a.textContent).join()`, "https://example.com/ahttps://example.com/a"},
 		{`document.querySelectorAll(".k-text .hidden-char").length`, "5"},
 		{`document.querySelector(".tool .command .hidden-char").textContent`, `\u{202e}`},
+		{`document.querySelectorAll(".tool > .folded .hidden-char").length > 5`, "true"},
+		{`document.querySelector("main").textContent.length < 100000`, "true"},
 		{`/[\u202a-\u202e\u2066-\u2069\u200b\u0007\u001b]/.test(document.querySelector("main").textContent)`, "false"},
 		{`getComputedStyle(document.querySelector(".tool pre.t")).unicodeBidi`, "isolate"},
 	} {

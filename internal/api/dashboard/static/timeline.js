@@ -119,7 +119,7 @@ export class Model {
 
 const verdictWords = (v) => {
   const who = { policy: 'the policy', person: 'a person', session: 'an answer for this session' }[v.by] ?? v.by;
-  return [`${v.verdict === 'deny' ? 'Denied' : 'Allowed'}${who ? ` by ${who}` : ''}${v.who ? ` (${v.who})` : ''}`, v.rule && `rule ${v.rule}`, v.reason, v.confined && 'sandboxed', v.grant && `also ${v.grant}`].filter(Boolean).join(' · ');
+  return [`${v.verdict === 'deny' ? 'Denied' : 'Allowed'}${who ? ` by ${who}` : ''}${v.who ? ` (${v.who})` : ''}`, v.rule && `rule ${v.rule}`, v.reason, v.confined && v.verdict !== 'deny' && 'sandboxed', v.grant && `also ${v.grant}`].filter(Boolean).join(' · ');
 };
 
 /** gist is the one argument that says most about a call. */
