@@ -207,3 +207,39 @@ func TestCollectorIsDown(t *testing.T) {
 		t.Errorf("the end took %s\n%s", took, out)
 	}
 }
+
+// Turns that no request has started are traces of their own, whatever has started
+// them, and nothing is lost when the program ends.
+func TestTracesOfEveryDoor(t *testing.T) {
+	t.Parallel()
+	c := tracetest.New(t, nil)
+	for door, through := range map[string]func(h *hostileWorkspace){
+		"cli": func(h *hostileWorkspace) { h.run(t, "", "run", h.script()) },
+		"acp": func(h *hostileWorkspace) { h.acp(t) },
+		"abp": func(h *hostileWorkspace) { h.abp(t, nil) },
+		"mcp": func(h *hostileWorkspace) {
+			var out taskResult
+			s := h.connect(t, nil, "copilot")
+			mcpCall(t, s, "copilot_code_task", map[string]any{"prompt": h.script()}, &out)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		h := &hostileWorkspace{mcpBench: newMCPBench(t, nil), prompt: "rehearsal: usage 3 2\nrehearsal: text ALL-DONE"}
+		h.env = append(h.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "OTEL_SERVICE_NAME="+door)
+		through(h)
+		var roots, asked int
+		for _, s := range c.Spans("") {
+			if s.Service == door && s.Parent == "" && s.GetName() == "invoke_agent copilot" {
+				roots++
+			}
+			if s.Service == door && s.Attrs["gen_ai.usage.input_tokens"] == int64(3) {
+				asked++
+			}
+		}
+		if roots != 1 || asked != 1 {
+			t.Errorf("%s: %d turns, %d requests to the model\n%s", door, roots, asked, c.Tree())
+		}
+	}
+}
