@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -49,7 +48,7 @@ func (p *program) runTop(cmd *cobra.Command) error {
 	var resume string
 	err := p.configured(cmd, nil, func(ctx context.Context, c call) error {
 		if p.json || !p.console.OutTTY || !p.env.IsTerminal(p.env.Stdin) {
-			b, err := readBoard(c.cfg)
+			b, err := readBoard(c.cfg, timeline.OpenLibrary(c.cfg.Home))
 			if err != nil {
 				return err
 			}
@@ -82,9 +81,10 @@ func (p *program) watchTop(ctx context.Context, cfg *config.Config) (resume stri
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
+	library := timeline.OpenLibrary(cfg.Home)
 	o := view.TopOptions{
-		Board: func() (view.Board, error) { return readBoard(cfg) }, Changed: changed, Home: p.env.HomeDir,
-		Events: func(s timeline.Summary, from int64) ([]timeline.Event, int64, error) { return readEvents(cfg, s, from) },
+		Board: func() (view.Board, error) { return readBoard(cfg, library) }, Changed: changed, Home: p.env.HomeDir,
+		Events: func(s timeline.Summary, from int64) ([]timeline.Event, int64, error) { return readEvents(library, s, from) },
 		Gone: func(q live.Question) error {
 			_, err := live.Find(cfg.Home, q.ID)
 			return err
@@ -109,25 +109,16 @@ func (p *program) watchTop(ctx context.Context, cfg *config.Config) (resume stri
 	return view.Top(ctx, p.console, o)
 }
 
-// timelinesOf is where a session's timeline is: those of agents are kept, those
-// of chats end with their process.
-func timelinesOf(cfg *config.Config, s timeline.Summary) *timeline.Store {
-	if s.Profile == bridge.ProfileChat {
-		return timeline.Open(live.Timelines(cfg.Home, s.Process))
-	}
-	return timeline.Open(timeline.Dir(cfg.Home))
-}
-
 // tailEvents is how many events of a long session are read first.
 const tailEvents = 1000
 
 // readEvents reads a timeline from an offset on; from -1, its end.
-func readEvents(cfg *config.Config, s timeline.Summary, from int64) (events []timeline.Event, next int64, err error) {
+func readEvents(l *timeline.Library, s timeline.Summary, from int64) (events []timeline.Event, next int64, err error) {
 	var lines []json.RawMessage
-	if store := timelinesOf(cfg, s); from < 0 {
-		lines, _, next, err = store.Before(s.ID, math.MaxInt64, tailEvents)
+	if from < 0 {
+		lines, _, next, err = l.Before(s.ID, math.MaxInt64, tailEvents)
 	} else {
-		lines, next, err = store.Read(s.ID, from, tailEvents)
+		lines, next, err = l.Read(s.ID, from, tailEvents)
 	}
 	for _, line := range lines {
 		var e timeline.Event
@@ -143,60 +134,41 @@ const (
 	pastRuns     = 5
 )
 
-// readBoard reads what goes on in the home.
-func readBoard(cfg *config.Config) (view.Board, error) {
-	b := view.Board{At: time.Now(), Approvals: []live.Question{}, Sessions: []timeline.Summary{}, Runs: []view.TopRun{}}
-	processes, err := live.Processes(cfg.Home)
-	if err != nil {
-		return b, err
-	}
+// readBoard reads what goes on in a home.
+func readBoard(cfg *config.Config, l *timeline.Library) (view.Board, error) {
+	b := view.Board{At: time.Now()}
+	var err error
 	if b.Approvals, err = live.Questions(cfg.Home); err != nil {
 		return b, err
 	}
-	all, err := timeline.Open(timeline.Dir(cfg.Home)).List()
+	all, err := l.List()
 	if err != nil {
 		return b, err
 	}
-	alive := map[string]bool{}
-	for _, p := range processes {
-		alive[p.ID] = true
-		chats, err := timeline.Open(live.Timelines(cfg.Home, p.ID)).List()
-		if err != nil {
-			return b, err
-		}
-		all = append(all, chats...)
-	}
-	b.Sessions = latest(all, alive)
+	b.Sessions = latest(all)
 	if b.Runs, err = readRuns(cfg.Home); err != nil {
 		return b, err
 	}
-	today := time.Now().UTC().Truncate(24 * time.Hour)
-	records, err := app.Usage(cfg).Read(today)
+	records, err := app.Usage(cfg).Read(b.At)
 	for _, r := range records {
 		b.Today = b.Today.Add(r)
 	}
 	return b, err
 }
 
-// latest puts the sessions that live first, those that were begun last on top,
-// and then the last that have ended.
-func latest(all []timeline.Summary, alive map[string]bool) []timeline.Summary {
+// latest puts the sessions that are open first, those that were begun last on
+// top, and then the last that have ended.
+func latest(all []timeline.Summary) []timeline.Summary {
 	open, past := []timeline.Summary{}, []timeline.Summary{}
 	for _, s := range all {
-		switch {
-		case s.State.Live() && alive[s.Process]:
+		if s.State.Live() {
 			open = append(open, s)
-			continue
-		case s.State == timeline.Running || s.State == timeline.Waiting:
-			s.State = timeline.Interrupted
-		case s.State == timeline.Idle:
-			s.State = timeline.Ended
+		} else if len(past) < pastSessions {
+			past = append(past, s)
 		}
-		past = append(past, s)
 	}
 	slices.SortFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
-	slices.SortFunc(past, func(a, b timeline.Summary) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.ID, b.ID)) })
-	return append(open, past[:min(len(past), pastSessions)]...)
+	return append(open, past...)
 }
 
 // readRuns lists the orchestrations under way and the last that ended, with how
