@@ -143,7 +143,8 @@ type (
 		// "length", "content_filter", …
 		Finish string `json:"finish,omitempty"`
 		// Call is what else is known of the request; nil where nothing is.
-		Call *ModelCall `json:"call,omitempty"`
+		Call    *ModelCall `json:"call,omitempty"`
+		AgentID string     `json:"agent_id,omitempty"` // the sub-agent that asked
 	}
 	// Notice is something worth telling a person.
 	Notice struct {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -223,6 +224,9 @@ func (p person) Elicit(ctx context.Context, e bridge.Elicitation) (bridge.Elicit
 		return ask(ctx) // it can be shown here or nowhere
 	}
 	form := &live.Form{Source: approval.Visible(e.Source), URL: e.URL, Fields: fields, Schema: e.Schema}
+	if len(form.Schema) == 0 {
+		form.Schema = json.RawMessage("{}") // a form without fields: yes or no
+	}
 	shown := p.question(e.Message, form)
 	shown.Kind = "form"
 	return first(ctx, p.inbox, shown, ask,

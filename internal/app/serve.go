@@ -122,7 +122,7 @@ func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 		About: func() httpserver.About {
 			return httpserver.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
 		},
-		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Metrics: s.metrics(), Notice: b.Answers.Notice, Logger: b.opts.Logger,
+		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Metrics: s.metrics(), Tracer: b.tracer, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
 	if o.Private {
 		opts.Ports = nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
@@ -184,7 +185,9 @@ type Options struct {
 	Answers func(agent string) bridge.Answers
 	// Observer, if set, is told what sessions do.
 	Observer Observer
-	Logger   *slog.Logger
+	// Tracer, if set, gets the spans of turns.
+	Tracer *traces.Tracer
+	Logger *slog.Logger
 }
 
 // Ledger keeps what turns have used.

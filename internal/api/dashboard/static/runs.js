@@ -47,12 +47,12 @@ function Graph({ id, tasks }) {
   const at = new Map();
   columns.forEach((c, i) => c.forEach((t, j) => at.set(t.id, { x: 2 + i * (box.w + box.x), y: (height - c.length * (box.h + box.y) + box.y) / 2 + j * (box.h + box.y) })));
   const short = (s) => { const p = plain(s, 200).split('\n')[0]; return p.length > 25 ? p.slice(0, 24) + '…' : p; };
-  return html`<div class="graph scroll" tabindex="0" role="group" aria-label="Graph of the tasks"><svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} aria-hidden="false">
+  return html`<div class="graph scroll" tabindex="0" role="group" aria-label="Graph of the tasks"><svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}>
     ${tasks.flatMap((t) => (t.needs ?? []).filter((n) => at.has(n)).map((n) => {
       const a = at.get(n), b = at.get(t.id), x1 = a.x + box.w, y1 = a.y + box.h / 2, y2 = b.y + box.h / 2;
       return html`<path class="edge" d=${`M${x1} ${y1}C${x1 + 30} ${y1} ${b.x - 30} ${y2} ${b.x} ${y2}`} />`;
     }))}
-    ${tasks.map((t) => { const p = at.get(t.id); return html`<a key=${t.id} href=${address(id, t.id)} aria-label=${`${plain(t.title || t.id, 200)}: ${t.state}`}><g class=${`node n-${t.state}`} transform=${`translate(${p.x} ${p.y})`}>
+    ${tasks.map((t) => { const p = at.get(t.id); return html`<a key=${t.id} href=${address(id, t.id)}><g class=${`node n-${t.state}`} transform=${`translate(${p.x} ${p.y})`}>
       <rect width=${box.w} height=${box.h} rx="6" /><title>${plain(t.title || t.id, 300)}</title><text x="12" y="21">${short(t.title || t.id)}</text><text x="12" y="40" class="sub">${t.state}${t.attempts > 1 ? `, attempt ${t.attempts}` : ''}</text></g></a>`; })}
   </svg></div>`;
 }
