@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -48,7 +45,7 @@ func (p *program) runTop(cmd *cobra.Command) error {
 	var resume string
 	err := p.configured(cmd, nil, func(ctx context.Context, c call) error {
 		if p.json || !p.console.OutTTY || !p.env.IsTerminal(p.env.Stdin) {
-			b, err := readBoard(c.cfg, timeline.OpenLibrary(c.cfg.Home))
+			b, err := newBoards(c.cfg).read()
 			if err != nil {
 				return err
 			}
@@ -81,10 +78,9 @@ func (p *program) watchTop(ctx context.Context, cfg *config.Config) (resume stri
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	library := timeline.OpenLibrary(cfg.Home)
+	source := newBoards(cfg)
 	o := view.TopOptions{
-		Board: func() (view.Board, error) { return readBoard(cfg, library) }, Changed: changed, Home: p.env.HomeDir,
-		Events: func(s timeline.Summary, from int64) ([]timeline.Event, int64, error) { return readEvents(library, s, from) },
+		Board: source.read, Events: source.events, Changed: changed, Home: p.env.HomeDir,
 		Gone: func(q live.Question) error {
 			_, err := live.Find(cfg.Home, q.ID)
 			return err
@@ -112,13 +108,13 @@ func (p *program) watchTop(ctx context.Context, cfg *config.Config) (resume stri
 // tailEvents is how many events of a long session are read first.
 const tailEvents = 1000
 
-// readEvents reads a timeline from an offset on; from -1, its end.
-func readEvents(l *timeline.Library, s timeline.Summary, from int64) (events []timeline.Event, next int64, err error) {
+// events reads a timeline from an offset on; from -1, its end.
+func (r boards) events(s timeline.Summary, from int64) (events []timeline.Event, next int64, err error) {
 	var lines []json.RawMessage
 	if from < 0 {
-		lines, _, next, err = l.Before(s.ID, math.MaxInt64, tailEvents)
+		lines, _, next, err = r.timelines.Before(s.ID, math.MaxInt64, tailEvents)
 	} else {
-		lines, next, err = l.Read(s.ID, from, tailEvents)
+		lines, next, err = r.timelines.Read(s.ID, from, tailEvents)
 	}
 	for _, line := range lines {
 		var e timeline.Event
@@ -131,27 +127,41 @@ func readEvents(l *timeline.Library, s timeline.Summary, from int64) (events []t
 
 const (
 	pastSessions = 20 // that have ended are shown
-	pastRuns     = 5
+	mostRuns     = 5
 )
 
-// readBoard reads what goes on in a home.
-func readBoard(cfg *config.Config, l *timeline.Library) (view.Board, error) {
-	b := view.Board{At: time.Now()}
+// boards reads what goes on in a home.
+type boards struct {
+	cfg       *config.Config
+	timelines *timeline.Library
+	runs      *orchestrate.Looker
+}
+
+func newBoards(cfg *config.Config) boards {
+	return boards{cfg, timeline.OpenLibrary(cfg.Home), orchestrate.NewLooker(cfg.Home)}
+}
+
+func (r boards) read() (view.Board, error) {
+	b := view.Board{At: time.Now(), Runs: []view.TopRun{}}
 	var err error
-	if b.Approvals, err = live.Questions(cfg.Home); err != nil {
+	if b.Approvals, err = live.Questions(r.cfg.Home); err != nil {
 		return b, err
 	}
-	all, err := l.List()
+	all, err := r.timelines.List()
 	if err != nil {
 		return b, err
 	}
 	b.Sessions = latest(all)
-	if b.Runs, err = readRuns(cfg.Home); err != nil {
+	runs, err := r.runs.List(mostRuns)
+	if err != nil {
 		return b, err
 	}
-	records, err := app.Usage(cfg).Read(b.At)
-	for _, r := range records {
-		b.Today = b.Today.Add(r)
+	for _, run := range runs {
+		b.Runs = append(b.Runs, topRun(run))
+	}
+	records, err := app.Usage(r.cfg).Read(b.At)
+	for _, used := range records {
+		b.Today = b.Today.Add(used)
 	}
 	return b, err
 }
@@ -171,51 +181,17 @@ func latest(all []timeline.Summary) []timeline.Summary {
 	return append(open, past...)
 }
 
-// readRuns lists the orchestrations under way and the last that ended, with how
-// far each has come.
-func readRuns(home string) ([]view.TopRun, error) {
-	runs, err := orchestrate.Runs(home)
-	out := []view.TopRun{}
-	for i, r := range runs {
-		if r.State != orchestrate.StateRunning && i >= pastRuns {
-			continue
-		}
-		one := view.TopRun{ID: r.ID, Task: r.Task, Dir: r.Dir, State: r.State, Started: r.Created}
-		one.Done, one.Failed, one.Total = progressOf(filepath.Join(orchestrate.RunsDir(home), r.ID, "events.jsonl"))
-		out = append(out, one)
-	}
-	return out, err
-}
-
-// progressOf counts the tasks of a run, from its journal.
-func progressOf(journal string) (done, failed, total int) {
-	data, err := os.ReadFile(journal)
-	if err != nil {
-		return 0, 0, 0 // it has not begun
-	}
-	ended := map[string]orchestrate.State{}
-	for line := range bytes.Lines(data) {
-		var e orchestrate.Event
-		if json.Unmarshal(line, &e) != nil {
-			continue // the last one may still be written
-		}
-		switch {
-		case e.Plan != nil:
-			total = len(e.Plan.Tasks)
-		case e.Type == orchestrate.TaskStarted:
-			delete(ended, e.Task)
-		case e.Type == orchestrate.TaskCompleted && e.Result != nil:
-			ended[e.Task] = e.Result.State
-		}
-	}
-	for _, state := range ended {
-		switch state {
+// topRun is an orchestration with how far it has come.
+func topRun(r orchestrate.Looked) view.TopRun {
+	one := view.TopRun{ID: r.ID, Task: r.Task, Dir: r.Dir, State: r.State, Started: r.Created, Total: len(r.Tasks)}
+	for _, t := range r.Tasks {
+		switch t.State {
 		case orchestrate.Done:
-			done++
+			one.Done++
 		case orchestrate.Failed:
-			failed++
+			one.Failed++
 		default:
 		}
 	}
-	return done, failed, total
+	return one
 }
