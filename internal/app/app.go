@@ -26,9 +26,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
-	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
@@ -75,8 +75,9 @@ type Bridge struct {
 	depth       int
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
-	live        *live.Local // this process as others see it; nil if it is not shown
 	userServers userServers
+	tracer      *traces.Tracer // nil without traces
+	relay       *traces.Relay  // nil if the runtime's own spans are not wanted
 	wall        *sandbox.Wall  // nil where programs are not confined
 	noWall      error          // why they are not, though they should be
 	tidy        *upkeep.Upkeep // nil before Start has succeeded
@@ -114,10 +115,12 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	if err := b.raiseWall(ctx); err != nil {
 		return nil, err
 	}
+	b.startTraces(ctx)
 	var agent engine.Agent
 	if w := o.Window; w != nil {
 		agent = b.windowAgent(w)
 	} else if err := b.chooseAgent(ctx); err != nil {
+		b.closeTraces(ctx)
 		return nil, errors.Join(err, b.closeModel())
 	}
 	store := Store(o.Config)
@@ -134,7 +137,7 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	b.Engine = engine.New(engine.Options{
 		Ledger: ledger, Observer: watcher,
-		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers,
+		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers, Tracer: b.tracer,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -199,12 +202,14 @@ func (b *Bridge) Close(ctx context.Context) error {
 	if b.observer != nil {
 		b.observer.stopTurns()
 	}
+	b.relay.Settle(ctx)
 	if b.Engine != nil {
 		err = b.Engine.Close(ctx)
 	}
 	if b.observer != nil {
 		err = errors.Join(err, b.observer.close(ctx))
 	}
+	b.closeTraces(ctx)
 	err = errors.Join(err, b.closeModel(), b.guard.close())
 	if b.tidy != nil {
 		b.tidy.Close()

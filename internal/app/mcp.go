@@ -78,6 +78,7 @@ func (m *MCP) HTTP(ctx context.Context, ready func(url string)) error {
 		return errors.Join(err, m.end(ctx))
 	}
 	b, c := m.bridge, m.bridge.opts.Config
+	b.tracer = b.newTracer()
 	h := m.server.Handler()
 	s, err := httpserver.Listen(ctx, httpserver.Options{
 		Addr: host, Port: port, Token: string(c.Serve.Token), Hosts: c.Serve.Hosts, Ports: &httpserver.Ports{File: c.Path("state.json"), Name: "mcp-" + m.name},
@@ -85,7 +86,7 @@ func (m *MCP) HTTP(ctx context.Context, ready func(url string)) error {
 		About: func() httpserver.About {
 			return httpserver.About{Version: b.opts.Version, Answers: "MCP server " + m.name + " at /mcp", Workspace: m.serving.Workspace, ReadOnly: !m.serving.ReadWrite}
 		},
-		DrainTimeout: c.Serve.DrainTimeout, Logger: b.opts.Logger,
+		DrainTimeout: c.Serve.DrainTimeout, Tracer: b.tracer, Logger: b.opts.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, m.end(ctx))

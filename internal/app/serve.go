@@ -123,7 +123,7 @@ func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 		About: func() httpserver.About {
 			return httpserver.About{Version: b.opts.Version, Answers: b.Answers.Detail, Workspace: o.Workspace, ReadOnly: s.ReadOnly(), Model: s.example()}
 		},
-		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Metrics: s.metrics(), Notice: b.Answers.Notice, Logger: b.opts.Logger,
+		DrainTimeout: c.Serve.DrainTimeout, Health: s.health, Metrics: s.metrics(), Tracer: b.tracer, Notice: b.Answers.Notice, Logger: b.opts.Logger,
 	}
 	if o.Private {
 		opts.Ports = nil
@@ -262,7 +262,7 @@ func (w watched) Sessions() (out []toolbus.Session) {
 		o := s.Opened()
 		out = append(out, toolbus.Session{ID: s.ID(), API: s.Door(), Model: o.Model, Directory: o.WorkingDir, Running: s.Busy()})
 	}
-	slices.SortFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 

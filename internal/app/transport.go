@@ -102,7 +102,7 @@ func (b *Bridge) candidate(name string, build func(*Bridge, context.Context) (en
 			return nil, refused
 		}
 		// What others read of the bridge does not change once it has started.
-		made := &Bridge{opts: b.opts, model: b.model, wall: b.wall}
+		made := &Bridge{opts: b.opts, model: b.model, wall: b.wall, relay: b.relay}
 		made.opts.DemoIfNone = b.opts.DemoIfNone && (!b.started || b.Answers.Kind == bridge.AnswersDemo)
 		agent, err := build(made, ctx)
 		b.model = made.model
@@ -166,6 +166,7 @@ func (b *Bridge) sdkAgent(ctx context.Context) (engine.Agent, error) {
 	b.Runtime = rt
 	return b.copilotAgent(ctx, "", func(a answers.Account) probedAgent {
 		o := b.opts.sdkOptions(rt.Path)
+		b.relayTraces(&o)
 		if b.wall != nil {
 			o.Bubblewrap = b.wall.Path() // not another one that PATH may lead to
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
@@ -184,7 +185,9 @@ type Options struct {
 	Answers func(agent string) bridge.Answers
 	// Observer, if set, is told what sessions do.
 	Observer Observer
-	Logger   *slog.Logger
+	// Tracer, if set, gets the spans of turns.
+	Tracer *traces.Tracer
+	Logger *slog.Logger
 }
 
 // Ledger keeps what turns have used.
@@ -389,7 +392,7 @@ func (l *ledger) rows() []UsageRow {
 	for k, u := range l.count {
 		out = append(out, UsageRow{Door: k[0], Model: k[1], Usage: u})
 	}
-	slices.SortFunc(out, func(a, b UsageRow) int {
+	slices.SortStableFunc(out, func(a, b UsageRow) int {
 		return cmp.Or(cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
 	})
 	return out

@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // Request describes a session that a door wants.
@@ -409,10 +410,13 @@ func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Ev
 func (s *Session) SendSeated(ctx context.Context, seat *Seat, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
 		t := &turn{session: s, seat: seat, door: s.Door(), began: time.Now()}
+		ctx, t.trace = s.engine.opts.Tracer.Turn(ctx, traces.About{Session: s.ID(), Door: t.door, Profile: s.request.Spec.Profile, Model: s.spec().Model})
 		shown, over := t.shown(ctx, p, yield)
 		defer over()
 		t.yield = s.masked(shown)
-		if err := t.run(ctx, p); err != nil && !t.left {
+		err := t.run(ctx, p)
+		t.trace.End(err)
+		if err != nil && !t.left {
 			e := bridge.AsError(err)
 			end := bridge.TurnEnded{Reason: bridge.EndFailed, Usage: t.usage, Duration: time.Since(t.began)}
 			if e.Code == bridge.CodeCanceled {

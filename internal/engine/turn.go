@@ -9,6 +9,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // turn is one run of Session.Send, on the caller's goroutine.
@@ -33,6 +34,7 @@ type turn struct {
 	unreported bridge.Usage     // what the agent's figures leave out
 	more       *bridge.Prompt   // enqueued: the turn goes on with it
 	earlier    bridge.TurnEnded // what the prompts before it have come to
+	trace      *traces.Turn     // nil if there is none
 }
 
 func (t *turn) run(ctx context.Context, p bridge.Prompt) (err error) {
@@ -117,6 +119,7 @@ func (t *turn) attempt(ctx context.Context, p bridge.Prompt) error {
 			s.enterMode(p.Mode)
 		}
 		w.see(ev)
+		t.trace.See(ev)
 		if !t.output && isOutput(ev) {
 			t.output = true
 			s.works()

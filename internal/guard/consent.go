@@ -19,6 +19,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // ask puts a request to a person, who is shown all of it. Consent for the
@@ -57,7 +58,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
-	end, told := bridge.Waiting(ctx, r), func(bridge.Decision) {}
+	end, told, wait := bridge.Waiting(ctx, r), func(bridge.Decision) {}, traces.Wait(ctx)
 	if g.opts.Observer != nil {
 		told = g.opts.Observer.Asked(q.Session, q)
 	}
@@ -75,6 +76,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: input, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
 		told(d)
+		wait.Done(d.Verdict)
 	}()
 	answered := g.opts.Counts.waiting()
 	answer, err = g.opts.Asker.Ask(ctx, q)

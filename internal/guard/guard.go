@@ -27,6 +27,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/shell"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // Recorder takes down what happened. *audit.Log is one.
@@ -226,6 +227,7 @@ func (g *Guard) configured(a policy.Action, out policy.Outcome) bool {
 // Before judges a tool call before anything happens.
 func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
 	began := time.Now()
+	ctx, span := traces.Judge(ctx, call)
 	unrecorded := g.refresh(ctx)
 	version := g.version.Load()
 	judged, refusal := call, ""
@@ -265,7 +267,16 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	d = g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
 	g.opts.Counts.verdict(d, asked)
 	g.observe(call, d, action, nil)
+	g.trace(ctx, span, call, d, asked)
 	return d
+}
+
+// trace ends the span of a decision.
+func (g *Guard) trace(ctx context.Context, span *traces.Span, call bridge.ToolCall, d bridge.Decision, asked bool) {
+	if span != nil {
+		reason, _ := g.opts.Redactor.String(d.Reason)
+		span.Judged(ctx, call, d.Verdict, reason, asked)
+	}
 }
 
 // Review is Before for a call that has failed already. A person is not asked
@@ -316,7 +327,14 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 		if call != nil && action.Tool == "" {
 			action.Tool = ofServer(call.call.Name, action.Server)
 		}
-		d, _ = g.decide(ctx, action, r, agreed)
+		ask, asked := ctx, false
+		var span *traces.Span
+		about := bridge.ToolCall{ID: r.CallID, Name: action.Called(), Args: r.Args, Confined: r.Confined}
+		if call == nil { // or its decision has a span
+			ask, span = traces.Judge(ctx, about)
+		}
+		d, asked = g.decide(ask, action, r, agreed)
+		g.trace(ask, span, about, d, asked)
 	}
 	if d.Verdict != bridge.Allow {
 		g.forget(call)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // This file is all that says no to a call. test/attempts builds a program with
@@ -15,6 +16,7 @@ import (
 // has agreed to the same call before.
 func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.PermissionRequest, agreed bool) (d bridge.Decision, asked bool) {
 	out := g.policy().Evaluate(a)
+	traces.SetRule(ctx, out.Rule)
 	if out.Verdict == policy.Ask && agreed {
 		d = allow("allowed when it was called")
 		d.Basis = basisCall

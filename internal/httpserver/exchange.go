@@ -18,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 const (
@@ -39,6 +40,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header.Get(requestIDHeader))
 	s.setHeaders(w.Header(), id)
 
+	if s.opts.Tracer != nil {
+		var ctx context.Context
+		ctx, x.span = s.opts.Tracer.Request(r.Context(), r, id)
+		r = r.WithContext(ctx)
+		x.request = r
+	}
 	s.metrics.inFlight.Add(1)
 	defer s.metrics.inFlight.Add(-1)
 	broken := s.guarded(x, r, id)
@@ -57,6 +64,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if !quiet[x.door] {
 		s.health.stale.Store(true)
 	}
+	x.endSpan()
 	s.metrics.observe(x, took)
 	s.log(x, r, body, id, took)
 	if broken {
@@ -88,7 +96,7 @@ func (s *Server) guarded(x *exchange, r *http.Request, id string) (broken bool) 
 			broken = true
 			return
 		}
-		s.opts.Logger.Error("a request handler failed", "panic", fmt.Sprint(fault), "path", x.path(r), "request_id", id, "stack", string(debug.Stack()))
+		s.opts.Logger.Error("a request handler failed", "panic", fmt.Sprint(fault), "path", s.shownPath(r), "request_id", id, "stack", string(debug.Stack()))
 		broken = begun
 		if !begun {
 			refuse(x, r, internal, "The bridge failed on this request; its log says more under the request id "+id+".")
@@ -242,6 +250,20 @@ type exchange struct {
 	bytes    int64
 	hijacked bool
 	facts    wire.Facts
+	span     *traces.Span  // nil if there is none
+	request  *http.Request // nil without traces
+}
+
+// endSpan ends the span of the request, the first time.
+func (x *exchange) endSpan() {
+	if x.span == nil || quiet[x.door] {
+		return
+	}
+	status := x.status
+	if x.facts.Left {
+		status = wire.StatusClientGone
+	}
+	x.span.Answered(x.request, x.door, status, x.facts.Failed)
 }
 
 func (x *exchange) WriteHeader(status int) {
@@ -283,6 +305,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		x.hijacked = true
 		x.status = http.StatusSwitchingProtocols
+		x.endSpan() // the connection may be open for hours
 	}
 	return conn, rw, err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 	"github.com/copilot-bridge/copilot-bridge/internal/metrics"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 // Server is a bound listener and, once Serve is called, what answers on it.
@@ -288,6 +289,7 @@ type Options struct {
 	// Metrics are written by GET /metrics, with those of requests and of this
 	// process added. They belong to this server alone; nil: no further ones.
 	Metrics *metrics.Registry
+	Tracer  *traces.Tracer // nil for no traces
 
 	// Notice, if set, is sent in X-Copilot-Bridge-Notice to admitted clients.
 	Notice string

@@ -22,8 +22,14 @@ func Plain(env []string, login bool) []string {
 		case "OPENCLAW_GATEWAY_TOKEN", "COPILOT_BRIDGE_TOKEN", "COPILOT_BRIDGE_REQUEST_HEADERS", "COPILOT_BRIDGE_MCP_SERVERS", "COPILOT_CLI_PATH", "COPILOT_SDK_AUTH_TOKEN":
 			return true
 		}
-		return strings.HasPrefix(name, "COPILOT_BYOK_")
+		return strings.HasPrefix(name, "COPILOT_BYOK_") || OfTraces(name)
 	})
+}
+
+// OfTraces says of a variable that it is for the bridge's own traces. It may hold the
+// key of a collector, and the runtime would send spans by it unasked.
+func OfTraces(name string) bool {
+	return strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") || name == "TRACEPARENT" || name == "TRACESTATE"
 }
 
 // UTF8 is an environment without the variables that are not UTF-8: with one of

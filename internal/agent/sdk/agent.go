@@ -61,6 +61,9 @@ type Telemetry struct {
 	ExporterType   string
 	SourceName     string
 	CaptureContent bool
+	// Parent, if set, names the span below which the runtime's are, of what happens
+	// under a context; see traces.Relay.
+	Parent func(context.Context) string
 }
 
 // Agent is the native runtime. Its methods may be called concurrently.

@@ -256,7 +256,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 		opts.Mode, opts.WorkingDirectory = copilot.ModeEmpty, home
 	}
 	if t := h.opts.Telemetry; t != nil {
-		opts.Telemetry = &copilot.TelemetryConfig{OTLPEndpoint: t.OTLPEndpoint, FilePath: t.FilePath,
+		opts.Telemetry = &copilot.TelemetryConfig{OTLPEndpoint: t.OTLPEndpoint, OTLPProtocol: "http/json", FilePath: t.FilePath,
 			ExporterType: t.ExporterType, SourceName: t.SourceName, CaptureContent: &t.CaptureContent}
 	}
 	client := copilot.NewClient(&opts)

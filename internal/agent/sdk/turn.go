@@ -275,6 +275,11 @@ func (s *session) send(ctx context.Context, st *common.Turn, p bridge.Prompt) er
 	if err != nil {
 		return err
 	}
+	if t := s.host.opts.Telemetry; t != nil && t.Parent != nil {
+		if parent := t.Parent(ctx); parent != "" {
+			req.Traceparent = &parent
+		}
+	}
 	if err := s.refreshSandbox(ctx); err != nil {
 		return err
 	}

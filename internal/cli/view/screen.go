@@ -163,28 +163,40 @@ func (s *screen) draw(f frame) {
 
 func (s *screen) write(text string) { _, _ = s.c.Out.Write([]byte(text)) } // a failure is noticed by the stream
 
-// run draws, and hands on keys, until done says so or ctx ends. changed says
-// that there is more to see.
-func (s *screen) run(ctx context.Context, changed <-chan struct{}, draw func(columns, rows int) frame, press func(key) (done bool)) error {
-	second := time.NewTicker(time.Second) // ages grow
-	defer second.Stop()
+// flush forgets the keys that were typed ahead.
+func (s *screen) flush() {
+	drain(s.in)
 	for {
-		s.draw(draw(s.size()))
+		select {
+		case <-s.keys:
+		default:
+			return
+		}
+	}
+}
+
+// look is how often what is shown is looked at anew.
+const look = 200 * time.Millisecond
+
+// run draws t and hands keys to it until the person leaves or ctx ends.
+func (s *screen) run(ctx context.Context, t *top) error {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		s.draw(t.frame(s.size()))
 		select {
 		case k, open := <-s.keys:
-			if !open {
-				return errors.New("the terminal is gone")
-			}
-			if press(k) {
+			if !open || t.press(k) { // the terminal is gone, or the person
 				return nil
 			}
-		case _, open := <-changed:
-			if !open {
-				changed = nil
-			}
+		case <-t.o.Changed:
+			t.refresh()
+		case post := <-t.posts:
+			post()
 		case <-s.resized:
 			s.drawn = ""
-		case <-second.C:
+		case <-tick.C:
+			t.tick()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

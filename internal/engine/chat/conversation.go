@@ -10,6 +10,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/traces"
 )
 
 const (
@@ -88,7 +89,7 @@ func (s *Service) begin(ctx context.Context, chat *bridge.Chat) (*answer, error)
 		}
 	}
 	var turn context.Context
-	turn, a.cancel = context.WithCancelCause(bridge.WithCaller(s.ctx, bridge.CallerOf(ctx)))
+	turn, a.cancel = context.WithCancelCause(traces.Follow(bridge.WithCaller(s.ctx, bridge.CallerOf(ctx)), ctx))
 	if err := s.start(func() { s.run(turn, a, known) }); err != nil {
 		a.cancel(nil)
 		return nil, err

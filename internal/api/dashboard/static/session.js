@@ -56,13 +56,17 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
     follow();
     redraw({});
   };
+  // hold keeps what is read where it is, across the next change of the list.
+  const hold = () => {
+    const nodes = [...list.current.children], i = nodes.findIndex((n) => n.getBoundingClientRect().bottom > 100);
+    t.anchor = i < 0 ? null : { key: t.model.blocks[i].key, top: nodes[i].getBoundingClientRect().top };
+  };
   const older = async () => {
     if (!t.ready || !(t.first > 0)) return;
     const page = await load({ before: t.first, limit: pageSize });
     if (!page) return;
     if (page.events.length === 0) { t.first = 0; redraw({}); return; }
-    const node = list.current?.querySelector('.block');
-    t.anchor = node && { key: t.model.blocks[0]?.key, top: node.getBoundingClientRect().top };
+    hold();
     t.following = false;
     t.model.reset([...page.events, ...t.model.events]);
     t.first = page.first;
@@ -73,10 +77,11 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
     if (!t.ready || t.atEnd) return;
     const page = await load({ from: t.next, limit: pageSize });
     if (!page) return;
+    hold();
     t.model.add(page.events);
     t.next = page.next;
     t.first = t.model.dropOldest() ?? t.first;
-    if (page.events.length < pageSize) { t.atEnd = true; t.missed = 0; follow(); }
+    if (page.next >= page.size) { t.atEnd = true; t.missed = 0; follow(); }
     redraw({});
   };
 
@@ -90,11 +95,12 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
     const root = document.documentElement;
     if (t.anchor) {
       const i = t.model.blocks.findIndex((b) => b.key === t.anchor.key);
-      const node = list.current?.querySelectorAll('.block')[i];
+      const node = list.current.children[i];
       root.style.overflowAnchor = 'none';
       if (node) window.scrollBy(0, node.getBoundingClientRect().top - t.anchor.top);
       requestAnimationFrame(() => { root.style.overflowAnchor = ''; });
       t.anchor = null;
+      if (!t.atEnd && !error && root.scrollHeight - innerHeight - window.scrollY < 900) newer();
     } else if (t.following && t.ready) window.scrollTo(0, root.scrollHeight);
   });
   useEffect(() => {
