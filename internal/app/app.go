@@ -26,7 +26,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
-	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/traces"
@@ -76,7 +75,6 @@ type Bridge struct {
 	depth       int
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
-	live        *live.Local // this process as others see it; nil if it is not shown
 	userServers userServers
 	tracer      *traces.Tracer // nil without traces
 	relay       *traces.Relay  // nil if the runtime's own spans are not wanted

@@ -32,10 +32,10 @@ func (b *Bridge) inbox(here approval.Asker) approval.Asker {
 	if here == nil {
 		here = approval.Nobody{}
 	}
-	if _, always := here.(approval.Yes); always || b.live == nil {
+	if _, always := here.(approval.Yes); always || b.Live() == nil {
 		return here
 	}
-	return inbox{b.live, b.opts.Logger, here}
+	return inbox{b.Live(), b.opts.Logger, here}
 }
 
 // Alone says whether nobody is here, and nobody watches elsewhere.
@@ -161,10 +161,10 @@ func orDashboard(err error) error {
 // Person returns who answers the questions of a session's agent: here, who may
 // be nil, and whoever watches elsewhere. It is nil if that is nobody now.
 func (b *Bridge) Person(g Guarding, gate *guard.Guard, here bridge.Person) bridge.Person {
-	if b.live == nil || here == nil && !live.Watched(b.live.Home()) {
+	if b.Live() == nil || here == nil && !live.Watched(b.Live().Home()) {
 		return here
 	}
-	return person{inbox{live: b.live, log: b.opts.Logger}, g, gate, here}
+	return person{inbox{live: b.Live(), log: b.opts.Logger}, g, gate, here}
 }
 
 type person struct {

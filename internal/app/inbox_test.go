@@ -204,7 +204,7 @@ func TestAPanicIsNoConsent(t *testing.T) {
 
 func TestYesIsNotAQuestion(t *testing.T) {
 	i, _ := newInbox(t, nil)
-	b := &Bridge{live: i.live}
+	b := &Bridge{observer: &observer{local: i.live}}
 	if _, same := b.inbox(approval.Yes{}).(approval.Yes); !same {
 		t.Error("--yes asks")
 	}
@@ -224,7 +224,7 @@ func agentAsks(t *testing.T) (ask bridge.Person, home string) {
 	}
 	t.Cleanup(func() { _ = ws.Close() })
 	gate := guard.New(guard.Options{Workspace: ws, Policy: policy.Combine(policy.Defaults{Root: ws.Root()})})
-	b := &Bridge{live: i.live, opts: Options{Logger: i.log}}
+	b := &Bridge{observer: &observer{local: i.live}, opts: Options{Logger: i.log}}
 	g := Guarding{Workspace: ws.Root(), Door: "http"}
 	if b.Person(g, gate, nil) != nil {
 		t.Error("somebody answers, although nobody watches")
