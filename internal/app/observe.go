@@ -248,7 +248,7 @@ type watchedSession struct {
 	rec       *timeline.Recorder // nil before the first turn
 	mask      bridge.Mask        // of the turn, where no gate has one
 	turns     int
-	running   int // turns; of two at a time the agent refuses one
+	running   int       // turns; of two at a time the agent refuses one
 	began     time.Time // the turn
 	spoke     bool      // it has said something
 	used      bridge.Usage
