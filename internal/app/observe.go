@@ -74,15 +74,23 @@ func (b *Bridge) observe() {
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	local.Handle(w.order)
-	b.observer, b.live = w, local
+	b.observer = w
+}
+
+// Live is this process as others see it; nil if it is not shown.
+func (b *Bridge) Live() *live.Local {
+	if b.observer == nil {
+		return nil
+	}
+	return b.observer.local
 }
 
 // tellURL tells others where this process serves.
 func (b *Bridge) tellURL(url string) {
-	if b.live == nil {
+	if b.observer == nil {
 		return
 	}
-	if err := b.live.SetURL(url); err != nil {
+	if err := b.observer.local.SetURL(url); err != nil {
 		b.opts.Logger.Warn("observe.url_not_told", "error", err)
 	}
 }

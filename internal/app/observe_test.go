@@ -271,7 +271,7 @@ func TestOrders(t *testing.T) {
 	o := newObserved(t, config.Sessions{})
 	s := o.open(engine.Request{Spec: bridge.SessionSpec{Profile: bridge.ProfileAgent}})
 	order := func(kind, mode, text string) error {
-		return live.Send(t.Context(), o.home, o.live.ID(), live.Order{Kind: kind, Session: s.ID(), Mode: mode, Text: text, By: "dashboard"})
+		return live.Send(t.Context(), o.home, o.Live().ID(), live.Order{Kind: kind, Session: s.ID(), Mode: mode, Text: text, By: "dashboard"})
 	}
 	if err := order(live.OrderStop, "", ""); bridge.CodeOf(err) != bridge.CodeNotFound {
 		t.Errorf("a session without a turn: %v", err)
@@ -307,7 +307,7 @@ func TestOrders(t *testing.T) {
 	}
 	chat := o.open(engine.Request{Spec: bridge.SessionSpec{Profile: bridge.ProfileChat}})
 	run(t, chat, "text hi")
-	err := live.Send(t.Context(), o.home, o.live.ID(), live.Order{Kind: live.OrderSend, Session: chat.ID(), Text: "x"})
+	err := live.Send(t.Context(), o.home, o.Live().ID(), live.Order{Kind: live.OrderSend, Session: chat.ID(), Text: "x"})
 	if bridge.CodeOf(err) != bridge.CodeUnsupported {
 		t.Errorf("a message to a chat: %v", err)
 	}
