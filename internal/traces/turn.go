@@ -63,6 +63,20 @@ func (t *Tracer) Turn(ctx context.Context, a About) (context.Context, *Turn) {
 	return context.WithValue(ctx, turnKey{}, turn), turn
 }
 
+// Workflow starts work that consists of several turns. The caller must call end.
+func (t *Tracer) Workflow(ctx context.Context, name string) (_ context.Context, end func(error)) {
+	if t == nil {
+		return ctx, func(error) {}
+	}
+	ctx, span := t.startIn(ctx, t.settings.parent, opFlow+" "+name, kindInternal, attr{keyOperation, opFlow}, attr{keyWorkflow, name})
+	return ctx, func(err error) {
+		if err != nil {
+			span.fail(string(bridge.CodeOf(err)))
+		}
+		span.finish()
+	}
+}
+
 // See takes note of an event.
 func (t *Turn) See(ev bridge.Event) {
 	if t == nil {

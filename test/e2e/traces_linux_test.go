@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/tracetest"
 )
@@ -240,6 +241,31 @@ func TestTracesOfEveryDoor(t *testing.T) {
 		}
 		if roots != 1 || asked != 1 {
 			t.Errorf("%s: %d turns, %d requests to the model\n%s", door, roots, asked, c.Tree())
+		}
+	}
+}
+
+// A task in parts is one trace.
+func TestTraceOfOrchestrate(t *testing.T) {
+	t.Parallel()
+	c := tracetest.New(t, nil)
+	s := newRepoBench(t)
+	part := func(id string) orchestrate.SubTask {
+		return orchestrate.SubTask{ID: id, EstimatedComplexity: orchestrate.Small, Description: "Part " + id + ".\n" + tool("create", map[string]string{"path": id + ".txt", "file_text": "x"}) + "\nrehearsal: next\nrehearsal: text done"}
+	}
+	cmd := s.command("do it", "--plan", s.plan(orchestrate.TaskPlan{Tasks: []orchestrate.SubTask{part("a"), part("b")}}))
+	cmd.Env = append(cmd.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	roots := c.Spans("invoke_workflow orchestrate")
+	turns := c.Spans("invoke_agent")
+	if len(roots) != 1 || roots[0].Parent != "" || len(turns) < 2 || len(c.Spans("execute_tool create")) != 2 {
+		t.Fatalf("%s", c.Tree())
+	}
+	for _, turn := range turns {
+		if turn.Parent != roots[0].ID {
+			t.Errorf("a turn is elsewhere:\n%s", c.Tree())
 		}
 	}
 }

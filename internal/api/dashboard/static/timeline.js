@@ -118,7 +118,7 @@ export class Model {
 }
 
 const verdictWords = (v) => {
-  const who = { policy: 'the policy', person: 'a person', session: 'an answer for this session' }[v.by] ?? v.by;
+  const who = { policy: 'the policy', person: 'a person', session: 'an answer for this session', nobody: '' }[v.by] ?? v.by;
   return [`${v.verdict === 'deny' ? 'Denied' : 'Allowed'}${who ? ` by ${who}` : ''}${v.who ? ` (${v.who})` : ''}`, v.rule && `rule ${v.rule}`, v.reason, v.confined && v.verdict !== 'deny' && 'sandboxed', v.grant && `also ${v.grant}`].filter(Boolean).join(' · ');
 };
 
