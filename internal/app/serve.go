@@ -89,6 +89,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	if err := s.listen(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
+	b.tellURL(s.URL())
 	if w := b.opts.Window; w != nil {
 		w.mu.Lock()
 		w.server = s

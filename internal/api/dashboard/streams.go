@@ -118,7 +118,7 @@ func wait[T any](ctx context.Context, news <-chan T, alive <-chan time.Time, out
 type state struct {
 	Sessions  []timeline.Summary `json:"sessions"` // those that live
 	Approvals []live.Question    `json:"approvals"`
-	Runs      any                `json:"runs"`
+	Runs      []Run              `json:"runs"` // the newest
 	At        time.Time          `json:"at"`
 }
 
@@ -239,7 +239,7 @@ func (w *watcher) now() (json.RawMessage, <-chan struct{}) {
 
 // state is what happens now. What cannot be read is left out: it is tried again soon.
 func (a *API) state() state {
-	s := state{Sessions: []timeline.Summary{}, Approvals: []live.Question{}, Runs: []struct{}{}}
+	s := state{Sessions: []timeline.Summary{}, Approvals: []live.Question{}, Runs: []Run{}}
 	all, err := a.library.List()
 	if err == nil {
 		for _, one := range all {
@@ -252,7 +252,13 @@ func (a *API) state() state {
 	if err2 == nil {
 		s.Approvals = orEmpty(questions)
 	}
-	if err := errors.Join(err, err2); err != nil {
+	var err3 error
+	if a.opts.Records != nil {
+		var runs []Run
+		runs, err3 = a.opts.Records.Runs(runsStreamed)
+		s.Runs = orEmpty(runs)
+	}
+	if err := errors.Join(err, err2, err3); err != nil {
 		a.opts.Logger.Debug("dashboard.state_incomplete", "error", err)
 	}
 	return s
