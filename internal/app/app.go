@@ -77,6 +77,7 @@ type Bridge struct {
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
 	live        *live.Local // this process as others see it; nil if it is not shown
+	asking      asking
 	userServers userServers
 	tracer      *traces.Tracer // nil without traces
 	relay       *traces.Relay  // nil if the runtime's own spans are not wanted
@@ -212,7 +213,7 @@ func (b *Bridge) Close(ctx context.Context) error {
 		err = errors.Join(err, b.observer.close(ctx))
 	}
 	b.closeTraces(ctx)
-	err = errors.Join(err, b.closeModel(), b.guard.close())
+	err = errors.Join(err, b.asking.close(), b.closeModel(), b.guard.close())
 	if b.tidy != nil {
 		b.tidy.Close()
 	}

@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -49,7 +45,7 @@ func (p *program) runTop(cmd *cobra.Command) error {
 	var resume string
 	err := p.configured(cmd, nil, func(ctx context.Context, c call) error {
 		if p.json || !p.console.OutTTY || !p.env.IsTerminal(p.env.Stdin) {
-			b, err := readBoard(c.cfg)
+			b, err := newBoards(c.cfg).read()
 			if err != nil {
 				return err
 			}
@@ -82,9 +78,9 @@ func (p *program) watchTop(ctx context.Context, cfg *config.Config) (resume stri
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
+	source := newBoards(cfg)
 	o := view.TopOptions{
-		Board: func() (view.Board, error) { return readBoard(cfg) }, Changed: changed, Home: p.env.HomeDir,
-		Events: func(s timeline.Summary, from int64) ([]timeline.Event, int64, error) { return readEvents(cfg, s, from) },
+		Board: source.read, Events: source.events, Changed: changed, Home: p.env.HomeDir,
 		Gone: func(q live.Question) error {
 			_, err := live.Find(cfg.Home, q.ID)
 			return err
@@ -109,25 +105,16 @@ func (p *program) watchTop(ctx context.Context, cfg *config.Config) (resume stri
 	return view.Top(ctx, p.console, o)
 }
 
-// timelinesOf is where a session's timeline is: those of agents are kept, those
-// of chats end with their process.
-func timelinesOf(cfg *config.Config, s timeline.Summary) *timeline.Store {
-	if s.Profile == bridge.ProfileChat {
-		return timeline.Open(live.Timelines(cfg.Home, s.Process))
-	}
-	return timeline.Open(timeline.Dir(cfg.Home))
-}
-
 // tailEvents is how many events of a long session are read first.
 const tailEvents = 1000
 
-// readEvents reads a timeline from an offset on; from -1, its end.
-func readEvents(cfg *config.Config, s timeline.Summary, from int64) (events []timeline.Event, next int64, err error) {
+// events reads a timeline from an offset on; from -1, its end.
+func (r boards) events(s timeline.Summary, from int64) (events []timeline.Event, next int64, err error) {
 	var lines []json.RawMessage
-	if store := timelinesOf(cfg, s); from < 0 {
-		lines, _, next, err = store.Before(s.ID, math.MaxInt64, tailEvents)
+	if from < 0 {
+		lines, _, next, err = r.timelines.Before(s.ID, math.MaxInt64, tailEvents)
 	} else {
-		lines, next, err = store.Read(s.ID, from, tailEvents)
+		lines, next, err = r.timelines.Read(s.ID, from, tailEvents)
 	}
 	for _, line := range lines {
 		var e timeline.Event
@@ -140,110 +127,71 @@ func readEvents(cfg *config.Config, s timeline.Summary, from int64) (events []ti
 
 const (
 	pastSessions = 20 // that have ended are shown
-	pastRuns     = 5
+	mostRuns     = 5
 )
 
-// readBoard reads what goes on in the home.
-func readBoard(cfg *config.Config) (view.Board, error) {
-	b := view.Board{At: time.Now(), Approvals: []live.Question{}, Sessions: []timeline.Summary{}, Runs: []view.TopRun{}}
-	processes, err := live.Processes(cfg.Home)
+// boards reads what goes on in a home.
+type boards struct {
+	cfg       *config.Config
+	timelines *timeline.Library
+	runs      *orchestrate.Looker
+}
+
+func newBoards(cfg *config.Config) boards {
+	return boards{cfg, timeline.OpenLibrary(cfg.Home), orchestrate.NewLooker(cfg.Home)}
+}
+
+func (r boards) read() (view.Board, error) {
+	b := view.Board{At: time.Now(), Runs: []view.TopRun{}}
+	var err error
+	if b.Approvals, err = live.Questions(r.cfg.Home); err != nil {
+		return b, err
+	}
+	all, err := r.timelines.List()
 	if err != nil {
 		return b, err
 	}
-	if b.Approvals, err = live.Questions(cfg.Home); err != nil {
-		return b, err
-	}
-	all, err := timeline.Open(timeline.Dir(cfg.Home)).List()
+	b.Sessions = latest(all)
+	runs, err := r.runs.List(mostRuns)
 	if err != nil {
 		return b, err
 	}
-	alive := map[string]bool{}
-	for _, p := range processes {
-		alive[p.ID] = true
-		chats, err := timeline.Open(live.Timelines(cfg.Home, p.ID)).List()
-		if err != nil {
-			return b, err
-		}
-		all = append(all, chats...)
+	for _, run := range runs {
+		b.Runs = append(b.Runs, topRun(run))
 	}
-	b.Sessions = latest(all, alive)
-	if b.Runs, err = readRuns(cfg.Home); err != nil {
-		return b, err
-	}
-	today := time.Now().UTC().Truncate(24 * time.Hour)
-	records, err := app.Usage(cfg).Read(today)
-	for _, r := range records {
-		b.Today = b.Today.Add(r)
+	records, err := app.Usage(r.cfg).Read(b.At)
+	for _, used := range records {
+		b.Today = b.Today.Add(used)
 	}
 	return b, err
 }
 
-// latest puts the sessions that live first, those that were begun last on top,
-// and then the last that have ended.
-func latest(all []timeline.Summary, alive map[string]bool) []timeline.Summary {
+// latest puts the sessions that are open first, those that were begun last on
+// top, and then the last that have ended.
+func latest(all []timeline.Summary) []timeline.Summary {
 	open, past := []timeline.Summary{}, []timeline.Summary{}
 	for _, s := range all {
-		switch {
-		case s.State.Live() && alive[s.Process]:
+		if s.State.Live() {
 			open = append(open, s)
-			continue
-		case s.State == timeline.Running || s.State == timeline.Waiting:
-			s.State = timeline.Interrupted
-		case s.State == timeline.Idle:
-			s.State = timeline.Ended
+		} else if len(past) < pastSessions {
+			past = append(past, s)
 		}
-		past = append(past, s)
 	}
-	slices.SortFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
-	slices.SortFunc(past, func(a, b timeline.Summary) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.ID, b.ID)) })
-	return append(open, past[:min(len(past), pastSessions)]...)
+	slices.SortStableFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
+	return append(open, past...)
 }
 
-// readRuns lists the orchestrations under way and the last that ended, with how
-// far each has come.
-func readRuns(home string) ([]view.TopRun, error) {
-	runs, err := orchestrate.Runs(home)
-	out := []view.TopRun{}
-	for i, r := range runs {
-		if r.State != orchestrate.StateRunning && i >= pastRuns {
-			continue
-		}
-		one := view.TopRun{ID: r.ID, Task: r.Task, Dir: r.Dir, State: r.State, Started: r.Created}
-		one.Done, one.Failed, one.Total = progressOf(filepath.Join(orchestrate.RunsDir(home), r.ID, "events.jsonl"))
-		out = append(out, one)
-	}
-	return out, err
-}
-
-// progressOf counts the tasks of a run, from its journal.
-func progressOf(journal string) (done, failed, total int) {
-	data, err := os.ReadFile(journal)
-	if err != nil {
-		return 0, 0, 0 // it has not begun
-	}
-	ended := map[string]orchestrate.State{}
-	for line := range bytes.Lines(data) {
-		var e orchestrate.Event
-		if json.Unmarshal(line, &e) != nil {
-			continue // the last one may still be written
-		}
-		switch {
-		case e.Plan != nil:
-			total = len(e.Plan.Tasks)
-		case e.Type == orchestrate.TaskStarted:
-			delete(ended, e.Task)
-		case e.Type == orchestrate.TaskCompleted && e.Result != nil:
-			ended[e.Task] = e.Result.State
-		}
-	}
-	for _, state := range ended {
-		switch state {
+// topRun is an orchestration with how far it has come.
+func topRun(r orchestrate.Looked) view.TopRun {
+	one := view.TopRun{ID: r.ID, Task: r.Task, Dir: r.Dir, State: r.State, Started: r.Created, Total: len(r.Tasks)}
+	for _, t := range r.Tasks {
+		switch t.State {
 		case orchestrate.Done:
-			done++
+			one.Done++
 		case orchestrate.Failed:
-			failed++
+			one.Failed++
 		default:
 		}
 	}
-	return done, failed, total
+	return one
 }

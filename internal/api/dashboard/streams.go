@@ -25,6 +25,8 @@ const (
 	pollHome  = 200 * time.Millisecond
 	pollRuns  = 2 * time.Second
 	heartbeat = 15 * time.Second
+	// lastWrite is how long a client has to read when the server stops.
+	lastWrite = time.Second
 )
 
 // openStream admits a stream. While it is open, somebody watches.
@@ -35,7 +37,11 @@ func (a *API) openStream(w http.ResponseWriter, r *http.Request) (*wire.Stream, 
 	if full {
 		return nil, nil, &bridge.Error{Code: bridge.CodeBusy, Message: "there are " + strconv.Itoa(maxStreams) + " streams already", Remedy: "Close pages that are not needed."}
 	}
-	leave := a.watcher.join()
+	unwatch := a.watcher.join()
+	// A client that does not read must not hold the end of the server up.
+	rc := http.NewResponseController(w)
+	unblock := context.AfterFunc(wire.Draining(r.Context()), func() { _ = rc.SetWriteDeadline(time.Now().Add(lastWrite)) })
+	leave := func() { unblock(); unwatch() }
 	out := wire.NewStream(w, r)
 	out.Comment("open")
 	if err := out.Flush(); err != nil {
