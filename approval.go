@@ -42,18 +42,19 @@ type asker struct {
 func (a asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	title, detail, err := q.Whole(approval.MaxShown)
 	if err != nil {
-		return approval.No, err
+		return approval.Answer{}, err
 	}
 	consent, err := a.approve(ctx, Approval{Title: title, Detail: detail, Request: q.Request})
 	if err != nil {
-		return approval.No, err
+		return approval.Answer{}, err
 	}
+	const by = "program"
 	switch consent {
 	case AllowOnce:
-		return approval.Once, nil
+		return approval.Answer{Consent: approval.Once, By: by}, nil
 	case AllowSession:
-		return approval.Session, nil
+		return approval.Answer{Consent: approval.Session, By: by}, nil
 	case Deny:
 	}
-	return approval.No, nil
+	return approval.Answer{By: by}, nil
 }

@@ -132,6 +132,9 @@ type Prompt struct {
 	// Mode is the mode in which the agent works from this turn on: one of
 	// the Mode constants, or "" to leave it as it is.
 	Mode string
+	// By is where a person said it, if that is not the caller, such as
+	// "dashboard". It is for the record.
+	By string
 }
 
 // The modes of an agent.

@@ -19,6 +19,9 @@ type ToolCall struct {
 	Args   any    `json:"args,omitempty"`   // as decoded by encoding/json
 	Server string `json:"server,omitempty"` // the MCP server, if it has one
 	Parent string `json:"parent,omitempty"` // the call that started this sub-agent
+	// Agents are the names of the sub-agents that make the call, the outermost
+	// first, where the agent knows them.
+	Agents []string `json:"-"`
 	// Confined says that the session's confinement holds for whatever the call
 	// starts or touches on this machine.
 	Confined bool `json:"-"`
@@ -72,7 +75,8 @@ type PermissionRequest struct {
 	Diff      string         `json:"diff,omitempty"`     // write
 	Args      any            `json:"args,omitempty"`     // mcp, custom-tool, hook
 	ReadOnly  bool           `json:"read_only,omitempty"`
-	Confined  bool           `json:"-"` // see ToolCall
+	Agents    []string       `json:"agents,omitempty"` // see ToolCall
+	Confined  bool           `json:"-"`                // see ToolCall
 }
 
 // Verdict is the short form of a decision. The zero value denies.
@@ -108,6 +112,12 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 type Decision struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
+	// By is where a person has decided, such as "terminal"; "" if none has.
+	By string `json:"by,omitempty"`
+	// Basis says what the decision rests on, and Rule names the rule of the policy
+	// that had a say. Both are for the record; see the Basis constants.
+	Basis string `json:"-"`
+	Rule  string `json:"-"`
 	// Args, if not nil, are what the tool is called with instead. Only
 	// Gate.Before may set it.
 	Args any `json:"-"`
@@ -124,6 +134,15 @@ type Decision struct {
 	// record. No policy is to blame.
 	Failure error `json:"-"`
 }
+
+// What a decision can rest on. Without one of these the guard itself has decided.
+const (
+	BasisPolicy        = "policy"
+	BasisConfiguration = "configuration" // the tool needs no consent
+	BasisPerson        = "person"
+	BasisSession       = "session" // a person has consented for the session
+	BasisNobody        = "nobody"  // a person would have been needed
+)
 
 // Denied is the error of a call that is not allowed.
 func (d Decision) Denied(message, remedy string) error {

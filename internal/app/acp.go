@@ -18,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 )
 
 // ServeACP is an agent of the Agent Client Protocol on r and w until the
@@ -161,7 +162,7 @@ func noSession(id string) error {
 
 func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request, *guard.Guard, error) {
 	spec := s.Spec(bridge.ProfileAgent, o.WorkingDir)
-	spec.MCPServers, spec.Person = withServers(spec.MCPServers, o.MCPServers), o.Person
+	spec.MCPServers = withServers(spec.MCPServers, o.MCPServers)
 	if o.Headers != nil {
 		spec.Headers = o.Headers
 	}
@@ -174,8 +175,11 @@ func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request,
 		return engine.Request{}, nil, err
 	}
 	gate, err := s.Gate(g)
-	spec.Gate = gate
-	return engine.Request{Spec: spec, Door: "acp", Keep: true}, gate, err
+	if err != nil {
+		return engine.Request{}, nil, err
+	}
+	spec.Gate, spec.Person = gate, s.Person(g, gate, o.Person)
+	return engine.Request{Spec: spec, Door: "acp", Client: o.Client, Keep: true}, gate, nil
 }
 
 func (s acpService) Sessions(ctx context.Context) ([]bridge.SessionInfo, error) {
@@ -202,7 +206,7 @@ func (s acpService) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	defer release()
-	return s.Engine.Delete(ctx, id)
+	return errors.Join(s.Engine.Delete(ctx, id), upkeep.Timelines(s.opts.Config).Remove(id))
 }
 
 func (s acpService) Models(ctx context.Context) ([]bridge.Model, error) { return s.Engine.Models(ctx) }

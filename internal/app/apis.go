@@ -41,13 +41,17 @@ func (b *Bridge) apis(o Serving) *apis {
 		chats.NoAgents = vscode.NoAgent
 	} else {
 		chats.AgentSpec = func(tools []bridge.ToolSpec) (bridge.SessionSpec, error) {
-			gate, err := b.serveGate(o, "http", o.asker(), tools)
 			spec := b.Spec(bridge.ProfileAgent, o.Workspace)
-			spec.Gate = gate
-			if o.hub != nil {
-				spec.Person = o.hub.Person()
+			gate, err := b.serveGate(o, "http", o.asker(), tools)
+			if err != nil {
+				return spec, err
 			}
-			return spec, err
+			var here bridge.Person
+			if o.hub != nil {
+				here = o.hub.Person()
+			}
+			spec.Gate, spec.Person = gate, b.Person(Guarding{Workspace: o.Workspace, Door: "http"}, gate, here)
+			return spec, nil
 		}
 	}
 	a.chat = chat.New(b.Engine, chats)

@@ -26,6 +26,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
+	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/traces"
@@ -53,6 +54,9 @@ type Options struct {
 	NoTurns bool
 	// FindOnly installs nothing: a missing runtime is an error.
 	FindOnly bool
+	// Command and Workspace are what other processes are told of this one.
+	Command   string
+	Workspace string
 	// Window is the editor's window in which the bridge runs: its models are
 	// the way to Copilot then. Nil elsewhere.
 	Window *Window
@@ -72,11 +76,15 @@ type Bridge struct {
 	depth       int
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
+	live        *live.Local // this process as others see it; nil if it is not shown
+	asking      asking
 	userServers userServers
 	tracer      *traces.Tracer // nil without traces
 	relay       *traces.Relay  // nil if the runtime's own spans are not wanted
 	wall        *sandbox.Wall  // nil where programs are not confined
+	noWall      error          // why they are not, though they should be
 	tidy        *upkeep.Upkeep // nil before Start has succeeded
+	observer    *observer      // nil where nothing is observed
 }
 
 // prepare is a Bridge that has not been started: it can make guards, no
@@ -124,9 +132,15 @@ func Start(ctx context.Context, o Options) (*Bridge, error) {
 	if b.Answers.Kind != bridge.AnswersDemo { // which costs nobody anything
 		ledger = Usage(o.Config)
 	}
+	var watcher engine.Observer
+	if !o.NoTurns {
+		if b.observe(); b.observer != nil {
+			watcher = b.observer
+		}
+	}
 	b.Engine = engine.New(engine.Options{
-		Ledger: ledger,
-		Agent:  agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers, Tracer: b.tracer,
+		Ledger: ledger, Observer: watcher,
+		Agent: agent, Agents: b.agents, Store: store, Logger: o.Logger, Notice: b.Answers.Notice, Origin: repo.Origin, Answers: b.answers, Tracer: b.tracer,
 		ProjectContext: projectContext(o.Config),
 		Limits: engine.Limits{
 			IdleTimeout: o.Config.Engine.IdleTimeout, TotalTimeout: o.Config.Engine.TotalTimeout,
@@ -188,12 +202,18 @@ func (b *Bridge) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	var err error
+	if b.observer != nil {
+		b.observer.stopTurns()
+	}
 	b.relay.Settle(ctx)
 	if b.Engine != nil {
 		err = b.Engine.Close(ctx)
 	}
+	if b.observer != nil {
+		err = errors.Join(err, b.observer.close(ctx))
+	}
 	b.closeTraces(ctx)
-	err = errors.Join(err, b.closeModel(), b.guard.close())
+	err = errors.Join(err, b.asking.close(), b.closeModel(), b.guard.close())
 	if b.tidy != nil {
 		b.tidy.Close()
 	}

@@ -183,10 +183,12 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 	if t.Model != "" && b.Answers.Kind != bridge.AnswersDemo {
 		spec.Model = t.Model
 	}
-	if spec.Gate, err = b.Gate(Guarding{Workspace: c.root, Dir: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}); err != nil {
+	g := Guarding{Workspace: c.root, Dir: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}
+	gate, err := b.Gate(g)
+	if err != nil {
 		return mcp.TaskResult{}, err
 	}
-	spec.Person = t.Person
+	spec.Gate, spec.Person = gate, b.Person(g, gate, t.Person)
 	if t.TimeoutMs > 0 {
 		var cancel context.CancelFunc
 		limit := time.Duration(t.TimeoutMs) * time.Millisecond

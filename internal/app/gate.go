@@ -216,7 +216,11 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		// from there, so the rest of the home is as safe as ever.
 		d.Protected = d.Protected[1:]
 	}
-	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: g.Layers, Source: g.Source}
+	keys, err := unreadableKeys(c, ws.Root())
+	if err != nil {
+		return nil, err
+	}
+	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: append(keys, g.Layers...), Source: g.Source}
 	switch now := live.Now(); {
 	case now.Err != nil && !g.Lenient:
 		return nil, now.Err
@@ -232,9 +236,14 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		return nil, err
 	}
 	personal := answers.CopilotHome(b.opts.Environ, b.opts.UserDir)
+	var watcher guard.Observer
+	if b.observer != nil {
+		watcher = b.observer
+	}
 	return guard.New(guard.Options{
+		Observer:  watcher,
 		Sessions:  []string{c.Path("copilot", "session-state"), filepath.Join(personal, "session-state")},
-		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: g.Asker, Caller: g.Caller, Door: g.Door, Client: g.Client,
+		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: b.inbox(g.Asker), Caller: g.Caller, Door: g.Door, Client: g.Client,
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason, Counts: &b.guard.counts,
 	}), nil
@@ -247,6 +256,11 @@ func TestPolicy(ctx context.Context, o Options, dir string, call bridge.ToolCall
 	if err := b.raiseWall(ctx); err != nil {
 		return out, false, err
 	}
+	return b.testPolicy(dir, call)
+}
+
+// testPolicy is TestPolicy on a bridge that is used for nothing else.
+func (b *Bridge) testPolicy(dir string, call bridge.ToolCall) (out policy.Outcome, confined bool, err error) {
 	gate, err := b.Gate(Guarding{Workspace: dir, Door: "cli", Defaults: policy.DefaultsRun()})
 	if err != nil {
 		return out, false, err

@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/metrics"
@@ -75,11 +76,21 @@ func (s *Server) metrics() *metrics.Registry {
 	return r
 }
 
-// runtimes says how often a runtime was replaced, and what memory they have; 0
-// where Copilot is reached in another way.
-func (b *Bridge) runtimes() (restarts, memory int64) {
+// runtimeStates are those of Copilot's runtimes; none where Copilot is reached in
+// another way.
+func (b *Bridge) runtimeStates() []sdk.RuntimeState {
 	if a := b.sdk.Load(); a != nil {
 		return a.Runtimes()
 	}
-	return 0, 0
+	return nil
+}
+
+// runtimes says how often a runtime was replaced, and what memory they have; 0
+// where Copilot is reached in another way.
+func (b *Bridge) runtimes() (restarts, memory int64) {
+	for _, r := range b.runtimeStates() {
+		restarts += max(0, r.Starts-1)
+		memory += r.Memory
+	}
+	return restarts, memory
 }

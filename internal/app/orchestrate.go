@@ -113,7 +113,7 @@ func (b *Bridge) opener(users Guarding) orchestrate.Opener {
 		}
 		spec := b.Spec(bridge.ProfileAgent, what.Dir)
 		spec.Gate = gate
-		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: g.Door, Keep: !what.Planning, Title: what.Title})
+		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: g.Door, Keep: !what.Planning, Title: what.Title, Client: g.Client, Run: what.Run, Task: what.Task})
 		if err != nil {
 			return nil, errors.Join(err, leave())
 		}

@@ -28,7 +28,8 @@ func Wall(ctx context.Context, c *config.Config, environ []string) (*sandbox.Wal
 
 // raiseWall finds the sandbox. Without one nothing starts that requires it.
 func (b *Bridge) raiseWall(ctx context.Context) (err error) {
-	if b.wall, err = Wall(ctx, b.opts.Config, b.opts.Environ); err == nil || b.mayDoWithout(err) {
+	b.wall, err = Wall(ctx, b.opts.Config, b.opts.Environ)
+	if b.noWall = err; err == nil || b.mayDoWithout(err) {
 		return nil
 	}
 	return required(err)

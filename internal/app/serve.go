@@ -89,6 +89,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	if err := s.listen(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
+	b.tellURL(s.URL())
 	if w := b.opts.Window; w != nil {
 		w.mu.Lock()
 		w.server = s
@@ -142,6 +143,11 @@ func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 		tools := w.counted(s.tools.Handler())
 		opts.Doors["POST /mcp"], opts.Doors["GET /mcp"], opts.Doors["DELETE /mcp"] = tools, tools, tools
 	}
+	if !o.Private && b.opts.Window == nil { // with their token nobody may consent to anything
+		if err := s.mountDashboard(ctx, o, &opts); err != nil {
+			return err
+		}
+	}
 	if o.RPCPort == nil {
 		opts.Doors["GET /rpc"], opts.Doors["POST /rpc"] = rpc, rpc
 	}
@@ -150,6 +156,7 @@ func (s *Server) listen(ctx context.Context, o Serving) (err error) {
 	}
 	opts.Port, opts.Ports = *o.RPCPort, &httpserver.Ports{File: c.Path("state.json"), Name: names[1]}
 	opts.Doors = map[string]http.Handler{"GET /rpc": rpc, "POST /rpc": rpc}
+	opts.Open, opts.Page, opts.LoggedIn = nil, nil, nil
 	if s.rpc, err = httpserver.Listen(ctx, opts); err != nil {
 		return errors.Join(err, s.front.Close())
 	}
@@ -255,7 +262,7 @@ func (w watched) Sessions() (out []toolbus.Session) {
 		o := s.Opened()
 		out = append(out, toolbus.Session{ID: s.ID(), API: s.Door(), Model: o.Model, Directory: o.WorkingDir, Running: s.Busy()})
 	}
-	slices.SortFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -309,7 +316,7 @@ func (a busAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer
 	case a.terminal != nil:
 		return a.terminal.Ask(ctx, q)
 	}
-	return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
+	return approval.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
 		Remedy: "allow it in a policy, or have a client with the token subscribe to approvals, see docs/guides/toolbus.md"}
 }
 
@@ -367,10 +374,19 @@ func (s *Server) example() string {
 	if m := s.bridge.Spec(bridge.ProfileChat, "").Model; m != "" {
 		return m
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if list, err := s.chat.Models(ctx); err == nil && len(list) > 0 {
-		return list[0].Name
+	if names := s.modelNames(); len(names) > 0 {
+		return names[0]
 	}
 	return ""
+}
+
+// modelNames are those that chats can use, if that is known soon.
+func (s *Server) modelNames() (names []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	list, _ := s.chat.Models(ctx) // none: the examples do without
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	return names
 }

@@ -158,7 +158,9 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 		if o.resume == "" && !p.json {
 			p.mentionInterrupted(c.cfg, o.dir)
 		}
-		b, err := p.start(ctx, p.options(c.cfg))
+		opts := p.options(c.cfg)
+		opts.Workspace = o.dir
+		b, err := p.start(ctx, opts)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -137,7 +136,7 @@ CALL is a command line, or a tool with its path, address or arguments as JSON.`,
 		if err != nil {
 			return err
 		}
-		called, err := toolCall(strings.Join(c.args, " "))
+		called, err := app.ParseCall(strings.Join(c.args, " "))
 		if err != nil {
 			return err
 		}
@@ -153,34 +152,6 @@ CALL is a command line, or a tool with its path, address or arguments as JSON.`,
 	f.dir(&dir, "cwd", "C", "as if it worked in this `DIR` (default: the current directory)")
 	f.json("write JSON")
 	return cmd
-}
-
-// subjects are the tools that test knows by a word, and what that word is.
-var subjects = map[string]string{"bash": "command", "view": "path", "create": "path", "edit": "path", "glob": "pattern", "grep": "pattern", "web_fetch": "url"}
-
-// toolCall reads a call: TOOL {JSON}, TOOL SUBJECT for the best known tools, or a
-// command line.
-func toolCall(words string) (bridge.ToolCall, error) {
-	words = strings.TrimSpace(words)
-	name, rest, _ := strings.Cut(words, " ")
-	rest = strings.TrimSpace(rest)
-	call := bridge.ToolCall{ID: "test", Name: name}
-	subject, known := subjects[name]
-	switch {
-	case words == "":
-		return call, &bridge.Error{Code: bridge.CodeInvalid, Message: "the call is empty", Remedy: "see `copilot-bridge policy test --help`"}
-	case strings.HasPrefix(rest, "{"):
-		args := map[string]any{}
-		if err := json.Unmarshal([]byte(rest), &args); err != nil {
-			return call, &bridge.Error{Code: bridge.CodeInvalid, Message: "the arguments of " + name + " are not JSON", Cause: err, Remedy: "put the whole call in single quotes"}
-		}
-		call.Args = args
-	case known && rest != "" && (name != "grep" || !strings.Contains(rest, " ")):
-		call.Args = map[string]any{subject: rest}
-	default:
-		call.Name, call.Args = "bash", map[string]any{"command": words}
-	}
-	return call, nil
 }
 
 // outcomeText is a decision of the policy, in words.

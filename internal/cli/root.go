@@ -30,12 +30,13 @@ func (p *program) root() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			p.json, _ = cmd.Flags().GetBool("json") // of those that have the flag
+			_, p.called, _ = strings.Cut(cmd.CommandPath(), " ")
 		},
 		SilenceUsage: true,
 	},
-		p.chatCommand(), p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.launchCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(),
+		p.chatCommand(), p.runCommand(), p.orchestrateCommand(), p.serveCommand(), p.dashboardCommand(), p.launchCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(),
 		p.serviceCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(), p.registerCommand(), p.unregisterCommand(), p.validateCommand(),
-		p.setupCommand(), p.loginCommand(), p.logoutCommand(), p.statusCommand(), p.modelsCommand(), p.usageCommand(), p.sessionsCommand(), p.cleanCommand(),
+		p.setupCommand(), p.loginCommand(), p.logoutCommand(), p.statusCommand(), p.modelsCommand(), p.usageCommand(), p.topCommand(), p.sessionsCommand(), p.cleanCommand(),
 		p.configCommand(), p.auditCommand(), p.policyCommand(), p.trustCommand(), p.capabilitiesCommand(), p.upgradeCommand(), p.uninstallCommand(), p.versionCommand())
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {

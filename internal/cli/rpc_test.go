@@ -128,7 +128,7 @@ type consenting struct {
 
 func (c *consenting) Shell(ctx context.Context, _, command string, _ workspace.RunOptions) (task.Result, error) {
 	answer, err := c.hub.Ask(ctx, approval.Question{Summary: "run: " + command, Detail: "all \x1b[31mof it"})
-	if answer == approval.No {
+	if answer.Consent == approval.No {
 		return task.Result{}, &bridge.Error{Code: bridge.CodeDenied, Message: "denied", Cause: err}
 	}
 	return task.Result{Stdout: command}, nil

@@ -134,7 +134,7 @@ var errLoggedIn = errors.New("somebody has logged in")
 // that this has happened.
 func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app.Serving, log string, again bool) error {
 	opts := p.options(cfg)
-	opts.Patient = true // requests and /healthz tell
+	opts.Patient, opts.Workspace = true, o.Workspace // requests and /healthz tell
 	b, err := p.start(ctx, opts)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (p *program) announce(b *app.Bridge, s *app.Server, dir string, token bool)
 		p.console.Listening(s.URL())
 	}
 	fields := view.Fields([2]string{"answers", b.Answering()}, [2]string{"set by", b.Answers.SetBy}, [2]string{"workspace", p.short(dir) + ", " + mode},
-		[2]string{"tool bus", s.RPC()}, [2]string{"examples", s.URL() + "/   (Ctrl-C to stop)"})
+		[2]string{"tool bus", s.RPC()}, [2]string{"dashboard", "copilot-bridge dashboard   (Ctrl-C to stop)"})
 	for line := range strings.Lines(fields) {
 		p.console.Dim("  " + strings.TrimSuffix(line, "\n"))
 	}

@@ -52,7 +52,9 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if t.dir, err = p.directory(o.dir, flag); err != nil {
 		return nil, err
 	}
-	if t.bridge, err = p.start(ctx, p.options(cfg)); err != nil {
+	opts := p.options(cfg)
+	opts.Workspace = t.dir
+	if t.bridge, err = p.start(ctx, opts); err != nil {
 		return nil, err
 	}
 	opened := t // t is nil by the time that a failure is cleaned up after
@@ -66,7 +68,6 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 		spec.Model = resumedModel // a session keeps its model
 	}
 	t.view, t.keyboard = p.activity(view.Options{Verbose: o.verbose, Chat: o.chat, Dir: t.dir}), p.keyboard()
-	spec.Person = t.keyboard.Person()
 	t.request = engine.Request{Spec: spec, Door: "cli", Keep: true}
 	if err := t.guard(); err != nil {
 		return nil, err
@@ -77,13 +78,18 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 
 // guard gives the next session a guard of its own: what is granted for a session
 // ends with it.
-func (t *talk) guard() (err error) {
+func (t *talk) guard() error {
 	who := t.keyboard.Asker(t.view)
 	if t.opts.yes {
 		who = approval.Yes{}
 	}
-	t.request.Spec.Gate, err = t.bridge.Gate(app.Guarding{Workspace: t.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()})
-	return err
+	g := app.Guarding{Workspace: t.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()}
+	gate, err := t.bridge.Gate(g)
+	if err != nil {
+		return err
+	}
+	t.request.Spec.Gate, t.request.Spec.Person = gate, t.bridge.Person(g, gate, t.keyboard.Person())
+	return nil
 }
 
 // close ends all that newTalk started.

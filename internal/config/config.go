@@ -7,6 +7,7 @@ package config
 import (
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -51,7 +52,31 @@ type Config struct {
 // Sessions says how long the sessions that can be resumed are kept.
 type Sessions struct {
 	KeepDays int // since the last use; 0 is for ever
-	Keep     int // how many, the newest; 0 is all
+	// Timelines is how many days timelines are kept, or "off"; "" is KeepDays.
+	Timelines string
+	Keep      int // how many, the newest; 0 is all
+}
+
+// TimelineDays is how many days the timelines of sessions are kept, 0 for ever;
+// keep is false if they end with their process.
+func (s Sessions) TimelineDays() (days int, keep bool) {
+	switch s.Timelines {
+	case timelinesOff:
+		return 0, false
+	case "":
+		return s.KeepDays, true
+	}
+	days, _ = strconv.Atoi(s.Timelines) // it was checked
+	return days, true
+}
+
+// timelinesOff is the value of sessions.timelines that keeps none.
+const timelinesOff = "off"
+
+// isTimelines says whether a text is a value of sessions.timelines.
+func isTimelines(s string) bool {
+	n, err := strconv.Atoi(s)
+	return s == timelinesOff || s == "" || err == nil && n >= 0 && n <= 36500
 }
 
 // BYOK is a model provider of the user's own. It is in use if Provider is set;

@@ -100,6 +100,8 @@ func settings(c *Config) []setting {
 			whole(&c.Sessions.KeepDays, 0, 36500)},
 		{"sessions.keep", "COPILOT_BRIDGE_SESSIONS_KEEP", "1000", "How many of the sessions used last are kept, besides pinned ones; 0 for all",
 			whole(&c.Sessions.Keep, 0, 10_000_000)},
+		{"sessions.timelines", "COPILOT_BRIDGE_SESSIONS_TIMELINES", "", "Days to keep what agents' sessions did, for the dashboard; 0 for ever, off to keep nothing after the process",
+			matching(&c.Sessions.Timelines, "off or a whole number from 0 to 36500", isTimelines).derivedFrom("sessions.keep_days")},
 
 		{"serve.addr", "COPILOT_BRIDGE_ADDR", "127.0.0.1", "Address to listen on; anything but loopback needs a token", host(&serve.Addr)},
 		{"serve.port", "COPILOT_BRIDGE_PORT", "8788", "Port to listen on; 0 picks a free one and remembers it", whole(&serve.Port, 0, 65535)},

@@ -37,7 +37,16 @@ const staleAfter = time.Hour
 // WriteFile may be called concurrently, from any number of processes; the
 // last one wins. To base new contents on old ones, hold a Lock around both.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
-	if err := replaceContents(path, data, perm); err != nil {
+	if err := replaceContents(path, data, perm, true); err != nil {
+		return fault("write", path, err)
+	}
+	return nil
+}
+
+// Replace is WriteFile for what is written often and may be lost: readers see
+// the old file or the new one, but after a power cut it may be empty.
+func Replace(path string, data []byte, perm fs.FileMode) error {
+	if err := replaceContents(path, data, perm, false); err != nil {
 		return fault("write", path, err)
 	}
 	return nil
@@ -70,37 +79,43 @@ func ReadFile(path string) ([]byte, error) {
 	return data, err
 }
 
-func replaceContents(path string, data []byte, perm fs.FileMode) error {
+func replaceContents(path string, data []byte, perm fs.FileMode, flush bool) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
 		return err
 	}
 	prefix := tempPrefix(path)
-	// Before the write, so that litter never keeps a full disk full.
-	removeStale(dir, prefix)
+	if flush {
+		// Before the write, so that litter never keeps a full disk full. It
+		// reads the whole directory, which is too much for what is written often.
+		removeStale(dir, prefix)
+	}
 
 	tmp, err := os.CreateTemp(dir, prefix+"*")
 	if err != nil {
 		return err
 	}
-	err = fill(tmp, data, perm)
+	err = fill(tmp, data, perm, flush)
 	if err == nil {
 		err = retryWhileReplaced(func() error { return os.Rename(tmp.Name(), path) })
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
+	if !flush {
+		return nil
+	}
 	return syncDir(dir)
 }
 
 // fill writes, flushes and closes f. The flush comes before the rename on
 // purpose: otherwise a power cut may leave the new name on an empty file.
-func fill(f *os.File, data []byte, perm fs.FileMode) error {
+func fill(f *os.File, data []byte, perm fs.FileMode, flush bool) error {
 	_, err := f.Write(data)
 	if err == nil {
 		err = f.Chmod(perm.Perm())
 	}
-	if err == nil {
+	if err == nil && flush {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())

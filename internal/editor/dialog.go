@@ -28,19 +28,19 @@ func NewDialogs(c *Conn, most time.Duration) *Dialogs {
 func (d *Dialogs) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	lead, body, err := q.Whole(approval.MaxShown)
 	if err != nil {
-		return approval.No, err
+		return approval.Answer{}, err
 	}
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
-		return approval.No, ctx.Err()
+		return approval.Answer{}, ctx.Err()
 	}
 	within := d.most
 	if deadline, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(deadline))
 	}
-	answers := map[string]approval.Answer{"once": approval.Once, "session": approval.Session}
+	answers := map[string]approval.Consent{"once": approval.Once, "session": approval.Session}
 	actions := []Action{{ID: "once", Label: "Allow Once"}, {ID: "session", Label: "Allow for This Session"}, {ID: "no", Label: "Deny"}}
 	if len(q.Rules) > 0 {
 		answers["always"] = approval.Always
@@ -49,9 +49,9 @@ func (d *Dialogs) Ask(ctx context.Context, q approval.Question) (approval.Answer
 	choice, err := d.conn.Confirm(ctx, Question{Title: "Copilot Bridge", Message: lead, Detail: body, Actions: actions}, within)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), bridge.CodeOf(err) == bridge.CodeTimeout:
-		return approval.No, context.DeadlineExceeded // the guard says how long it has waited
+		return approval.Answer{}, context.DeadlineExceeded // the guard says how long it has waited
 	case err != nil:
-		return approval.No, err
+		return approval.Answer{}, err
 	}
-	return answers[choice], nil
+	return approval.Answer{Consent: answers[choice], By: "editor"}, nil
 }

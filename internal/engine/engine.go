@@ -183,6 +183,8 @@ type Options struct {
 	Origin func(dir string) (repository, branch string)
 	// Answers, if set, says who answers through an agent.
 	Answers func(agent string) bridge.Answers
+	// Observer, if set, is told what sessions do.
+	Observer Observer
 	// Tracer, if set, gets the spans of turns.
 	Tracer *traces.Tracer
 	Logger *slog.Logger
@@ -390,7 +392,7 @@ func (l *ledger) rows() []UsageRow {
 	for k, u := range l.count {
 		out = append(out, UsageRow{Door: k[0], Model: k[1], Usage: u})
 	}
-	slices.SortFunc(out, func(a, b UsageRow) int {
+	slices.SortStableFunc(out, func(a, b UsageRow) int {
 		return cmp.Or(cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
 	})
 	return out

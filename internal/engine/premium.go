@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,9 +80,14 @@ func (t *turn) record(ctx context.Context) {
 	var records []usagelog.Record
 	for model, u := range t.models {
 		records = append(records, usagelog.Record{Session: session, Door: t.door, Model: cmp.Or(model, spec.Model), Requests: u.Calls,
-			Premium: u.Premium, Credits: u.Credits, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
+			Premium: u.Premium, Credits: u.Credits, Cost: u.Cost, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
 	}
+	// The turn counts for the model that was asked most.
+	slices.SortStableFunc(records, func(a, b usagelog.Record) int { return cmp.Or(b.Requests-a.Requests, cmp.Compare(a.Model, b.Model)) })
 	records[0].Turns = 1
+	if t.firstWord > 0 {
+		records[0].FirstWords, records[0].FirstWordMs = 1, t.firstWord.Milliseconds()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := s.engine.opts.Ledger.Add(ctx, records...); err != nil {

@@ -22,6 +22,9 @@ type Request struct {
 	Spec bridge.SessionSpec
 	// Door names who asks, for the usage figures and the audit.
 	Door string
+	// Client, Run and Task are for those who watch: what the client says of itself,
+	// and the task of a large one that the session works on.
+	Client, Run, Task string
 	// Keep puts the session on the list, so that it can be resumed later.
 	Keep bool
 	// Title is shown in the list; the first prompt if empty.
@@ -68,6 +71,8 @@ type Session struct {
 	usage bridge.Usage    // of all turns
 	mode  string          // see bridge.Prompt; "" is the agent's own
 	fresh freshTurns
+
+	watcher Watcher // nil if nobody watches
 
 	toldOver string // what was said of an agent that has taken over
 }
@@ -213,6 +218,7 @@ func (e *Engine) adopt(ctx context.Context, r Request, id string) (*Session, err
 	if closed {
 		return nil, errors.Join(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the engine is closed"}, inner.Close(ctx))
 	}
+	s.observe()
 	if err := s.record(ctx, sessionstore.StateActive); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
@@ -389,6 +395,7 @@ func (s *Session) end(ctx context.Context, how func(bridge.Session, Agent) error
 	if g, ok := s.request.Spec.Gate.(recorder); ok {
 		err = errors.Join(err, g.End(ctx))
 	}
+	s.unobserve()
 	return err
 }
 
@@ -402,8 +409,11 @@ func (s *Session) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[bridge.Ev
 // owns the seat and gives it back.
 func (s *Session) SendSeated(ctx context.Context, seat *Seat, p bridge.Prompt) iter.Seq2[bridge.Event, error] {
 	return func(yield func(bridge.Event, error) bool) {
-		t := &turn{session: s, seat: seat, door: s.Door(), began: time.Now(), yield: s.masked(yield)}
+		t := &turn{session: s, seat: seat, door: s.Door(), began: time.Now()}
 		ctx, t.trace = s.engine.opts.Tracer.Turn(ctx, traces.About{Session: s.ID(), Door: t.door, Profile: s.request.Spec.Profile, Model: s.spec().Model})
+		shown, over := t.shown(ctx, p, yield)
+		defer over()
+		t.yield = s.masked(shown)
 		err := t.run(ctx, p)
 		t.trace.End(err)
 		if err != nil && !t.left {
@@ -580,6 +590,9 @@ func (s *Session) Resolve(ctx context.Context, requestID string, r bridge.ToolRe
 		return err
 	}
 	w.resolved(requestID)
+	if w := s.watched(); w != nil {
+		w.Resolved(requestID, r)
+	}
 	return nil
 }
 
@@ -590,7 +603,11 @@ func (s *Session) Steer(ctx context.Context, p bridge.Prompt) error {
 	if !ok {
 		return s.engine.unsupported("add to a running turn")
 	}
-	return st.Steer(ctx, p)
+	err := st.Steer(ctx, p)
+	if err == nil {
+		s.said(p)
+	}
+	return err
 }
 
 // Busy says whether a turn runs.
@@ -606,6 +623,14 @@ const maxQueue = 16
 // Enqueue adds a message for which the running turn goes on when it would end.
 // Its reader gets the answer.
 func (s *Session) Enqueue(p bridge.Prompt) error {
+	err := s.enqueue(p)
+	if err == nil {
+		s.said(p)
+	}
+	return err
+}
+
+func (s *Session) enqueue(p bridge.Prompt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -666,7 +691,12 @@ func (s *Session) Reset(ctx context.Context) error {
 	if !ok {
 		return s.engine.unsupported("reset a session")
 	}
-	return r.Reset(ctx)
+	if err := r.Reset(ctx); err != nil {
+		return err
+	}
+	s.unobserve()
+	s.observe()
+	return nil
 }
 
 // Current says whether a turn could run in the session as it is: its runtime

@@ -18,6 +18,7 @@ type turn struct {
 	door       string
 	seat       *Seat
 	began      time.Time
+	firstWord  time.Duration // from began to the first word of the answer; 0 before
 	yield      func(bridge.Event, error) bool
 	left       bool          // the caller has left the loop
 	moved      bool          // the model was asked
@@ -194,8 +195,15 @@ func (t *turn) judge(ev bridge.Event) error {
 	case bridge.ModelCalled:
 		t.moved = true
 		t.seat.Started()
-	case bridge.TextDelta, bridge.ReasoningDelta:
+	case bridge.TextDelta:
 		t.moved = true
+		t.spoke(e.AgentID)
+	case bridge.ReasoningDelta:
+		t.moved = true
+	case bridge.MessageDone: // of an agent that does not stream
+		if e.Text != "" {
+			t.spoke(e.AgentID)
+		}
 	case bridge.ToolStarted, bridge.ToolRequested:
 		t.moved, t.acted = true, true
 	case bridge.ModelFailed:
@@ -211,6 +219,13 @@ func (t *turn) judge(ev bridge.Event) error {
 	default:
 	}
 	return nil
+}
+
+// spoke notes when the answer has begun. What a sub-agent says is no part of it.
+func (t *turn) spoke(subAgent string) {
+	if t.firstWord == 0 && subAgent == "" {
+		t.firstWord = time.Since(t.began)
+	}
 }
 
 // passes says that a rate limit is for the caller to wait for: because it asked

@@ -40,10 +40,14 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	g.mu.Unlock()
 	if agreed {
-		return allow("allowed for this session")
+		d = allow("allowed for this session")
+		d.Basis = bridge.BasisSession
+		return d
 	}
 	q := g.question(r, bridge.DetailOf(ctx))
-	q.SHA256 = sum
+	q.SHA256, q.Reason, q.Rule = sum, why, out.Rule.String()
+	q.Session, q.Door, q.Dir = g.Session(), g.opts.Door, cmp.Or(g.opts.Dir, g.opts.Workspace.Root())
+	q.Client = cmp.Or(bridge.CallerOf(ctx).Name, g.opts.Client)
 	if wall != policy.NoWall {
 		g.addNeeds(&q, out, needs)
 	}
@@ -54,16 +58,28 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.AskTimeout)
 	defer cancel()
-	end, wait := bridge.Waiting(ctx, r), traces.Wait(ctx)
+	end, told, wait := bridge.Waiting(ctx, r), func(bridge.Decision) {}, traces.Wait(ctx)
+	if g.opts.Observer != nil {
+		told = g.opts.Observer.Asked(q.Session, q)
+	}
 	began := time.Now()
+	var answer approval.Answer
 	defer func() {
-		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID,
-			Input: map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}, Sandbox: strings.Join(needs, "; ")}, d, began)
+		d.Basis = bridge.BasisNobody
+		if err == nil {
+			d.Basis = bridge.BasisPerson
+		}
+		input := map[string]any{"sha256": sum, "summary": q.Summary, "detail": q.Detail}
+		if answer.By != "" {
+			input["by"], d.By = answer.By, answer.By
+		}
+		d = g.written(ctx, audit.Entry{Hook: audit.HookApproval, Tool: r.Tool, Call: r.CallID, Input: input, Sandbox: strings.Join(needs, "; ")}, d, began)
 		end(d)
+		told(d)
 		wait.Done(d.Verdict)
 	}()
 	answered := g.opts.Counts.waiting()
-	answer, err := g.opts.Asker.Ask(ctx, q)
+	answer, err = g.opts.Asker.Ask(ctx, q)
 	answered()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -74,7 +90,7 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 			reason += " (" + e.Remedy + ")"
 		}
 		return deny(reason)
-	case answer == approval.Always && len(q.Rules) > 0:
+	case answer.Consent == approval.Always && len(q.Rules) > 0:
 		g.remember(sum, out.Lasting)
 		file, err := policy.Remember(context.WithoutCancel(ctx), g.opts.Home, out.Lasting...)
 		if err != nil {
@@ -82,14 +98,27 @@ func (g *Guard) ask(ctx context.Context, r bridge.PermissionRequest, out policy.
 			return allow("allowed for this session only: " + e.Error() + " (" + e.Remedy + ")")
 		}
 		return allow("always allowed from now on: " + strings.Join(q.Rules, ", ") + " was written into " + file)
-	case answer == approval.Session:
+	case answer.Consent == approval.Session:
 		// Consent to a command is for the command that was shown, not for others.
 		g.remember(sum, slices.DeleteFunc(slices.Clone(out.Lasting), func(a policy.Addition) bool { return a.List == "sandbox.shell" }))
 		return allow("allowed for this session")
-	case answer == approval.Once:
+	case answer.Consent == approval.Once:
 		return allow("allowed once")
 	}
-	return deny("the user said no")
+	return deny(g.refusal(answer.Reason))
+}
+
+// maxReason bounds what a person tells the agent with a refusal, in characters.
+const maxReason = 2000
+
+// refusal is a person's no, with what they say about it.
+func (g *Guard) refusal(reason string) string {
+	const no = "the user said no"
+	clean, _ := g.opts.Redactor.String(strings.TrimSpace(reason))
+	if clean == "" {
+		return no
+	}
+	return no + ": " + approval.Clip(clean, maxReason)
 }
 
 // grantSource is what rules are called that hold until the session ends.
@@ -170,7 +199,7 @@ var runtimeShells = map[string]bool{"bash": true, "powershell": true}
 
 // requestOf words a tool call as a request, to be put to a person.
 func requestOf(call bridge.ToolCall, a policy.Action) bridge.PermissionRequest {
-	r := bridge.PermissionRequest{CallID: call.ID, Tool: call.Name, Server: a.Server, Args: call.Args}
+	r := bridge.PermissionRequest{CallID: call.ID, Tool: call.Name, Server: a.Server, Args: call.Args, Agents: call.Agents}
 	args, _ := call.Args.(map[string]any)
 	switch a.Kind {
 	case policy.KindShell:

@@ -20,7 +20,7 @@ import (
 // witness is a person who notes what they are shown.
 type witness struct {
 	mu     sync.Mutex
-	answer approval.Answer
+	answer approval.Consent
 	shown  []string
 }
 
@@ -29,7 +29,7 @@ func (w *witness) Ask(_ context.Context, q approval.Question) (approval.Answer, 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shown = append(w.shown, lead+"\n"+body)
-	return w.answer, err
+	return approval.Answer{Consent: w.answer}, err
 }
 
 func (w *witness) times() int {
@@ -178,7 +178,7 @@ func (r *refusesSecond) Ask(_ context.Context, q approval.Question) (approval.An
 	lead, body, err := q.Whole(approval.MaxShown)
 	r.texts = append(r.texts, lead+"\n"+body)
 	if len(r.texts) > 1 {
-		return approval.No, err
+		return approval.Answer{Consent: approval.No}, err
 	}
-	return approval.Session, err
+	return approval.Answer{Consent: approval.Session}, err
 }

@@ -21,7 +21,7 @@ import (
 type asking struct {
 	*guard.Guard
 	dir    string
-	answer approval.Answer
+	answer approval.Consent
 	asked  []approval.Question
 	record []audit.Entry
 }
@@ -53,7 +53,7 @@ func newAsking(t *testing.T, rules string) *asking {
 		Asker: askerFunc(func(_ context.Context, q approval.Question) (approval.Answer, error) {
 			a.asked = append(a.asked, q)
 			_, _, err := q.Whole(approval.MaxShown) // as every door does
-			return a.answer, err
+			return approval.Answer{Consent: a.answer}, err
 		})})
 	return a
 }

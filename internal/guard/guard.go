@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,8 @@ type Options struct {
 	// nil where there is none.
 	Wall   *Wall
 	Counts *Counts
+	// Observer, if set, is told of each decision about a call.
+	Observer Observer
 	// Home is the bridge's own directory, with the user's policy file. Without
 	// it questions do not offer to write a rule.
 	Home string
@@ -148,6 +151,13 @@ func New(opts Options) *Guard {
 	return g
 }
 
+// Session is the id of the session, "" before Begin.
+func (g *Guard) Session() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.session
+}
+
 // Begin puts the beginning of a session on record, with the policy that it is
 // under; the session's name is part of every entry from then on.
 func (g *Guard) Begin(ctx context.Context, session string) error {
@@ -170,6 +180,12 @@ func (g *Guard) End(ctx context.Context) error {
 	return g.record(ctx, audit.Entry{Hook: audit.HookStop, Output: g.withholdBackground(false)}, time.Now())
 }
 
+// Hide returns a text without secrets. It is not put on record.
+func (g *Guard) Hide(text string) string {
+	clean, _ := g.opts.Redactor.String(text)
+	return clean
+}
+
 // Prompt hides secrets in what the user says.
 func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 	clean, hits, err := g.opts.Redactor.StringContext(ctx, text)
@@ -188,7 +204,25 @@ func (g *Guard) Prompt(ctx context.Context, text string) (string, error) {
 
 // Test says what the policy would say to a tool call. Nobody is asked, and
 // nothing is recorded.
-func (g *Guard) Test(call bridge.ToolCall) policy.Outcome { return g.policy().Evaluate(g.action(call)) }
+func (g *Guard) Test(call bridge.ToolCall) policy.Outcome {
+	a := g.action(call)
+	out := g.policy().Evaluate(a)
+	if out.Verdict == policy.Ask && g.configured(a, out) {
+		out = policy.Outcome{Verdict: policy.Allow, Reason: alwaysAllowed, Stage: policy.StageAsk,
+			Rule: policy.Rule{Key: "always allowed", Pattern: a.Called(), Source: policy.Source{Name: ConfigurationSource}}}
+	}
+	return out
+}
+
+// ConfigurationSource is what Options.AllowTools is called in an outcome.
+const ConfigurationSource = "configuration"
+
+const alwaysAllowed = "always allowed by configuration"
+
+// configured says whether AllowTools stands for a person's consent.
+func (g *Guard) configured(a policy.Action, out policy.Outcome) bool {
+	return !out.Firm && slices.ContainsFunc(g.opts.AllowTools, func(name string) bool { return strings.EqualFold(name, a.Called()) })
+}
 
 // Before judges a tool call before anything happens.
 func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decision {
@@ -232,6 +266,7 @@ func (g *Guard) Before(ctx context.Context, call bridge.ToolCall) bridge.Decisio
 	}
 	d = g.written(ctx, audit.Entry{Hook: audit.HookPreTool, Tool: call.Name, Call: call.ID, Input: call.Args, Sandbox: confined(action, d)}, d, began)
 	g.opts.Counts.verdict(d, asked)
+	g.observe(call, d, action, nil)
 	g.trace(ctx, span, call, d, asked)
 	return d
 }
@@ -247,7 +282,7 @@ func (g *Guard) trace(ctx context.Context, span *traces.Span, call bridge.ToolCa
 // Review is Before for a call that has failed already. A person is not asked
 // about it; it is denied, on record, if it would have been in any case.
 func (g *Guard) Review(ctx context.Context, call bridge.ToolCall) bridge.Decision {
-	_, alone := g.opts.Asker.(approval.Nobody)
+	alone := approval.Alone(g.opts.Asker)
 	out := g.policy().Evaluate(g.action(call))
 	if out.Verdict == policy.Allow || out.Verdict == policy.Ask && !alone {
 		return allow(out.Reason)
@@ -306,7 +341,9 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 	}
 	e := audit.Entry{Hook: audit.HookPermission, Tool: action.Called(), Call: r.CallID, Input: r, Sandbox: confined(action, d)}
 	d.Grant = nil // it was given when the call was judged
-	return g.written(ctx, e, d, began)
+	d = g.written(ctx, e, d, began)
+	g.observe(bridge.ToolCall{ID: r.CallID, Name: action.Called(), Args: r.Args}, d, action, &r)
+	return d
 }
 
 // After hides secrets in every string of a result and shortens long strings,

@@ -62,7 +62,7 @@ func TestConsent(t *testing.T) {
 	asked, answer := 0, approval.No
 	g := newGuard(t, guard.Options{AllowTools: []string{"safe"}, Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
 		asked++
-		return answer, nil
+		return approval.Answer{Consent: answer}, nil
 	})})
 	allowed := func(command string) bool {
 		before := g.Before(t.Context(), shell(command)).Verdict == bridge.Allow
@@ -106,7 +106,7 @@ func TestNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, guard.Options{AskTimeout: time.Minute, Asker: askerFunc(func(ctx context.Context, _ approval.Question) (approval.Answer, error) {
 			<-ctx.Done()
-			return approval.Once, ctx.Err() // a late yes is no yes
+			return approval.Answer{Consent: approval.Once}, ctx.Err() // a late yes is no yes
 		})})
 		if d := g.Before(t.Context(), shell("npm install")); d.Verdict == bridge.Allow || !strings.Contains(d.Reason, "nobody answered within 1m0s") {
 			t.Errorf("%+v", d)
@@ -181,7 +181,7 @@ func TestQuestionsHaveIDs(t *testing.T) {
 	var put []string
 	g := newGuard(t, guard.Options{Asker: askerFunc(func(_ context.Context, q approval.Question) (approval.Answer, error) {
 		put = append(put, q.Request.ID)
-		return approval.No, nil
+		return approval.Answer{Consent: approval.No}, nil
 	})})
 	var told []string
 	ctx := bridge.WithWaiting(t.Context(), func(r bridge.PermissionRequest) func(bridge.Decision) {

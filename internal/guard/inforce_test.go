@@ -50,7 +50,7 @@ func TestPolicyChanges(t *testing.T) {
 		}),
 		Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
 			meanwhile()
-			return approval.Once, nil
+			return approval.Answer{Consent: approval.Once}, nil
 		})})
 	if d := g.Before(t.Context(), shell("make")); d.Verdict != bridge.Allow {
 		t.Fatalf("%+v", d)

@@ -184,7 +184,7 @@ func (m *mask) whole(ev bridge.Event) bridge.Event {
 // results is what masks the output of a call, so far as it is known.
 func (m *mask) results(call string, result any) *redact.Redactor {
 	c, ok := m.calls[call]
-	if !ok {
+	if !ok || m.guard.opts.Workspace == nil {
 		return m.guard.results
 	}
 	return m.guard.redactorFor(context.Background(), c, result)

@@ -159,7 +159,7 @@ func (g *Guard) judged(r bridge.PermissionRequest) (*openCall, bridge.Decision) 
 			reason = "allowed when it was called"
 		}
 		d := allow(reason)
-		d.Grant = c.grant
+		d.Grant, d.Basis = c.grant, basisCall
 		return c, d
 	}
 	return nil, bridge.Decision{}

@@ -15,7 +15,7 @@ func TestOwnTools(t *testing.T) {
 	asked := 0
 	g := newGuard(t, guard.Options{OwnTools: []string{"openclaw-openclaw_memory_read"}, Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
 		asked++
-		return approval.No, nil
+		return approval.Answer{Consent: approval.No}, nil
 	})})
 	args := map[string]any{"file": "../../MEMORY.md"}
 	for name, want := range map[string]bridge.Verdict{"openclaw-openclaw_memory_read": bridge.Allow, "openclaw-openclaw_memory_reader": bridge.Deny, "openclaw-x": bridge.Deny} {

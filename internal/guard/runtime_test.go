@@ -17,7 +17,10 @@ func TestDirectCalls(t *testing.T) {
 	asked := 0
 	var recorded []audit.Entry
 	g := newGuard(t, guard.Options{
-		Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) { asked++; return approval.No, nil }),
+		Asker: askerFunc(func(context.Context, approval.Question) (approval.Answer, error) {
+			asked++
+			return approval.Answer{Consent: approval.No}, nil
+		}),
 		Audit: recorderFunc(func(e audit.Entry) error { recorded = append(recorded, e); return nil }),
 	})
 	for _, c := range []struct {

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
@@ -19,9 +18,18 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 	out := g.policy().Evaluate(a)
 	traces.SetRule(ctx, out.Rule)
 	if out.Verdict == policy.Ask && agreed {
-		return allow("allowed when it was called"), false
+		d = allow("allowed when it was called")
+		d.Basis = basisCall
+		return d, false
 	}
 	defer func() {
+		d.Rule = out.Rule.String()
+		if d.Basis == "" {
+			d.Basis = bridge.BasisPolicy
+			if out.Rule.Source.Name == grantSource {
+				d.Basis = bridge.BasisSession
+			}
+		}
 		if d.Verdict == bridge.Allow {
 			d.Grant = g.granted(a, out.Grant)
 		}
@@ -30,10 +38,10 @@ func (g *Guard) decide(ctx context.Context, a policy.Action, r bridge.Permission
 	case policy.Allow:
 		return allow(out.Reason), false
 	case policy.Ask:
-		for _, name := range g.opts.AllowTools {
-			if strings.EqualFold(name, a.Called()) && !out.Firm {
-				return allow("always allowed by configuration"), false
-			}
+		if g.configured(a, out) {
+			d = allow(alwaysAllowed)
+			d.Basis = bridge.BasisConfiguration
+			return d, false
 		}
 		d = g.ask(ctx, r, out, a.Wall)
 		return g.stillAllowed(ctx, a, d), true

@@ -27,7 +27,7 @@ import (
 type walled struct {
 	*guard.Guard
 	root   string
-	answer approval.Answer
+	answer approval.Consent
 	asked  []approval.Question
 	record []audit.Entry
 }
@@ -105,7 +105,7 @@ func newWalled(t testing.TB, root, rules string, change func(*guard.Options)) *w
 	o := guard.Options{Workspace: ws, Policy: policy.Combine(d, policy.Layer{Rules: parsed, Trusted: true}), Wall: &guard.Wall{Plan: planOf},
 		Asker: askerFunc(func(_ context.Context, q approval.Question) (approval.Answer, error) {
 			w.asked = append(w.asked, q)
-			return w.answer, nil
+			return approval.Answer{Consent: w.answer}, nil
 		}),
 		Audit: recorderFunc(func(e audit.Entry) error { w.record = append(w.record, e); return nil })}
 	if change != nil {

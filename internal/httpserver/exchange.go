@@ -96,7 +96,7 @@ func (s *Server) guarded(x *exchange, r *http.Request, id string) (broken bool) 
 			broken = true
 			return
 		}
-		s.opts.Logger.Error("a request handler failed", "panic", fmt.Sprint(fault), "path", text.Clip(r.URL.Path, 256), "request_id", id, "stack", string(debug.Stack()))
+		s.opts.Logger.Error("a request handler failed", "panic", fmt.Sprint(fault), "path", s.shownPath(r), "request_id", id, "stack", string(debug.Stack()))
 		broken = begun
 		if !begun {
 			refuse(x, r, internal, "The bridge failed on this request; its log says more under the request id "+id+".")
@@ -112,13 +112,10 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 		refuse(x, r, forbidden, wrong)
 		return
 	}
+	r = r.WithContext(wire.WithUser(r.Context(), func() int { return s.userOf(r) }))
 	admitted := s.admits(r)
 	if admitted && s.notice != "" {
 		x.Header().Set(wire.NoticeHeader, s.notice)
-	}
-	// The APIs need none of these, so they cannot leak them.
-	for _, name := range []string{"Authorization", "X-Api-Key", "Cookie"} {
-		r.Header.Del(name)
 	}
 	if clean := singleSlashes(r.URL.Path); clean != r.URL.Path {
 		// From a base URL that ends in a slash. Clients would follow a redirect
@@ -131,13 +128,21 @@ func (s *Server) handle(x *exchange, r *http.Request) {
 		x.door = pathOf(pattern)
 	}
 	r = r.WithContext(wire.WithFacts(context.WithValue(r.Context(), admittedKey{}, admitted), &x.facts))
+	if _, open := s.opts.Open[pattern]; open && (admitted || s.gate.token) {
+		s.mux.ServeHTTP(x, r)
+		return
+	}
+	// The APIs need none of these, so they cannot leak them.
+	for _, name := range []string{"Authorization", "X-Api-Key", "Cookie"} {
+		r.Header.Del(name)
+	}
 	switch {
 	case !admitted && !s.gate.token && pattern != "GET /healthz" && pattern != "GET /readyz":
 		refuse(x, r, forbidden, anotherUser)
-	case !admitted && pattern == "GET /{$}":
-		withWriteDeadline(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.page.locked(w, r, false) })).ServeHTTP(x, r)
-	case !admitted && (pattern == loginPattern || pattern == logoutPattern):
-		s.mux.ServeHTTP(x, r)
+	case pattern == firstPage && s.opts.Page != nil && wantsHTML(r.Header):
+		withWriteDeadline(s.opts.Page).ServeHTTP(x, r)
+	case !admitted && pattern == firstPage:
+		withWriteDeadline(http.HandlerFunc(s.page.locked)).ServeHTTP(x, r)
 	case !admitted && pattern != "GET /healthz" && pattern != "GET /readyz":
 		x.Header().Set("WWW-Authenticate", `Bearer realm="copilot-bridge"`)
 		refuse(x, r, unauthorized, "The token is missing or wrong. Send the one that the bridge was started with as \"Authorization: Bearer …\" or \"x-api-key: …\".")
@@ -157,7 +162,7 @@ func (s *Server) admits(r *http.Request) bool {
 	c := connOf(r)
 	ok := s.gate.admits(r.Header)
 	if s.gate.token {
-		ok = ok || s.logins.admits(r)
+		ok = ok || s.opts.LoggedIn != nil && usedByPage(r.URL.Path) && s.opts.LoggedIn(r)
 	} else {
 		if c != nil && c.sameUser == nil {
 			c.sameUser = new(ofSameUser(c.Conn, s.opts.peer))
@@ -168,6 +173,21 @@ func (s *Server) admits(r *http.Request) bool {
 		c.prove()
 	}
 	return ok
+}
+
+// usedByPage are the paths that the login of a browser opens: what the page uses.
+func usedByPage(path string) bool {
+	return path == "/" || path == "/healthz" || path == "/metrics" || strings.HasPrefix(path, "/v1/")
+}
+
+// userOf is the user at the other end of a request's connection, -1 if it is not known.
+func (s *Server) userOf(r *http.Request) int {
+	if c := connOf(r); c != nil {
+		if uid, err := s.opts.peer(c.Conn); err == nil {
+			return uid
+		}
+	}
+	return -1
 }
 
 // connOf is the connection of a request.

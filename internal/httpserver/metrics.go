@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
@@ -60,6 +61,18 @@ func (s *Server) metricsPage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// shownPath is how the log names what was asked for: without a part that is a
+// secret, by its pattern.
+func (s *Server) shownPath(r *http.Request) string {
+	path := singleSlashes(r.URL.Path)
+	for pattern := range s.opts.Open {
+		if before, _, secret := strings.Cut(pathOf(pattern), "{token}"); secret && strings.HasPrefix(path, before) {
+			return pathOf(pattern)
+		}
+	}
+	return text.Clip(r.URL.Path, 256)
+}
+
 // quiet are paths that are asked all the time, by machines.
 var quiet = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
@@ -76,7 +89,7 @@ func (s *Server) log(x *exchange, r *http.Request, body *timedBody, id string, t
 	if body.ended && x.Header().Get("Content-Length") != "" {
 		_ = x.rc.Flush() // the answer is complete, and should not wait for the log
 	}
-	path, status, f := text.Clip(r.URL.Path, 256), x.status, &x.facts
+	path, status, f := s.shownPath(r), x.status, &x.facts
 	if r.URL.RawQuery != "" {
 		path += "?…"
 	}

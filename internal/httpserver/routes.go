@@ -55,22 +55,18 @@ func refuse(w http.ResponseWriter, r *http.Request, why refusal, message string,
 	wire.JSON(w, why.status, body)
 }
 
-// The forms of the first page, where there is a token.
-const (
-	loginPattern  = "POST /login"
-	logoutPattern = "POST /logout"
-)
+// firstPage is the pattern of "/" alone.
+const firstPage = "GET /{$}"
 
 // routes registers the doors and the front's own handlers.
 func (s *Server) routes() {
 	handlers := map[string]http.Handler{
-		"GET /{$}": withWriteDeadline(s.page), "GET /healthz": http.HandlerFunc(s.healthz), "GET /readyz": http.HandlerFunc(s.readyz), "GET /metrics": withWriteDeadline(http.HandlerFunc(s.metricsPage)),
+		firstPage: withWriteDeadline(s.page), "GET /healthz": http.HandlerFunc(s.healthz), "GET /readyz": http.HandlerFunc(s.readyz), "GET /metrics": withWriteDeadline(http.HandlerFunc(s.metricsPage)),
 	}
 	maps.Copy(handlers, s.opts.Doors)
 	s.mux = http.NewServeMux()
-	if s.gate.token {
-		s.mux.Handle(loginPattern, withWriteDeadline(http.HandlerFunc(s.login)))
-		s.mux.Handle(logoutPattern, withWriteDeadline(http.HandlerFunc(s.logout)))
+	for pattern, handler := range s.opts.Open {
+		s.mux.Handle(pattern, withWriteDeadline(handler))
 	}
 	for pattern, handler := range handlers {
 		s.mux.Handle(pattern, handler)
@@ -79,7 +75,8 @@ func (s *Server) routes() {
 	slices.SortFunc(s.paths, func(a, b string) int { return strings.Compare(pathOf(a), pathOf(b)) })
 }
 
-// withWriteDeadline is for handlers that write in one go and set no deadline themselves.
+// withWriteDeadline is for handlers that write in one go and set no deadline
+// themselves. Streams set one for each write.
 func withWriteDeadline(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))

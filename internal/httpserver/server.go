@@ -39,7 +39,6 @@ type Server struct {
 	metrics  requestMetrics
 	notice   string
 	page     *page
-	logins   *logins
 
 	end      context.CancelCauseFunc // ends every request
 	draining context.Context         // ends when the server begins to stop; see wire.Draining
@@ -92,7 +91,6 @@ func newServer(ctx context.Context, opts Options, ip netip.Addr, l net.Listener)
 		metrics:  newRequestMetrics(opts.Metrics, listener.open),
 		notice:   headerText(opts.Notice),
 		page:     newPage(opts),
-		logins:   newLogins(opts.peer),
 		idle:     make(chan struct{}),
 	}
 	s.closeIdle = sync.OnceFunc(func() { close(s.idle) })
@@ -277,9 +275,17 @@ type Options struct {
 
 	// Doors are the handlers by their http.ServeMux patterns. A method and a whole
 	// path ("POST /v1/messages") give the best errors and metrics.
-	Doors  map[string]http.Handler
-	About  func() About                 // for the page at "/"
-	Health func(context.Context) Health // may be asked every two seconds; nil: always well
+	Doors map[string]http.Handler
+	// Open are further handlers, which decide by themselves whom they answer: they
+	// are given credentials, and requests without the token. Without a token other
+	// users of this machine are refused here too.
+	Open map[string]http.Handler
+	// Page, if set, answers browsers at "/", as open as Open.
+	Page http.Handler
+	// LoggedIn, if set, admits requests of browsers to Doors besides the token.
+	LoggedIn func(*http.Request) bool
+	About    func() About                 // for the plain text at "/"
+	Health   func(context.Context) Health // may be asked every two seconds; nil: always well
 	// Metrics are written by GET /metrics, with those of requests and of this
 	// process added. They belong to this server alone; nil: no further ones.
 	Metrics *metrics.Registry

@@ -30,13 +30,14 @@ func (r *Registry) Process() {
 			return sum
 		})
 	}
-	if resident() > 0 {
-		r.Func("process_resident_memory_bytes", "Memory of this process, without Copilot's runtime.", resident)
+	if Resident() > 0 {
+		r.Func("process_resident_memory_bytes", "Memory of this process, without Copilot's runtime.", Resident)
 	}
 }
 
-// resident is the memory of this process, where the system says so in /proc.
-func resident() float64 {
+// Resident is the memory of this process in bytes, where the system says so in
+// /proc, and else 0.
+func Resident() float64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(data))
 	if err != nil || len(fields) < 2 {

@@ -28,6 +28,12 @@ const (
 	modeLink    = "120000"
 )
 
+// patch is the difference of two commits or trees as text.
+func (r *repository) patch(ctx context.Context, from, to string) (string, error) {
+	out, _, err := r.Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", from, to}})
+	return out, err
+}
+
 // diff lists what differs between two commits or trees.
 func (r *repository) diff(ctx context.Context, from, to string) ([]change, error) {
 	out, _, err := r.Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, to}})
@@ -226,7 +232,7 @@ func (d *delivery) askAdmission(ctx context.Context, onto, tree string) (*unfit,
 	if err != nil {
 		return nil, err
 	}
-	diff, _, err := d.repo.Run(ctx, git.Call{Args: []string{"diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", onto, tree}})
+	diff, err := d.repo.patch(ctx, onto, tree)
 	if err != nil {
 		return nil, err
 	}

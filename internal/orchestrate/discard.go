@@ -119,17 +119,26 @@ const (
 	StateFinished    = "finished"    // with an outcome, good or bad
 )
 
-// stateOf says where a run is in its life. The process that carries it out
-// holds a lock.
+// stateOf says where a run is in its life.
 func (l Listed) stateOf(home string) string {
-	unlock, free, err := durable.TryLock(filepath.Join(RunsDir(home), l.ID, "lock"))
-	switch {
-	case err == nil && !free:
+	if goesOn(home, l.ID) {
 		return StateRunning
-	case err == nil:
+	}
+	return stateAfter(home, l.ID, l.Outcome)
+}
+
+// goesOn says whether a process carries the run out. It holds a lock.
+func goesOn(home, id string) bool {
+	unlock, free, err := durable.TryLock(filepath.Join(RunsDir(home), id, "lock"))
+	if err == nil && free {
 		_ = unlock() // the lock of a file that is open no more
 	}
-	if _, err := os.Lstat(filepath.Join(WorktreesDir(home), l.ID)); l.Outcome == nil || err == nil {
+	return err == nil && !free
+}
+
+// stateAfter is the state of a run that does not go on.
+func stateAfter(home, id string, outcome *Result) string {
+	if _, err := os.Lstat(filepath.Join(WorktreesDir(home), id)); outcome == nil || err == nil {
 		return StateInterrupted
 	}
 	return StateFinished

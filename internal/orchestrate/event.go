@@ -17,7 +17,7 @@ const (
 	RunStarted    EventType = "run_start"     // Run, Options
 	PlanReady     EventType = "plan_ready"    // Plan, Usage, Text: how it came about
 	TaskStarted   EventType = "task_start"    // Wave, Attempt
-	TaskProgress  EventType = "task_progress" // Text, Usage so far
+	TaskProgress  EventType = "task_progress" // Text, Usage so far, At
 	TaskRetry     EventType = "task_retry"    // Error, Attempt that failed, Delay
 	TaskCompleted EventType = "task_complete" // Result, of a task that failed too
 	TaskSkipped   EventType = "task_skipped"  // Result, Text: why
@@ -40,6 +40,7 @@ type Event struct {
 	Attempt  int           `json:"attempt,omitempty"`
 	Text     string        `json:"text,omitempty"`
 	Usage    *bridge.Usage `json:"usage,omitempty"`
+	At       *Place        `json:"at,omitempty"`
 	Delay    time.Duration `json:"delay_ns,omitempty"`
 	Error    *bridge.Error `json:"error,omitempty"`
 	Resumed  bool          `json:"resumed,omitempty"`

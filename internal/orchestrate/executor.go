@@ -28,6 +28,16 @@ type Assignment struct {
 type Progress struct {
 	Text  string       // the present step
 	Usage bridge.Usage // so far
+	At    Place        // where the attempt is at work, when that is new
+}
+
+// Place is where an attempt at a task is at work.
+type Place struct {
+	Session string `json:"session,omitempty"`
+	// Tree is its worktree and Base the commit with which that began, if it has
+	// one.
+	Tree string `json:"tree,omitempty"`
+	Base string `json:"base,omitempty"`
 }
 
 // Outcome is what a task that was done came to.

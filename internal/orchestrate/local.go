@@ -21,7 +21,7 @@ type Local struct {
 // Execute does one attempt at a task.
 func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)) (out Outcome, err error) {
 	report(Progress{Text: "preparing"})
-	o := Opening{Dir: l.dir, Title: l.run + " " + a.Task.ID + ": " + text.FirstLine(a.Task.Description, 50), Task: a.Task.ID}
+	o := Opening{Dir: l.dir, Title: l.run + " " + a.Task.ID + ": " + text.FirstLine(a.Task.Description, 50), Task: a.Task.ID, Run: l.run}
 	if l.trees == nil {
 		return l.converse(ctx, o, prompt(l.goal, a), report)
 	}
@@ -31,7 +31,12 @@ func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)
 	}
 	defer func() { err = errors.Join(err, tree.remove(ctx)) }()
 	o.Dir = tree.work
-	out, err = l.converse(ctx, o, prompt(l.goal, a), report)
+	out, err = l.converse(ctx, o, prompt(l.goal, a), func(p Progress) {
+		if p.At.Session != "" {
+			p.At.Tree, p.At.Base = tree.path, tree.base
+		}
+		report(p)
+	})
 	if err != nil {
 		return out, errors.Join(err, tree.salvage(ctx, a))
 	}
@@ -47,6 +52,7 @@ func (l *Local) converse(ctx context.Context, o Opening, request string, report 
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	report(Progress{Text: "starting", At: Place{Session: s.ID()}})
 	out, _, err = turn(ctx, s, o.Dir, bridge.Prompt{Text: request}, report)
 	return out, err
 }

@@ -167,7 +167,11 @@ func (r *scheduler) attempt(ctx context.Context, a Assignment) (Outcome, error) 
 	out, err := r.exec.Execute(ctx, a, func(p Progress) {
 		// A journal that cannot be written is noticed with the next event
 		// that matters.
-		_ = r.Emit(Event{Type: TaskProgress, Task: a.Task.ID, Text: p.Text, Usage: &p.Usage})
+		e := Event{Type: TaskProgress, Task: a.Task.ID, Text: p.Text, Usage: &p.Usage}
+		if p.At != (Place{}) {
+			e.At = &p.At
+		}
+		_ = r.Emit(e)
 	})
 	if err != nil && ctx.Err() != nil {
 		// What the executor says of its context is less than why it ended.

@@ -146,3 +146,12 @@ func arguments(pid int) []string {
 	}
 	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 }
+
+// inTree says whether a process above this one is part of a tree. A supervisor
+// adopts what loses its parent, so leaving the parent does not help.
+func inTree() bool {
+	return slices.ContainsFunc(ancestors(os.Getpid()), func(pid int) bool {
+		_, ok := variableOf(pid, envTree)
+		return ok
+	})
+}

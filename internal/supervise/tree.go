@@ -23,6 +23,14 @@ const (
 	envPlace  = "COPILOT_BRIDGE_PLACE"  // likewise
 )
 
+// InTree says whether this process was started by a program that a bridge
+// supervises, directly or through others: it may act for an agent then, and not
+// for a person.
+func InTree() bool {
+	_, marked := os.LookupEnv(envTree)
+	return marked || inTree()
+}
+
 // Tree is one supervised program and all that it starts. All of its processes
 // carry its id in their environment.
 type Tree struct {

@@ -44,7 +44,7 @@ const (
 // uses is among them.
 func Leftovers(ctx context.Context, o Options, all bool) ([]Leftover, error) {
 	s := &cleaner{o: o, now: time.Now()}
-	for _, look := range []func(context.Context) error{s.conversations, s.sessions, s.worktrees, s.caches, s.temporary, s.logs} {
+	for _, look := range []func(context.Context) error{s.conversations, s.sessions, s.timelines, s.worktrees, s.caches, s.temporary, s.logs} {
 		if err := look(ctx); err != nil {
 			return nil, err
 		}
@@ -119,6 +119,15 @@ func (s *cleaner) sessions(ctx context.Context) error {
 		}, s.o.Config.Path("copilot", "session-state", e.ID))
 	}
 	return nil
+}
+
+// timelines are what sessions did, and what killed processes have left of it.
+func (s *cleaner) timelines(context.Context) error {
+	old, err := Timelines(s.o.Config).Old(oldTimelines(s.o.Config, s.now))
+	for _, files := range old {
+		s.addFiles("timeline", "past sessions.timelines", files...)
+	}
+	return err
 }
 
 func (s *cleaner) worktrees(context.Context) error {

@@ -5,6 +5,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/sdk"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 )
 
 const (
@@ -128,11 +130,12 @@ func abandoned(ctx context.Context, o Options) ([]sdk.Conversation, error) {
 	return out, errors.Join(errs...)
 }
 
-// prune removes the sessions past their time, unless a process has looked for
+// prune removes the sessions and timelines past their time, unless a process has looked for
 // them lately.
 func (u *Upkeep) prune(ctx context.Context) {
 	r, stamp := RetentionOf(u.opts.Config), u.opts.Config.Path("sessions", "pruned")
-	if r == (sessionstore.Retention{}) {
+	before := oldTimelines(u.opts.Config, time.Now())
+	if r == (sessionstore.Retention{}) && before.IsZero() {
 		return
 	}
 	info, err := os.Stat(stamp)
@@ -144,6 +147,9 @@ func (u *Upkeep) prune(ctx context.Context) {
 	}
 	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
 		return // a disk that is full or read-only; others say so
+	}
+	if _, err := Timelines(u.opts.Config).Prune(before); err != nil {
+		u.opts.Logger.Warn("timelines.prune_failed", "error", err)
 	}
 	entries, err := u.opts.Store.List(ctx)
 	if err == nil {
@@ -157,6 +163,26 @@ func (u *Upkeep) prune(ctx context.Context) {
 		u.opts.Logger.Warn("sessions.prune_failed", "error", err)
 	}
 }
+
+// Timelines is where the timelines of a configuration are kept.
+func Timelines(c *config.Config) *timeline.Store { return timeline.Open(timeline.Dir(c.Home)) }
+
+// oldTimelines is before when timelines are past their time; the zero time if
+// they are kept for ever.
+func oldTimelines(c *config.Config, now time.Time) (before time.Time) {
+	days, keep := c.Sessions.TimelineDays()
+	switch {
+	case !keep:
+		return now.Add(-unkept)
+	case days > 0:
+		return now.AddDate(0, 0, -days)
+	}
+	return before
+}
+
+// unkept is how old a timeline has to be to be removed where none are kept:
+// another process may keep some.
+const unkept = time.Hour
 
 // RetentionOf is how long a configuration has sessions kept.
 func RetentionOf(c *config.Config) sessionstore.Retention {
@@ -182,6 +208,9 @@ func DeleteSessions(ctx context.Context, o Options, entries []sessionstore.Entry
 		err := sdk.Erase(own, e.ID)
 		if err == nil && sdk.Claimed(o.Personal, e.ID) {
 			err = sdk.Erase(o.Personal, e.ID)
+		}
+		if code := bridge.CodeOf(err); code == "" || code == bridge.CodeInvalid {
+			err = cmp.Or(err, Timelines(o.Config).Remove(e.ID))
 		}
 		switch bridge.CodeOf(err) {
 		case "":

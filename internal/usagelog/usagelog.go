@@ -1,7 +1,7 @@
 // Package usagelog keeps on disk what turns have used: premium requests, AI
-// credits and tokens by day, session, API and model. Many processes write to it
-// at once, and its size is bounded. The engine writes it; `copilot-bridge usage`
-// reads it.
+// credits and tokens by hour, session, API and model, and how long the first
+// words took. Many processes write to it at once, and its size is bounded. The
+// engine writes it; `copilot-bridge usage` and the dashboard read it.
 package usagelog
 
 import (
@@ -31,7 +31,8 @@ const (
 
 // Record is what one turn has used, or the sum of several turns.
 type Record struct {
-	Day          string  `json:"day,omitempty"` // in UTC, as GitHub counts
+	Day          string  `json:"day,omitempty"`  // in UTC, as GitHub counts
+	Hour         string  `json:"hour,omitempty"` // of the day, 00 to 23; "" where hours are not told apart
 	Session      string  `json:"session,omitempty"`
 	Door         string  `json:"door,omitempty"` // the API
 	Model        string  `json:"model,omitempty"`
@@ -41,6 +42,11 @@ type Record struct {
 	Credits      float64 `json:"ai_credits"`
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
+	Cost         float64 `json:"cost,omitempty"` // in the agent's own unit
+	// FirstWordMs is the time from the prompt to the first word of the answer,
+	// added up over the FirstWords turns that had one.
+	FirstWordMs int64 `json:"first_word_ms,omitempty"`
+	FirstWords  int   `json:"first_words,omitempty"`
 }
 
 // Log is the figures in a directory.
@@ -54,10 +60,11 @@ func Open(dir string) *Log { return &Log{dir, time.Now} }
 
 // Add adds records to today's. It waits for other processes until ctx ends.
 func (l *Log) Add(ctx context.Context, records ...Record) (err error) {
-	today := l.now().UTC().Format(time.DateOnly)
+	now := l.now().UTC()
+	today := now.Format(time.DateOnly)
 	var lines bytes.Buffer
 	for _, r := range records {
-		r.Day = today
+		r.Day, r.Hour = today, now.Format("15")
 		if err := json.NewEncoder(&lines).Encode(r); err != nil {
 			return err
 		}
@@ -102,19 +109,23 @@ func add(path string, lines []byte) (size int64, err error) {
 	return size + int64(n), err
 }
 
-// compact sums the lines of a file. If there are still too many, because of so
-// many sessions, the sessions are no longer told apart.
+// compact sums the lines of a file. If there are still too many, sessions are no
+// longer told apart, and then hours.
 func compact(path string) error {
 	data, err := durable.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	records := parse(data)
-	whole := encode(Sum(records, func(Record) bool { return true }))
-	if len(whole) > maxFile/2 {
-		whole = encode(Sum(records, func(Record) bool { return false }))
+	for _, merge := range []func(*Record){func(*Record) {}, func(r *Record) { r.Session = "" }, func(r *Record) { r.Hour = "" }} {
+		for i := range records {
+			merge(&records[i])
+		}
+		if records = Sum(records); len(encode(records)) <= maxFile/2 {
+			break
+		}
 	}
-	return durable.WriteFile(path, whole, 0o600)
+	return durable.WriteFile(path, encode(records), 0o600)
 }
 
 func encode(records []Record) []byte {
@@ -137,16 +148,13 @@ func parse(data []byte) (out []Record) {
 	return out
 }
 
-// Sum adds up records of the same day, API and model, and of the same session
-// where apart says so. The result is sorted.
-func Sum(records []Record, apart func(Record) bool) []Record {
+// Sum adds up records of the same hour, session, API and model. The result is
+// sorted.
+func Sum(records []Record) []Record {
 	sums := map[Record]int{} // a key's place in out
 	var out []Record
 	for _, r := range records {
-		if !apart(r) {
-			r.Session = ""
-		}
-		key := Record{Day: r.Day, Session: r.Session, Door: r.Door, Model: r.Model}
+		key := Record{Day: r.Day, Hour: r.Hour, Session: r.Session, Door: r.Door, Model: r.Model}
 		i, known := sums[key]
 		if !known {
 			i = len(out)
@@ -155,8 +163,8 @@ func Sum(records []Record, apart func(Record) bool) []Record {
 		}
 		out[i] = out[i].Add(r)
 	}
-	slices.SortFunc(out, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
+	slices.SortStableFunc(out, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
 	})
 	return out
 }
@@ -169,6 +177,9 @@ func (r Record) Add(o Record) Record {
 	r.Credits += o.Credits
 	r.InputTokens += o.InputTokens
 	r.OutputTokens += o.OutputTokens
+	r.Cost += o.Cost
+	r.FirstWordMs += o.FirstWordMs
+	r.FirstWords += o.FirstWords
 	return r
 }
 

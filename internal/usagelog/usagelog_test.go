@@ -106,6 +106,28 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
+// Hours are told apart, in a file that is summed too.
+func TestHours(t *testing.T) {
+	t.Parallel()
+	l := Open(t.TempDir())
+	for hour := range 24 {
+		l.now = func() time.Time { return time.Date(2026, 3, 1, hour, 30, 0, 0, time.UTC) }
+		for range 40 {
+			if err := l.Add(t.Context(), slices.Repeat([]Record{{Door: "cli", Model: "m", Turns: 1, Cost: 0.5, FirstWordMs: 100, FirstWords: 1}}, 5)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	records, err := l.Read(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	if records = Sum(records); err != nil || len(records) != 24 {
+		t.Fatal(records, err)
+	}
+	want := Record{Day: "2026-03-01", Hour: "07", Door: "cli", Model: "m", Turns: 200, Cost: 100, FirstWordMs: 20000, FirstWords: 200}
+	if records[7] != want {
+		t.Errorf("%+v", records[7])
+	}
+}
+
 // Only whole days since a time are read, days long past are removed, and half a
 // line that a power cut left costs nothing else.
 func TestDays(t *testing.T) {

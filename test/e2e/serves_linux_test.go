@@ -55,7 +55,7 @@ func TestServersKnowEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told bytes.Buffer
-	for line := make([]byte, 4096); !strings.Contains(told.String(), "examples"); {
+	for line := make([]byte, 4096); !strings.Contains(told.String(), "dashboard"); {
 		n, err := stderr.Read(line)
 		if err != nil {
 			t.Fatalf("%v: %s", err, told.String())

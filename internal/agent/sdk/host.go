@@ -457,19 +457,29 @@ func (a *Agent) Recycle(p bridge.Profile, above int64, grown float64) (recycled 
 	return recycled
 }
 
-// Runtimes says how often a runtime was started in place of another one, and how
-// much memory those have that take new sessions; 0 where it cannot be measured.
-func (a *Agent) Runtimes() (restarts, memory int64) {
+// RuntimeState is a place for a runtime, and the runtime in it that takes new
+// sessions, if there is one.
+type RuntimeState struct {
+	Profile  bridge.Profile
+	Starts   int64 // of it and those before it
+	PID      int   // 0 if there is none
+	Memory   int64 // 0 where it cannot be measured
+	Sessions int
+}
+
+// Runtimes tells of every place for a runtime.
+func (a *Agent) Runtimes() (out []RuntimeState) {
 	a.mu.Lock()
 	hosts := slices.Concat(slices.Collect(maps.Values(a.hosts))...)
 	a.mu.Unlock()
 	for _, h := range hosts {
-		restarts += max(0, h.starts.Load()-1)
+		s := RuntimeState{Profile: h.profile, Starts: h.starts.Load()}
 		if p := h.present.Load(); p != nil {
-			memory += p.resident()
+			s.PID, s.Memory, s.Sessions = p.tree.ProgramPID(), p.resident(), len(p.attachedSessions())
 		}
+		out = append(out, s)
 	}
-	return restarts, memory
+	return out
 }
 
 // retire stops opening sessions in a process, which then ends by drain.

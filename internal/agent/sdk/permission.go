@@ -171,8 +171,12 @@ func (s *session) beforeTool(in copilot.PreToolUseHookInput) *copilot.PreToolUse
 	args, moved := rerouted(in.ToolName, args)
 	changed := attached || moved
 	confined := s.confines(in.SessionID)
+	var agents []string
+	if in.SessionID != s.ID() {
+		agents = s.agents.names(s.GateContext(), in.SessionID)
+	}
 	d := s.Decide(s.WithWaiting(s.GateContext()), func(ctx context.Context, gate bridge.Gate) bridge.Decision {
-		return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: confined,
+		return gate.Before(ctx, bridge.ToolCall{Name: in.ToolName, Args: args, Confined: confined, Agents: agents,
 			NoGrant: in.SessionID != s.ID() || inBackground(args)})
 	})
 	if d.Args == nil && changed {

@@ -37,6 +37,7 @@ type session struct {
 
 	wall   wall
 	grants grants
+	agents subagents
 
 	claimReleased atomic.Bool // the claim on the stored session was released
 	loaded        atomic.Bool // the first turn has waited for MCP servers

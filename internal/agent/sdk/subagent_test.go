@@ -35,7 +35,9 @@ func TestSubagentsPassTheGate(t *testing.T) {
 				if o.Err != nil {
 					t.Fatal(o.Err)
 				}
-				if !slices.ContainsFunc(g.Befores(), func(c bridge.ToolCall) bool { return c.Name == "create" }) {
+				if !slices.ContainsFunc(g.Befores(), func(c bridge.ToolCall) bool {
+					return c.Name == "create" && slices.Equal(c.Agents, []string{"maker"})
+				}) {
 					t.Errorf("the gate saw only %+v", g.Befores())
 				}
 				if _, err := os.Stat(file); (err == nil) == deny {
@@ -43,5 +45,27 @@ func TestSubagentsPassTheGate(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A sub-agent's sub-agent is known by both names.
+func TestSubagentsHaveAPath(t *testing.T) {
+	t.Parallel()
+	ctx, a, _ := start(t, nil)
+	dir := t.TempDir()
+	g := &agenttest.Gate{BeforeFunc: func(bridge.ToolCall) bridge.Decision { return bridge.Decision{Verdict: bridge.Allow} }}
+	s := openSession(t, ctx, a, bridge.SessionSpec{Gate: g, WorkingDir: dir})
+	task := func(name, prompt string) string {
+		return agenttest.Tool("task", map[string]any{"description": "do it", "name": name, "agent_type": "general-purpose", "prompt": prompt})
+	}
+	inmost := agenttest.Script(agenttest.Tool("create", map[string]any{"path": filepath.Join(dir, "deep.txt"), "file_text": "x"}), "next", "text done").Text
+	outer := agenttest.Script(task("inner", inmost), "next", "text done").Text
+	if o := agenttest.Collect(ctx, s, agenttest.Script(task("outer", outer), "next", "text done")); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	if !slices.ContainsFunc(g.Befores(), func(c bridge.ToolCall) bool {
+		return c.Name == "create" && slices.Equal(c.Agents, []string{"outer", "inner"})
+	}) {
+		t.Errorf("the gate saw only %+v", g.Befores())
 	}
 }

@@ -221,6 +221,7 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 		s.proc.heard.Store(time.Now().UnixNano())
 	}
 	s.trackCall(e)
+	s.agents.track(e)
 	s.mu.Lock()
 	t := s.turn
 	s.note(e)

@@ -162,7 +162,7 @@ func TestList(t *testing.T) {
 // A permanent rule is another option, where there is one.
 func TestPermissionByRule(t *testing.T) {
 	t.Parallel()
-	for rule, want := range map[string]approval.Answer{`sandbox.read: "/srv/x"`: approval.Always, "": approval.No} {
+	for rule, want := range map[string]approval.Consent{`sandbox.read: "/srv/x"`: approval.Always, "": approval.No} {
 		var got approval.Answer
 		c := begin(t, &script{turn: func(ctx context.Context, p *played, pr bridge.Prompt, yield func(bridge.Event, error) bool) {
 			q := approval.Question{Request: bridge.PermissionRequest{ID: "gate-1", Kind: bridge.PermissionShell, Tool: "bash"}, Summary: "run: cat /srv/x"}
@@ -178,7 +178,7 @@ func TestPermissionByRule(t *testing.T) {
 		if offered != (rule != "") || rule != "" && !strings.Contains(asked.raw, `/srv/x\\\"`) && !strings.Contains(asked.raw, `sandbox.read: \"/srv/x\"`) {
 			t.Errorf("asked %s", asked.raw)
 		}
-		if c.answer(id); got != want {
+		if c.answer(id); got.Consent != want {
 			t.Errorf("%q: %v, want %v", rule, got, want)
 		}
 	}
@@ -188,7 +188,7 @@ func TestPermission(t *testing.T) {
 	args := map[string]any{"command": "make"}
 	for _, tt := range []struct {
 		name, answer string
-		want         approval.Answer
+		want         approval.Consent
 		wantErr      string
 	}{
 		{"once", `"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}`, approval.Once, ""},
@@ -222,7 +222,7 @@ func TestPermission(t *testing.T) {
 				t.Errorf("asked about %s", asked.raw)
 			}
 			c.answer(id)
-			if got != tt.want || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+			if got.Consent != tt.want || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("%v, %v; want %v, %q", got, err, tt.want, tt.wantErr)
 			}
 		})

@@ -83,7 +83,7 @@ func TestCancelEndsAQuestion(t *testing.T) {
 	c.await("word that the question is void", func(l line) bool { return l.Method == "$/cancel_request" && strings.Contains(l.raw, string(asked.ID)) })
 	// The answer that the protocol asks for comes late, and no call waits for it.
 	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"cancelled"}}}`, asked.ID))
-	if answer != approval.No || !errors.Is(err, errTurnCancelled) {
+	if answer.Consent != approval.No || !errors.Is(err, errTurnCancelled) {
 		t.Errorf("%v, %v", answer, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestClientGone(t *testing.T) {
 		{"when asked", func(r chan struct{}) func(context.Context, *played, bridge.Prompt, func(bridge.Event, error) bool) {
 			return func(ctx context.Context, p *played, pr bridge.Prompt, yield func(bridge.Event, error) bool) {
 				r <- struct{}{}
-				if a, err := p.opening.Asker.Ask(ctx, approval.Question{Request: bridge.PermissionRequest{CallID: "never told"}}); a != approval.No || err == nil {
+				if a, err := p.opening.Asker.Ask(ctx, approval.Question{Request: bridge.PermissionRequest{CallID: "never told"}}); a.Consent != approval.No || err == nil {
 					t.Errorf("%v, %v", a, err)
 				}
 				plays(nil)(ctx, p, pr, yield)

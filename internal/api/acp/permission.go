@@ -19,11 +19,11 @@ import (
 func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	lead, body, err := q.Whole(approval.MaxShown)
 	if err != nil {
-		return approval.No, err
+		return approval.Answer{}, err
 	}
 	t := s.running()
 	if t == nil {
-		return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and no turn is running in which to ask"}
+		return approval.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval, and no turn is running in which to ask"}
 	}
 	r := acpwire.PermissionRequest{SessionID: s.live.ID(), ToolCall: *s.asking(ctx, t, q, strings.TrimSuffix(lead+"\n"+body, "\n")), Options: acpwire.List[acpwire.PermissionOption]{
 		{OptionID: acpwire.AllowOnce, Kind: acpwire.AllowOnce, Name: "Allow once"},
@@ -37,27 +37,29 @@ func (s *session) Ask(ctx context.Context, q approval.Question) (approval.Answer
 	switch err := s.door.conn.Call(ctx, acpwire.MethodRequestPermission, r, &answer); {
 	case err == nil:
 	case ctx.Err() != nil:
-		return approval.No, err
+		return approval.Answer{}, err
 	case errors.Is(err, jsonrpc.ErrClosed):
-		return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and the client has left"}
+		return approval.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and the client has left"}
 	default:
-		return approval.No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and the client could not be asked", Cause: err}
+		return approval.Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and the client could not be asked", Cause: err}
 	}
 	if answer.Outcome.Outcome != "selected" {
-		return approval.No, nil
+		return said(approval.No), nil
 	}
 	switch answer.Outcome.OptionID {
 	case acpwire.AllowOnce:
-		return approval.Once, nil
+		return said(approval.Once), nil
 	case acpwire.AllowAlways:
-		return approval.Session, nil
+		return said(approval.Session), nil
 	case allowByRule:
 		if len(q.Rules) > 0 {
-			return approval.Always, nil
+			return said(approval.Always), nil
 		}
 	}
-	return approval.No, nil
+	return said(approval.No), nil
 }
+
+func said(c approval.Consent) approval.Answer { return approval.Answer{Consent: c, By: "ACP client"} }
 
 // allowByRule is the option that writes the rule which the question shows.
 const allowByRule = "allow_by_rule"

@@ -53,7 +53,7 @@ func fixtures() *Server {
 	})
 	tool("test_elicitation", func(ctx context.Context, in fixtureInput) (string, error) {
 		answer, err := clientOf(ctx).Ask(ctx, approval.Question{Summary: in.Message})
-		return fmt.Sprintf("the answer is %v", answer), err
+		return fmt.Sprintf("the answer is %v", int(answer.Consent)), err
 	})
 	return s
 }

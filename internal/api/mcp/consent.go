@@ -22,7 +22,7 @@ func (Asker) Ask(ctx context.Context, q approval.Question) (approval.Answer, err
 	if c := clientOf(ctx); c != nil {
 		return c.Ask(ctx, q)
 	}
-	return approval.No, unasked("nobody is there to give it")
+	return approval.Answer{}, unasked("nobody is there to give it")
 }
 
 func unasked(why string) error {
@@ -56,36 +56,38 @@ var form = json.RawMessage(`{"type":"object","properties":{"decision":{"type":"s
 // Ask implements approval.Asker.
 func (c *client) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	if !c.may {
-		return approval.No, unasked("clients may consent only where a token is set")
+		return approval.Answer{}, unasked("clients may consent only where a token is set")
 	}
 	q.Rules = nil // the form has no such answer
 	lead, body, err := q.Whole(approval.MaxShown)
 	if err != nil {
-		return approval.No, err
+		return approval.Answer{}, err
 	}
 	if !c.showsForms() {
-		return approval.No, unasked("the client cannot ask for it")
+		return approval.Answer{}, unasked("the client cannot ask for it")
 	}
 	// Clients may read the message as Markdown, in which parts could vanish.
 	text := "Consent is needed.\n" + approval.Fenced(strings.TrimSuffix(lead+"\n"+body, "\n"))
 	res, err := c.elicit(ctx, text, form)
 	switch {
 	case ctx.Err() != nil:
-		return approval.No, ctx.Err()
+		return approval.Answer{}, ctx.Err()
 	case err != nil:
-		return approval.No, unasked("the client did not ask for it: " + err.Error())
+		return approval.Answer{}, unasked("the client did not ask for it: " + err.Error())
 	case res.Action != "accept":
-		return approval.No, nil
+		return said(approval.No), nil
 	}
 	switch res.Content["decision"] {
 	case answerOnce:
-		return approval.Once, nil
+		return said(approval.Once), nil
 	case answerSession:
-		return approval.Session, nil
+		return said(approval.Session), nil
 	case answerNo:
 	}
-	return approval.No, nil
+	return said(approval.No), nil
 }
+
+func said(c approval.Consent) approval.Answer { return approval.Answer{Consent: c, By: "MCP client"} }
 
 // showsForms says whether the client can show forms. Those that name no kind of
 // question show forms.

@@ -21,7 +21,7 @@ import (
 func TestHTTP(t *testing.T) {
 	f := &fake{task: func(ctx context.Context, task Task) (TaskResult, error) {
 		answer, err := task.Asker.Ask(context.WithoutCancel(ctx), approval.Question{Summary: "run: " + task.Prompt})
-		return TaskResult{Text: fmt.Sprint(answer, err)}, nil
+		return TaskResult{Text: fmt.Sprint(int(answer.Consent), err)}, nil
 	}}
 	s := NewCopilot(f, Options{Consent: true})
 	server := httptest.NewServer(s.Handler())

@@ -281,7 +281,7 @@ func TestConsent(t *testing.T) {
 		if err != nil {
 			return TaskResult{}, err
 		}
-		return TaskResult{Text: fmt.Sprint(answer)}, nil
+		return TaskResult{Text: fmt.Sprint(int(answer.Consent))}, nil
 	}
 	f := &fake{
 		task: func(ctx context.Context, task Task) (TaskResult, error) {

@@ -124,7 +124,7 @@ func TestApprovalOverTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Hub{}
 		f := &fake{shell: func(ctx context.Context, _ string, _ Progress) (task.Result, error) {
-			if answer, err := h.Ask(ctx, question1); answer != approval.Once {
+			if answer, err := h.Ask(ctx, question1); answer.Consent != approval.Once {
 				return task.Result{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Cause: err}
 			}
 			return task.Result{Stdout: "done"}, nil
@@ -161,7 +161,7 @@ func TestApprovalOverTheWire(t *testing.T) {
 
 // answering is a person who always says the same.
 type answering struct {
-	said  approval.Answer
+	said  approval.Consent
 	err   error
 	asked chan approval.Question
 	wait  bool
@@ -171,9 +171,9 @@ func (a *answering) Ask(ctx context.Context, q approval.Question) (approval.Answ
 	a.asked <- q
 	if a.wait {
 		<-ctx.Done()
-		return approval.No, ctx.Err()
+		return approval.Answer{}, ctx.Err()
 	}
-	return a.said, a.err
+	return approval.Answer{Consent: a.said}, a.err
 }
 
 // A client with a person at hand has the questions about its own calls
@@ -185,7 +185,7 @@ func TestClientAsks(t *testing.T) {
 		f := &fake{shell: func(ctx context.Context, _ string, _ Progress) (task.Result, error) {
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			if answer, err := h.Ask(ctx, question1); answer == approval.No {
+			if answer, err := h.Ask(ctx, question1); answer.Consent == approval.No {
 				return task.Result{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Cause: err}
 			}
 			return task.Result{}, nil

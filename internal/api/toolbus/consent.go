@@ -80,11 +80,11 @@ func (q *consent) ask(ctx context.Context, a Approval) {
 	answer := "no"
 	switch {
 	case err != nil:
-	case said == approval.Once:
+	case said.Consent == approval.Once:
 		answer = "once"
-	case said == approval.Session:
+	case said.Consent == approval.Session:
 		answer = "session"
-	case said == approval.Always:
+	case said.Consent == approval.Always:
 		answer = "always"
 	}
 	// If it does not arrive the bridge takes that for a no.

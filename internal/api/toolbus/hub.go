@@ -60,7 +60,7 @@ type question struct {
 	asked    map[*conn]bool
 	done     chan struct{}
 	by       *conn // nil if all who could answer have left
-	said     approval.Answer
+	said     approval.Consent
 	reply    bridge.ElicitationAnswer // to an agent
 }
 
@@ -114,17 +114,17 @@ func (h *Hub) Hears(ctx context.Context) bool {
 // leaves, it refuses as approval.Nobody does.
 func (h *Hub) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	if _, _, err := q.Whole(approval.MaxShown); err != nil {
-		return approval.No, err
+		return approval.Answer{}, err
 	}
 	asked := &question{about: callOf(ctx), Approval: Approval{Summary: approval.Visible(q.Summary), Detail: approval.Lines(q.Detail),
 		Says: approval.Visible(q.Says), Kind: q.Request.Kind, SHA256: q.SHA256, Rules: q.Rules, Permission: &q.Request}}
 	switch answered, err := h.put(ctx, asked); {
 	case err != nil:
-		return approval.No, err
+		return approval.Answer{}, err
 	case !answered:
 		return approval.Nobody{}.Ask(ctx, q)
 	}
-	return asked.said, nil
+	return approval.Answer{Consent: asked.said, By: "tool bus client"}, nil
 }
 
 // put puts a question and waits for its answer. Without subscribers, or when the
@@ -181,7 +181,9 @@ func (h *Hub) settle(ctx context.Context, q *question) (answered bool, err error
 	select {
 	case <-q.done:
 	default:
-		closed.Reason, err = "expired", ctx.Err()
+		if err = ctx.Err(); approval.Elsewhere(ctx) == nil {
+			closed.Reason = "expired"
+		}
 	}
 	if message, err := notification("bridge."+q.kind()+".closed", closed); err == nil {
 		for c := range q.asked {
@@ -211,7 +213,7 @@ func (h *Hub) answered(q *question, by *conn) {
 
 // answer gives a question of consent its answer, if it is the first.
 // One that names what it is for must name this.
-func (h *Hub) answer(by *conn, id, sum string, said approval.Answer) error {
+func (h *Hub) answer(by *conn, id, sum string, said approval.Consent) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	q, err := h.find(id, false)

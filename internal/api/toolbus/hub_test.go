@@ -91,7 +91,7 @@ func isNobody(err error) bool {
 
 func TestNobodySubscribed(t *testing.T) {
 	h := &Hub{}
-	if answer, err := h.Ask(t.Context(), question1); answer != approval.No || !isNobody(err) {
+	if answer, err := h.Ask(t.Context(), question1); answer.Consent != approval.No || !isNobody(err) {
 		t.Errorf("got %v, %v", answer, err)
 	}
 }
@@ -131,7 +131,7 @@ func TestApprovalsHaveItAll(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		<-done
-		if said != approval.Session {
+		if said.Consent != approval.Session {
 			t.Errorf("said %v", said)
 		}
 		q.Detail = strings.Repeat("ab ", approval.MaxShown/3)
@@ -142,7 +142,7 @@ func TestApprovalsHaveItAll(t *testing.T) {
 }
 
 func TestFirstAnswerCounts(t *testing.T) {
-	for word, want := range map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "no": approval.No} {
+	for word, want := range map[string]approval.Consent{"once": approval.Once, "session": approval.Session, "no": approval.No} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &Hub{}
 			d := newDoor(&fake{}, Options{Hub: h})
@@ -156,7 +156,7 @@ func TestFirstAnswerCounts(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			<-a.done
-			if a.answer != want || a.err != nil {
+			if a.answer.Consent != want || a.err != nil {
 				t.Errorf("got %v, %v; want %v", a.answer, a.err, want)
 			}
 			if got := strings.Join(second.to.take(), ""); got != `{"jsonrpc":"2.0","method":"bridge.approval.closed","params":{"id":"`+id+`","reason":"answered"}}` {
@@ -196,7 +196,7 @@ func TestAlwaysNeedsRules(t *testing.T) {
 			id, _, _ = strings.Cut(rest, `"`)
 		}
 		p.answers(id, "always")
-		if answer := <-said; answer != approval.Always {
+		if answer := <-said; answer.Consent != approval.Always {
 			t.Errorf("got %v", answer)
 		}
 	})
@@ -212,7 +212,7 @@ func TestQuestionsEnd(t *testing.T) {
 		a := h.ask(ctx)
 		id := p.asked(t)
 		<-a.done
-		if a.answer != approval.No || !errors.Is(a.err, context.DeadlineExceeded) {
+		if a.answer.Consent != approval.No || !errors.Is(a.err, context.DeadlineExceeded) {
 			t.Errorf("got %v, %v", a.answer, a.err)
 		}
 		if got := strings.Join(p.to.take(), ""); !strings.Contains(got, `{"id":"`+id+`","reason":"expired"}`) {
@@ -262,7 +262,7 @@ func TestOpenQuestionsAreTold(t *testing.T) {
 		}
 		late.answers(id, "once")
 		<-a.done
-		if a.answer != approval.Once {
+		if a.answer.Consent != approval.Once {
 			t.Errorf("got %v, %v", a.answer, a.err)
 		}
 	})
@@ -287,7 +287,7 @@ func TestSlowSubscribersHoldUpNobody(t *testing.T) {
 		a := h.ask(t.Context())
 		quick.answers(quick.asked(t), "once")
 		<-a.done
-		if a.answer != approval.Once || a.err != nil {
+		if a.answer.Consent != approval.Once || a.err != nil {
 			t.Errorf("got %v, %v", a.answer, a.err)
 		}
 	})
@@ -330,7 +330,7 @@ func TestOwnQuestions(t *testing.T) {
 		h := &Hub{}
 		f := &fake{read: func(ctx context.Context, _ string) (files.Content, error) {
 			answer, err := h.Ask(ctx, question1)
-			if answer != approval.Once {
+			if answer.Consent != approval.Once {
 				return files.Content{}, &bridge.Error{Code: bridge.CodeDenied, Message: "no", Cause: err}
 			}
 			return files.Content{}, nil

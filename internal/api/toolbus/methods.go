@@ -180,7 +180,7 @@ func (d *door) approvals() []method {
 			explained("Whoever subscribes shows the questions to a person. They come as bridge.approval.requested, and those that wait already with the result; bridge.approval.closed says that one needs no answer any more. With agents, what an agent asks comes as bridge.question.requested and bridge.question.closed. Not over HTTP POST."),
 		define("bridge.approval.answer", "Answer a question of consent",
 			func(_ context.Context, c *call, p answerParams) (none, error) {
-				said := map[string]approval.Answer{"once": approval.Once, "session": approval.Session, "always": approval.Always, "no": approval.No}[p.Answer]
+				said := map[string]approval.Consent{"once": approval.Once, "session": approval.Session, "always": approval.Always, "no": approval.No}[p.Answer]
 				return none{}, d.opts.Hub.answer(c.conn, p.ID, p.SHA256, said)
 			},
 			answerParams{ID: question.ID, Answer: "once"}, none{}).atOnce().

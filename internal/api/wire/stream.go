@@ -55,6 +55,13 @@ func (s *Stream) Data(raw string) error {
 	return s.Flush()
 }
 
+// ID adds the id of the next event, from which a client goes on after a break.
+func (s *Stream) ID(id string) {
+	if s.err == nil {
+		s.buf = append(append(append(s.buf, "id: "...), id...), '\n')
+	}
+}
+
 // Comment adds a line that clients ignore, to keep the connection alive.
 func (s *Stream) Comment(text string) {
 	s.buf = append(append(append(s.buf, ": "...), text...), "\n\n"...)

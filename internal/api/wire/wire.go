@@ -111,6 +111,22 @@ func Draining(ctx context.Context) context.Context {
 	return ctx
 }
 
+type userKey struct{}
+
+// WithUser gives requests the function that finds who is at the other end.
+func WithUser(ctx context.Context, user func() int) context.Context {
+	return context.WithValue(ctx, userKey{}, user)
+}
+
+// User is the id of the user of this machine that has sent a request, -1 if it is
+// not known.
+func User(ctx context.Context) int {
+	if user, ok := ctx.Value(userKey{}).(func() int); ok {
+		return user()
+	}
+	return -1
+}
+
 // StatusClientGone is the status in access logs for a client that gave up.
 const StatusClientGone = 499
 

@@ -193,7 +193,7 @@ func Shorten(path, dir, home string) string {
 func Harmless(text string) string {
 	bad := func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' ||
-			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c
 	}
 	if !strings.ContainsFunc(text, bad) {
 		return text

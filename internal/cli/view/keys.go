@@ -38,6 +38,9 @@ const (
 	keyClear
 	keyInterrupt
 	keyEOF
+	keyEscape
+	keyPageUp
+	keyPageDown
 )
 
 // decoder makes keys of the bytes that a terminal in raw mode sends.
@@ -67,7 +70,7 @@ var withAlt = map[byte]keyCode{'\r': keyNewline, '\n': keyNewline, 'b': keyWordL
 // sequences are those behind CSI (ESC [) and SS3 (ESC O).
 var sequences = map[string]keyCode{
 	"A": keyUp, "B": keyDown, "C": keyRight, "D": keyLeft, "H": keyHome, "F": keyEnd,
-	"1~": keyHome, "7~": keyHome, "4~": keyEnd, "8~": keyEnd, "3~": keyDelete,
+	"1~": keyHome, "7~": keyHome, "4~": keyEnd, "8~": keyEnd, "3~": keyDelete, "5~": keyPageUp, "6~": keyPageDown,
 	"1;5C": keyWordRight, "1;3C": keyWordRight, "1;5D": keyWordLeft, "1;3D": keyWordLeft, "13;2u": keyNewline,
 }
 
@@ -110,6 +113,14 @@ func (d *decoder) next() (n int, k key, ok bool) {
 	return n, key{text: string(b[:n])}, r != utf8.RuneError || n > 1
 }
 
+// flush is the key that a lone escape is when nothing follows it.
+func (d *decoder) flush() (keys []key) {
+	if len(d.rest) == 1 && d.rest[0] == 0x1b {
+		d.rest, keys = nil, []key{{code: keyEscape}}
+	}
+	return keys
+}
+
 func (d *decoder) escape() (n int, k key, ok bool) {
 	b := d.rest
 	if len(b) == 1 {
@@ -119,7 +130,7 @@ func (d *decoder) escape() (n int, k key, ok bool) {
 		if code, ok := withAlt[b[1]]; ok {
 			return 2, key{code: code}, true
 		}
-		return 1, k, false // the escape key; what follows is a key of its own
+		return 1, key{code: keyEscape}, true // what follows is a key of its own
 	}
 	end := bytes.IndexFunc(b[2:], func(r rune) bool { return r >= 0x40 && r <= 0x7e })
 	switch {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // Prompt is the line at the bottom of a terminal in which a person types while
@@ -69,9 +71,11 @@ func (k *Keyboard) Prompt(o PromptOptions) (*Prompt, error) {
 	}
 	p := &Prompt{c: k.c, in: k.file, inputs: make(chan Input, 64), quit: make(chan struct{})}
 	p.main.history, p.main.complete, p.main.at = o.History, o.Complete, len(o.History)
-	if err := p.raw(); err != nil {
+	restore, err := rawMode(p.in)
+	if err != nil {
 		return nil, err
 	}
+	p.restore = restore
 	k.prompt = p
 	k.term.Read, k.term.Out = p.Ask, above{k.c}
 	p.c.mu.Lock()
@@ -84,20 +88,19 @@ func (k *Keyboard) Prompt(o PromptOptions) (*Prompt, error) {
 	return p, nil
 }
 
-// raw has the terminal pass on every key. It does not use Fd, which would
+// rawMode has a terminal pass on every key. It does not use Fd, which would
 // disable deadlines.
-func (p *Prompt) raw() error {
-	conn, err := p.in.SyscallConn()
+func rawMode(f *os.File) (restore func(), err error) {
+	conn, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var state *term.State
 	var rawErr error
 	if err := conn.Control(func(fd uintptr) { state, rawErr = term.MakeRaw(int(fd)) }); err != nil || rawErr != nil {
-		return errors.Join(err, rawErr)
+		return nil, errors.Join(err, rawErr)
 	}
-	p.restore = func() { _ = conn.Control(func(fd uintptr) { _ = term.Restore(int(fd), state) }) }
-	return nil
+	return func() { _ = conn.Control(func(fd uintptr) { _ = term.Restore(int(fd), state) }) }, nil
 }
 
 // Inputs are what the person enters.
@@ -230,6 +233,9 @@ func (p *Prompt) Ask(ctx context.Context, prompt string) (string, error) {
 	p.mu.Unlock()
 	if err == nil && in.Kind == InputEnd {
 		err = io.EOF
+	}
+	if approval.Elsewhere(ctx) != nil {
+		return "", err
 	}
 	// The question and its answer stay on the screen.
 	_, _ = io.WriteString(above{p.c}, prompt+Harmless(in.Text)+"\n")

@@ -7,6 +7,7 @@ package approval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,11 @@ type Question struct {
 	Request bridge.PermissionRequest
 	// Who wants it; "" for Copilot.
 	Who string
+	// Session, Door, Client and Dir say which session of which client wants it,
+	// and in which directory it works.
+	Session, Door, Client, Dir string
+	// Reason is why it is a question, and Rule the rule that made it one.
+	Reason, Rule string
 	// Summary is one line that begins with what would happen, such as
 	// "run: npm test". It may be shortened.
 	Summary string
@@ -59,6 +65,9 @@ func (q Question) Whole(most int) (lead, body string, err error) {
 	who := "Copilot"
 	if q.Who != "" {
 		who = Visible(q.Who)
+	}
+	if len(q.Request.Agents) > 0 {
+		who += " (sub-agent " + Visible(strings.Join(q.Request.Agents, " › ")) + ")"
 	}
 	lead = who + " wants to " + Visible(q.Summary)
 	most = min(most, MaxShown)
@@ -113,15 +122,59 @@ func refused(why string) error {
 		Remedy: "do it in smaller parts, such as several files or edits, or allow it in the policy"}
 }
 
-// Answer is what the person said. The zero value denies.
-type Answer int
+// Consent is how far the person agrees. The zero value denies.
+type Consent int
 
 const (
-	No      Answer = iota
-	Once           // this time
-	Session        // this, and the very same thing again in this session
-	Always         // this, and whatever the question's Rules allow from now on
+	No      Consent = iota
+	Once            // this time
+	Session         // this, and the very same thing again in this session
+	Always          // this, and whatever the question's Rules allow from now on
 )
+
+// String puts it into words that follow a place, such as "dashboard: ".
+func (c Consent) String() string {
+	switch c {
+	case Once:
+		return "allowed once"
+	case Session:
+		return "allowed for the session"
+	case Always:
+		return "allowed always"
+	case No:
+	}
+	return "denied"
+}
+
+// Answer is what the person said. The zero value denies.
+type Answer struct {
+	Consent
+	// Reason is why not, in the person's words. The agent is told.
+	Reason string
+	// By is where the person answered, such as "terminal"; "" if nobody did.
+	By string
+}
+
+// ElsewhereError is the cause with which the context of a question ends that was
+// answered in another place.
+type ElsewhereError struct {
+	By   string // the place
+	Said string // such as "allowed once"
+}
+
+func (e *ElsewhereError) Error() string {
+	return "answered in the " + Visible(e.By) + ": " + Visible(e.Said)
+}
+
+// Elsewhere returns the reason why a question needs no answer any more if that
+// is an answer in another place, or nil.
+func Elsewhere(ctx context.Context) *ElsewhereError {
+	var e *ElsewhereError
+	if errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
+}
 
 // Asker puts a question to a person. It is called concurrently, and returns
 // when ctx ends at the latest. It shows the whole question or refuses.
@@ -136,17 +189,28 @@ type Yes struct{}
 // seen the paths.
 func (Yes) Ask(_ context.Context, q Question) (Answer, error) {
 	if len(q.Outside) > 0 {
-		return No, &bridge.Error{Code: bridge.CodeDenied, Message: "--yes grants nothing outside the workspace",
+		return Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "--yes grants nothing outside the workspace",
 			Remedy: "run without --yes to be asked, or name it in sandbox.read or sandbox.write of your policy"}
 	}
-	return Once, nil
+	return Answer{Consent: Once, By: "--yes"}, nil
 }
 
 // Nobody is the asker for a session without a person.
 type Nobody struct{}
 
+// Alone says whether an asker can reach nobody now.
+func Alone(a Asker) bool {
+	if a, ok := a.(interface{ Alone() bool }); ok {
+		return a.Alone()
+	}
+	return false
+}
+
+// Alone is always true.
+func (Nobody) Alone() bool { return true }
+
 // Ask always refuses, and says how to be asked.
 func (Nobody) Ask(context.Context, Question) (Answer, error) {
-	return No, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
+	return Answer{}, &bridge.Error{Code: bridge.CodeDenied, Message: "it needs approval and nobody is there to give it",
 		Remedy: "run in a terminal to be asked, or pass --yes"}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const maxFields = 100
@@ -91,6 +93,51 @@ func decodeForm(schema json.RawMessage) ([]field, error) {
 		return nil
 	})
 	return fields, err
+}
+
+// Field is one question of a form, for those who show it elsewhere.
+type Field struct {
+	Name     string   `json:"name"`
+	About    string   `json:"about,omitempty"`
+	Type     string   `json:"type,omitempty"`    // string, number, integer, boolean
+	Choices  []string `json:"choices,omitempty"` // not empty: one of these
+	Default  string   `json:"default,omitempty"`
+	Required bool     `json:"required,omitempty"`
+}
+
+// Fields are the questions of a form, by its JSON schema.
+func Fields(schema json.RawMessage) (out []Field, err error) {
+	fields, err := decodeForm(schema)
+	for _, f := range fields {
+		shown := Field{Name: f.name, About: Visible(f.about), Type: f.Type, Required: f.required}
+		if f.Default != nil {
+			shown.Default = fmt.Sprint(f.Default)
+		}
+		for _, c := range f.choices {
+			shown.Choices = append(shown.Choices, c.label)
+		}
+		out = append(out, shown)
+	}
+	return out, err
+}
+
+// Fill reads what was entered into the fields of a form, by their names.
+func Fill(schema json.RawMessage, entered map[string]string) (map[string]any, error) {
+	fields, err := decodeForm(schema)
+	if err != nil {
+		return nil, err
+	}
+	content := map[string]any{}
+	for _, f := range fields {
+		value, err := f.parse(entered[f.name])
+		if err != nil {
+			return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%q must be %v", f.name, err)}
+		}
+		if value != nil {
+			content[f.name] = value
+		}
+	}
+	return content, nil
 }
 
 // eachMember walks an object in its own order, which a map would lose.

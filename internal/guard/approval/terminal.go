@@ -23,6 +23,9 @@ type Terminal struct {
 	// Drain, if set, throws away text that was typed ahead. It is called before a
 	// question of consent, since an answer must not be given before it is seen.
 	Drain func()
+	// Wipes says that Out understands escape sequences, so that the prompt of a
+	// question can be taken back that was answered elsewhere.
+	Wipes bool
 	// Read, if set, prompts for a line and returns it, in place of In.
 	Read func(ctx context.Context, prompt string) (string, error)
 
@@ -60,11 +63,11 @@ func (t *Terminal) Close() error {
 func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	lead, body, err := q.Whole(MaxShown)
 	if err != nil {
-		return No, err
+		return Answer{}, err
 	}
 	release, err := t.take(ctx)
 	if err != nil {
-		return No, err
+		return Answer{}, err
 	}
 	defer release()
 	if t.Drain != nil {
@@ -81,25 +84,29 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	for {
 		text, err := t.read(ctx, choices)
 		if err != nil {
-			t.print(withdrawn(err))
-			return No, unanswered(err)
+			if Elsewhere(ctx) == nil {
+				t.print(withdrawn(err))
+			}
+			return Answer{}, unanswered(err)
 		}
 		switch strings.ToLower(strings.TrimSpace(text)) {
 		case "o", "once", "y", "yes":
-			return Once, nil
+			return said(Once), nil
 		case "s", "session":
-			return Session, nil
+			return said(Session), nil
 		case "a", "always":
 			if len(q.Rules) > 0 {
-				return Always, nil
+				return said(Always), nil
 			}
 			t.print("  No rule can say just this, so it cannot be allowed always.\n")
 		case "", "d", "deny", "n", "no":
-			return No, nil
+			return said(No), nil
 		}
 		t.print("  Please type " + keys + ".\n")
 	}
 }
+
+func said(c Consent) Answer { return Answer{Consent: c, By: "terminal"} }
 
 // Line shows a prompt and returns the next line of input, io.EOF at its end.
 func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
@@ -113,16 +120,28 @@ func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 
 // read prompts for one line. The caller has the person's attention.
 func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
-	if t.Read != nil {
-		return t.Read(ctx, prompt)
-	}
 	asked := false
-	text, err := t.lines.next(ctx, func() {
-		t.print(prompt)
-		asked = true
-	})
-	if asked && err != nil {
+	var text string
+	var err error
+	if t.Read != nil {
+		text, err = t.Read(ctx, prompt)
+	} else {
+		text, err = t.lines.next(ctx, func() {
+			t.print(prompt)
+			asked = true
+		})
+	}
+	elsewhere := Elsewhere(ctx)
+	switch {
+	case err == nil:
+		return text, nil
+	case asked && elsewhere != nil && t.Wipes:
+		t.print("\r\x1b[K") // the prompt, and what was typed after it
+	case asked:
 		t.print("\n") // the prompt's line is not ended by what was typed
+	}
+	if elsewhere != nil {
+		t.print("  " + elsewhere.Error() + "\n")
 	}
 	return text, err
 }

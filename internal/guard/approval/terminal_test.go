@@ -20,7 +20,7 @@ const menu = "[o]nce / [s]ession / [d]eny: "
 func TestAskUnderstands(t *testing.T) {
 	for _, tt := range []struct {
 		typed string
-		want  Answer
+		want  Consent
 	}{
 		{"y\n", Once}, {"YES\n", Once}, {" y \r\n", Once},
 		{"o\n", Once}, {"Once\n", Once},
@@ -32,7 +32,7 @@ func TestAskUnderstands(t *testing.T) {
 	} {
 		term, _ := typed(t, tt.typed)
 		got, err := term.Ask(t.Context(), Question{Summary: "run: npm test"})
-		if err != nil || got != tt.want {
+		if err != nil || got.Consent != tt.want {
 			t.Errorf("%q: got %v, %v; want %v", tt.typed, got, err, tt.want)
 		}
 	}
@@ -40,10 +40,10 @@ func TestAskUnderstands(t *testing.T) {
 
 // A rule for good is offered where there is one, and shown.
 func TestAskOffersARule(t *testing.T) {
-	for typing, want := range map[string]Answer{"a\n": Always, "Always\n": Always, "s\n": Session, "y\n": Once, "\n": No} {
+	for typing, want := range map[string]Consent{"a\n": Always, "Always\n": Always, "s\n": Session, "y\n": Once, "\n": No} {
 		term, s := typed(t, typing)
 		got, err := term.Ask(t.Context(), Question{Summary: "run: cat /srv/x", Rules: []string{`sandbox.read: "/srv/x"`}})
-		if err != nil || got != want {
+		if err != nil || got.Consent != want {
 			t.Errorf("%q: %v, %v; want %v", typing, got, err, want)
 		}
 		if want := "    always: writes into your policy file sandbox.read: \"/srv/x\"\n  [o]nce / [s]ession / [a]lways / [d]eny: "; !strings.Contains(s.String(), want) {
@@ -52,7 +52,7 @@ func TestAskOffersARule(t *testing.T) {
 	}
 	term, s := typed(t, "a\nd\n")
 	got, err := term.Ask(t.Context(), Question{Summary: "run: make"})
-	if want := menu + "  No rule can say just this, so it cannot be allowed always.\n  Please type o, s or d.\n  " + menu; got != No || err != nil || !strings.Contains(s.String(), want) {
+	if want := menu + "  No rule can say just this, so it cannot be allowed always.\n  Please type o, s or d.\n  " + menu; got.Consent != No || err != nil || !strings.Contains(s.String(), want) {
 		t.Errorf("not offered: %v, %v, %q", got, err, s)
 	}
 }
@@ -92,7 +92,7 @@ func TestAskEndsWithWhatIsDecided(t *testing.T) {
 		t.Errorf("it ends with %q", got[len(got)-400:])
 	}
 	term, s = typed(t, "y\n")
-	if a, err := term.Ask(t.Context(), Question{Summary: "run: x", Detail: strings.Repeat("ab ", MaxShown/3)}); a != No || err == nil || s.String() != "" {
+	if a, err := term.Ask(t.Context(), Question{Summary: "run: x", Detail: strings.Repeat("ab ", MaxShown/3)}); a.Consent != No || err == nil || s.String() != "" {
 		t.Errorf("too long: %v, %v, %q", a, err, s)
 	}
 }
@@ -115,7 +115,7 @@ func TestEndOfInputIsADenial(t *testing.T) {
 	term, _ := typed(t, "")
 	for range 2 { // also when it is known already
 		got, err := term.Ask(t.Context(), Question{Summary: "run: x"})
-		if got != No || bridge.CodeOf(err) != bridge.CodeDenied || !errors.Is(err, io.EOF) {
+		if got.Consent != No || bridge.CodeOf(err) != bridge.CodeDenied || !errors.Is(err, io.EOF) {
 			t.Errorf("got %v, %v", got, err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestLateAnswersGoNowhere(t *testing.T) {
 	go ask(t.Context())
 	s.waitFor(t, menu, 2)
 	say(t, w, "\n")
-	if a := <-got; a != No {
+	if a := <-got; a.Consent != No {
 		t.Errorf("the answer to the first question was taken for the second: %v", a)
 	}
 }
@@ -190,7 +190,7 @@ func TestQuestionsAreSerialised(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if a, err := term.Ask(t.Context(), Question{Summary: "run: x"}); err != nil || a != Once {
+			if a, err := term.Ask(t.Context(), Question{Summary: "run: x"}); err != nil || a.Consent != Once {
 				t.Errorf("got %v, %v", a, err)
 			}
 		})
@@ -217,7 +217,7 @@ func TestWaitingForOthersEndsWithTheContext(t *testing.T) {
 	s.waitFor(t, menu, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if a, err := term.Ask(ctx, Question{Summary: "run: y"}); a != No || !errors.Is(err, context.DeadlineExceeded) {
+	if a, err := term.Ask(ctx, Question{Summary: "run: y"}); a.Consent != No || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, %v", a, err)
 	}
 	late, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -309,4 +309,41 @@ func FuzzVisible(f *testing.F) {
 			t.Fatalf("%q is not stable", got)
 		}
 	})
+}
+
+// A question that was answered elsewhere vanishes: one line says what came of it,
+// and the next question has the terminal.
+func TestAskVanishesWhenItIsAnsweredElsewhere(t *testing.T) {
+	for wipes, end := range map[bool]string{false: "\n", true: "\r\x1b[K"} {
+		term, s, w := live(t)
+		term.Wipes = wipes
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := term.Ask(ctx, Question{Summary: "run: first"})
+			done <- err
+		}()
+		s.waitFor(t, menu, 1)
+		cancel(&ElsewhereError{By: "dash\x1bboard", Said: "allowed once"})
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		s.waitFor(t, menu+end+"  answered in the dash\\x1bboard: allowed once\n", 1)
+		if strings.Contains(s.String(), "No longer asked") {
+			t.Errorf("shown: %q", s)
+		}
+		second := make(chan Answer, 1)
+		go func() {
+			a, err := term.Ask(t.Context(), Question{Summary: "run: second"})
+			if err != nil {
+				t.Error(err)
+			}
+			second <- a
+		}()
+		s.waitFor(t, menu, 2)
+		say(t, w, "s\n")
+		if a := <-second; a != (Answer{Consent: Session, By: "terminal"}) {
+			t.Errorf("got %+v", a)
+		}
+	}
 }

@@ -115,7 +115,7 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 		for name, rules := range r.Lists {
 			switch {
 			case !strings.HasSuffix(name, ".allow"):
-				if trusted || !eases(name) {
+				if trusted || !Eases(name) {
 					p.rules[name] = slices.Concat(p.rules[name], rules)
 				}
 			case len(rules) > 0:

@@ -42,6 +42,12 @@ var configuring = []string{
 	"**/.gitconfig", "**/.lfsconfig",
 }
 
+// Protected are the files that may not be written whatever the rules say, as globs:
+// never, or (asked) not without consent.
+func Protected() (never, asked []string) {
+	return slices.Clone(neverWritten), slices.Clone(configuring)
+}
+
 // ConfigDirs hold configuration among other files: to put another directory in
 // their place is to write it.
 var ConfigDirs = []string{".github", ".vscode", ".cargo"}

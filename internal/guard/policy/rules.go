@@ -90,8 +90,8 @@ var lists = []list{
 	{"always.shell", compileLine},
 }
 
-// eases says whether a list only eases: an untrusted layer has none of them.
-func eases(name string) bool {
+// Eases says whether a list only eases: an untrusted layer has none of them.
+func Eases(name string) bool {
 	return strings.HasPrefix(name, "sandbox.") || strings.HasPrefix(name, "always.")
 }
 
