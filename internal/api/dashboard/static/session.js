@@ -101,6 +101,9 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
       requestAnimationFrame(() => { root.style.overflowAnchor = ''; });
       t.anchor = null;
       if (!t.atEnd && !error && root.scrollHeight - innerHeight - window.scrollY < 900) newer();
+    } else if (!t.following && t.ready && t.atEnd && root.scrollHeight - innerHeight - window.scrollY < 4) {
+      t.following = true; // all of it can be seen
+      redraw({});
     } else if (t.following && t.ready) window.scrollTo(0, root.scrollHeight);
   });
   useEffect(() => {
