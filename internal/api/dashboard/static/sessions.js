@@ -22,7 +22,7 @@ export function SessionTable({ sessions, label }) {
       <td><${State} state=${s.state} />${s.questions > 0 && html` <a class="badge" href="#/approvals">${plural(s.questions, 'question')}</a>`}</td>
       <td data-label="Door">${doorName(s.door)}</td>
       <td data-label="Client">${visible(plain(s.client, 60))}</td>
-      <td data-label="Model">${s.profile === 'agent' && 'agent/'}${plain(s.model, 60)}</td>
+      <td data-label="Model">${s.model && (s.profile === 'agent' ? 'agent/' : '') + plain(s.model, 60)}</td>
       <td data-label="Directory" class="dir" title=${plain(s.dir)}>${plain(shortDir(s.dir), 80)}</td>
       <td data-label="Turns" class="num">${s.turns ?? 0}</td>
       <td data-label="Tokens" class="num">${count(tokens(s.usage))}</td>
