@@ -152,7 +152,7 @@ vsix:
 test-vscode:
 	COPILOT_BRIDGE_TEST_VSCODE=1 $(GO) test -count=1 -timeout 60m ./test/vscode
 
-## test-browser: the first page of serve in Chromium; installs Debian's package where apt may
+## test-browser: the dashboard of serve in Chromium; installs Debian's package where apt may
 test-browser:
 	@command -v chromium >/dev/null || apt-get install -y -q chromium || { apt-get update -q && apt-get install -y -q chromium; } || sudo -n apt-get install -y -q chromium
 	COPILOT_BRIDGE_TEST_BROWSER=1 $(GO) test -count=1 -timeout 10m ./test/browser

@@ -115,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	home, _ := os.UserHomeDir() // "" if there is none
-	b, err := app.Start(ctx, app.Options{Config: cfg, Self: self, Version: "library", Environ: os.Environ(), UserDir: home, Logger: o.Logger, DemoIfNone: true,
+	b, err := app.Start(ctx, app.Options{Config: cfg, Self: self, Version: "library", Environ: os.Environ(), UserDir: home, Logger: o.Logger, DemoIfNone: true, Command: "library", Workspace: o.Dir,
 		Progress: func(s copilotruntime.Step) {
 			if o.Progress != nil {
 				o.Progress(s.Text)

@@ -106,6 +106,7 @@ const door = "go"
 func (c *Client) spec(o SessionOptions, tools []bridge.ToolSpec) (spec bridge.SessionSpec, err error) {
 	if o.Chat {
 		spec = c.bridge.Spec(bridge.ProfileChat, "")
+		spec.Person = o.Person
 		spec.System = bridge.SystemText{Text: o.System, Replace: true}
 	} else {
 		spec = c.bridge.Spec(bridge.ProfileAgent, c.opts.Dir)
@@ -114,9 +115,14 @@ func (c *Client) spec(o SessionOptions, tools []bridge.ToolSpec) (spec bridge.Se
 		if c.opts.ReadOnly {
 			defaults = policy.DefaultsServe()
 		}
-		spec.Gate, err = c.bridge.Gate(app.Guarding{Workspace: c.opts.Dir, Door: door, Asker: c.asker(), Defaults: defaults, Tools: tools})
+		g := app.Guarding{Workspace: c.opts.Dir, Door: door, Asker: c.asker(), Defaults: defaults, Tools: tools}
+		gate, err := c.bridge.Gate(g)
+		if err != nil {
+			return spec, err
+		}
+		spec.Gate, spec.Person = gate, c.bridge.Person(g, gate, o.Person)
 	}
-	spec.Tools, spec.Person, spec.MCPServers, spec.Provider = tools, o.Person, o.MCPServers, o.Provider
+	spec.Tools, spec.MCPServers, spec.Provider = tools, o.MCPServers, o.Provider
 	if !o.Chat {
 		spec.MCPServers = c.bridge.WithServers(c.opts.Dir, o.MCPServers)
 	}

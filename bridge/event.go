@@ -143,8 +143,11 @@ type (
 		// "length", "content_filter", …
 		Finish string `json:"finish,omitempty"`
 		// Call is what else is known of the request; nil where nothing is.
-		Call    *ModelCall `json:"call,omitempty"`
-		AgentID string     `json:"agent_id,omitempty"` // the sub-agent that asked
+		Call *ModelCall `json:"call,omitempty"`
+		// AgentID is the sub-agent that has asked, and Parent the tool call as
+		// which it works.
+		AgentID string `json:"agent_id,omitempty"`
+		Parent  string `json:"parent,omitempty"`
 	}
 	// Notice is something worth telling a person.
 	Notice struct {

@@ -28,7 +28,7 @@ var every = []Event{
 	InputAsked{"q", Question{"?", []string{"a"}, true}},
 	InputAnswered{"q"},
 	UsageReported{Usage{"m", 1, 2, 3, 4, 5, 6, 0.5, 0.75, 0.25}, "length", &ModelCall{"i", "p", "high", "user", time.Second, time.Millisecond, time.Minute,
-		map[string]Quota{"chat": {300, 12.5, true, 1, true, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}}, "agent-1"},
+		map[string]Quota{"chat": {300, 12.5, true, 1, true, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}}, "a", "c"},
 	PlanChanged{"p", []PlanEntry{{"step", StepRunning, "high"}}},
 	ModeChanged{"plan"},
 	ContextMeasured{1, 2},

@@ -164,7 +164,7 @@ func (s *orderSession) open(ctx context.Context, b *Bridge, o abp.Order) error {
 			spec.MaxAICredits = 0
 		}
 	}
-	r := engine.Request{Spec: spec, Door: "abp", Title: o.Title}
+	r := engine.Request{Spec: spec, Door: "abp", Client: g.Client, Title: o.Title}
 	if o.Resume != "" {
 		resume := b.Engine.Resume
 		if o.Fork {

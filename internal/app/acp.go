@@ -18,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
+	"github.com/copilot-bridge/copilot-bridge/internal/upkeep"
 )
 
 // ServeACP is an agent of the Agent Client Protocol on r and w until the
@@ -178,7 +179,7 @@ func (s acpService) request(ctx context.Context, o acp.Opening) (engine.Request,
 		return engine.Request{}, nil, err
 	}
 	spec.Gate, spec.Person = gate, s.Person(g, gate, o.Person)
-	return engine.Request{Spec: spec, Door: "acp", Keep: true}, gate, nil
+	return engine.Request{Spec: spec, Door: "acp", Client: o.Client, Keep: true}, gate, nil
 }
 
 func (s acpService) Sessions(ctx context.Context) ([]bridge.SessionInfo, error) {
@@ -205,7 +206,7 @@ func (s acpService) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	defer release()
-	return s.Engine.Delete(ctx, id)
+	return errors.Join(s.Engine.Delete(ctx, id), upkeep.Timelines(s.opts.Config).Remove(id))
 }
 
 func (s acpService) Models(ctx context.Context) ([]bridge.Model, error) { return s.Engine.Models(ctx) }

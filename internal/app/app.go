@@ -26,6 +26,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/redact"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/repo"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/sandbox"
+	"github.com/copilot-bridge/copilot-bridge/internal/live"
 	"github.com/copilot-bridge/copilot-bridge/internal/sessionstore"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/traces"
@@ -75,6 +76,8 @@ type Bridge struct {
 	depth       int
 	model       *demomodel.Server // nil unless it answers
 	guard       guardParts
+	live        *live.Local // this process as others see it; nil if it is not shown
+	asking      asking
 	userServers userServers
 	tracer      *traces.Tracer // nil without traces
 	relay       *traces.Relay  // nil if the runtime's own spans are not wanted
@@ -210,7 +213,7 @@ func (b *Bridge) Close(ctx context.Context) error {
 		err = errors.Join(err, b.observer.close(ctx))
 	}
 	b.closeTraces(ctx)
-	err = errors.Join(err, b.closeModel(), b.guard.close())
+	err = errors.Join(err, b.asking.close(), b.closeModel(), b.guard.close())
 	if b.tidy != nil {
 		b.tidy.Close()
 	}

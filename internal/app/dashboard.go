@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/dashboard"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
+	"github.com/copilot-bridge/copilot-bridge/internal/live"
+	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 )
 
 // dashboardKey is a file in the bridge's home.
@@ -38,16 +41,17 @@ func DashboardLink(ctx context.Context, c *config.Config, url string) (string, e
 	return url + "/#login=" + dashboard.NewCode(key, url), nil
 }
 
-// unreadableKeys keeps tools from reading what opens the dashboard where the bridge's
-// home is in the workspace: they could approve their own calls. Elsewhere they read
-// nothing of the home anyway.
+// unreadableKeys keeps tools from reading what opens the dashboard, and what other
+// sessions do, where the bridge's home is in the workspace: they could approve their
+// own calls. Elsewhere they read nothing of the home anyway.
 func unreadableKeys(c *config.Config, root string) ([]policy.Layer, error) {
 	var globs []string
-	for _, file := range []string{c.Path(dashboardKey), TokenFile(c)} {
+	for file, rest := range map[string]string{c.Path(dashboardKey): "*", TokenFile(c): "*", live.Dir(c.Home): "/**", timeline.Dir(c.Home): "/**"} {
 		if rel, err := filepath.Rel(root, file); err == nil && filepath.IsLocal(rel) {
-			globs = append(globs, globChars.ReplaceAllString(filepath.ToSlash(rel), `\\$0`)+"*")
+			globs = append(globs, globChars.ReplaceAllString(filepath.ToSlash(rel), `\\$0`)+rest)
 		}
 	}
+	slices.Sort(globs)
 	if globs == nil {
 		return nil, nil
 	}
@@ -71,7 +75,7 @@ func (s *Server) mountDashboard(ctx context.Context, o Serving, to *httpserver.O
 	}
 	d := dashboard.New(dashboard.Options{
 		Home: b.opts.Config.Home, Key: key, Token: to.Token, URL: s.URL, Logger: b.opts.Logger,
-		Records: s.newRecords(o),
+		Records: s.newRecords(o), Resumer: &resumed{bridge: b, open: map[string]bool{}}, LinkRefused: b.linkRefused,
 		About: func() dashboard.About {
 			return dashboard.About{Version: b.opts.Version, Answers: b.Answers.Detail, Notice: b.Answers.Notice, Workspace: o.Workspace, ReadOnly: s.ReadOnly(),
 				Model: s.example(), Models: s.modelNames()}

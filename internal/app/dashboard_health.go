@@ -43,7 +43,7 @@ func (r *records) Health(ctx context.Context) dashboard.Health {
 			h.Runtimes = append(h.Runtimes, dashboard.HealthRuntime{Profile: string(s.Profile), PID: s.PID, Memory: s.Memory, Starts: s.Starts, Sessions: s.Sessions})
 		}
 	}
-	slices.SortFunc(h.Runtimes, func(a, b dashboard.HealthRuntime) int { return cmp.Or(cmp.Compare(a.Profile, b.Profile), a.PID-b.PID) })
+	slices.SortStableFunc(h.Runtimes, func(a, b dashboard.HealthRuntime) int { return cmp.Or(cmp.Compare(a.Profile, b.Profile), a.PID-b.PID) })
 	if b.agents != nil {
 		for _, a := range b.agents.Tried() {
 			agent := dashboard.HealthAgent{Name: a.Name, InUse: a.InUse}

@@ -21,8 +21,9 @@ import (
 // they are also put here: at the terminal, by the client. The first answer
 // counts, and the question is taken back everywhere else.
 type inbox struct {
-	live *live.Local
-	log  *slog.Logger
+	home  string
+	place func() (*live.Local, error)
+	log   *slog.Logger
 	// here asks as if there were no inbox.
 	here approval.Asker
 }
@@ -32,20 +33,56 @@ func (b *Bridge) inbox(here approval.Asker) approval.Asker {
 	if here == nil {
 		here = approval.Nobody{}
 	}
-	if _, always := here.(approval.Yes); always || b.Live() == nil {
+	if _, always := here.(approval.Yes); always {
 		return here
 	}
-	return inbox{b.Live(), b.opts.Logger, here}
+	return b.shownBy(here)
+}
+
+func (b *Bridge) shownBy(here approval.Asker) inbox {
+	return inbox{b.opts.Config.Home, b.place, b.opts.Logger, here}
+}
+
+// asking is where a bridge that was not started shows questions: servers of tools
+// start one for each task, and ask about their own files without.
+type asking struct {
+	mu    sync.Mutex
+	local *live.Local
+}
+
+// place is where this process shows its questions.
+func (b *Bridge) place() (*live.Local, error) {
+	if l := b.live; l != nil {
+		return l, nil
+	}
+	b.asking.mu.Lock()
+	defer b.asking.mu.Unlock()
+	if b.asking.local != nil {
+		return b.asking.local, nil
+	}
+	o := b.opts
+	local, err := live.Start(o.Config.Home, live.Process{Command: o.Command, Workspace: o.Workspace, Version: o.Version})
+	b.asking.local = local
+	return local, err
+}
+
+func (a *asking) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.local == nil {
+		return nil
+	}
+	return a.local.Close()
 }
 
 // Alone says whether nobody is here, and nobody watches elsewhere.
-func (i inbox) Alone() bool { return approval.Alone(i.here) && !live.Watched(i.live.Home()) }
+func (i inbox) Alone() bool { return approval.Alone(i.here) && !live.Watched(i.home) }
 
 // Ask implements approval.Asker.
 func (i inbox) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	lead, body, err := q.Whole(approval.MaxShown)
 	if err != nil {
-		return approval.Answer{}, err
+		return i.here.Ask(ctx, q) // which refuses it in its own words
 	}
 	r := q.Request
 	shown := live.Question{
@@ -83,7 +120,11 @@ const watchPoll = time.Second
 // answer. If nobody can be asked here it waits as long as somebody watches.
 func first[T any](ctx context.Context, i inbox, q live.Question, here func(context.Context) (T, error), said func(T) live.Reply, read func(live.Reply) (T, error)) (T, error) {
 	q.Until, _ = ctx.Deadline()
-	open, err := i.live.Open(q)
+	var open *live.Open
+	place, err := i.place()
+	if err == nil {
+		open, err = place.Open(q)
+	}
 	if err != nil {
 		i.log.Warn("questions.not_shown: this question can only be answered where it was put", "error", err)
 		return here(ctx)
@@ -128,7 +169,7 @@ func first[T any](ctx context.Context, i inbox, q live.Question, here func(conte
 	}
 	tick := time.NewTicker(watchPoll)
 	defer tick.Stop()
-	for ctx.Err() == nil && live.Watched(i.live.Home()) {
+	for ctx.Err() == nil && live.Watched(i.home) {
 		select {
 		case r := <-open.Replied():
 			return read(r)
@@ -161,10 +202,10 @@ func orDashboard(err error) error {
 // Person returns who answers the questions of a session's agent: here, who may
 // be nil, and whoever watches elsewhere. It is nil if that is nobody now.
 func (b *Bridge) Person(g Guarding, gate *guard.Guard, here bridge.Person) bridge.Person {
-	if b.Live() == nil || here == nil && !live.Watched(b.Live().Home()) {
-		return here
+	if here == nil && !live.Watched(b.opts.Config.Home) {
+		return nil
 	}
-	return person{inbox{live: b.Live(), log: b.opts.Logger}, g, gate, here}
+	return person{b.shownBy(nil), g, gate, here}
 }
 
 type person struct {

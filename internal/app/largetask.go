@@ -31,7 +31,7 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 			}
 		},
 	})
-	r, err := orchestrate.Run(ctx, opts)
+	r, err := b.Orchestrate(ctx, "", opts)
 	if err != nil {
 		if r.Run != "" && bridge.CodeOf(err) != bridge.CodeDenied {
 			e := *bridge.AsError(err)

@@ -72,6 +72,7 @@ func (s *Server) metrics() *metrics.Registry {
 		_, memory := b.runtimes()
 		return float64(memory)
 	})
+	r.Read(ns+"trace_spans_dropped_total", "counter", "Spans that no collector has taken.", nil, func(add func(float64, ...string)) { add(float64(b.tracer.Dropped())) })
 	return r
 }
 

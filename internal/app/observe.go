@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -81,6 +83,16 @@ func (b *Bridge) Live() *live.Local {
 		return nil
 	}
 	return b.observer.local
+}
+
+// tellURL tells others where this process serves.
+func (b *Bridge) tellURL(url string) {
+	if b.observer == nil {
+		return
+	}
+	if err := b.observer.local.SetURL(url); err != nil {
+		b.opts.Logger.Warn("observe.url_not_told", "error", err)
+	}
 }
 
 // stopTurns ends the turns that others have asked for.
@@ -244,7 +256,7 @@ type watchedSession struct {
 	rec       *timeline.Recorder // nil before the first turn
 	mask      bridge.Mask        // of the turn, where no gate has one
 	turns     int
-	running   int // turns; of two at a time the agent refuses one
+	running   int       // turns; of two at a time the agent refuses one
 	began     time.Time // the turn
 	spoke     bool      // it has said something
 	used      bridge.Usage
@@ -271,7 +283,8 @@ func (w *watchedSession) TurnBegan(ctx context.Context, p bridge.Prompt) {
 	defer w.mu.Unlock()
 	if w.rec == nil {
 		title, _ := w.o.hide(w.request.Title)
-		w.rec = w.o.begin(w, cmp.Or(title, text.FirstLine(strings.TrimSpace(said), 72)))
+		line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+		w.rec = w.o.begin(w, cmp.Or(title, text.FirstLine(line, 72)))
 	}
 	w.turns++
 	if w.running++; w.running == 1 {
@@ -481,6 +494,8 @@ func (w *watchedSession) finished(e bridge.ToolFinished) {
 			return // its caller has told the result
 		}
 		c.over = true
+		maps.DeleteFunc(w.parked, func(_, call string) bool { return call == c.id })
+		w.state()
 		if e.OK {
 			for _, change := range c.changes {
 				w.rec.Add(change)
@@ -549,10 +564,11 @@ func (w *watchedSession) change(c *watchedCall, v guard.Verdict) {
 	if len(r.Paths) == 0 || r.Diff == "" {
 		return
 	}
-	e := timeline.Event{Type: timeline.TypeDiff, Call: r.CallID, Path: r.Paths[0], Diff: strings.TrimLeft(r.Diff, "\n"), Change: changeOf(r)}
+	e := timeline.Event{Type: timeline.TypeDiff, Call: r.CallID, Path: r.Paths[0], Change: changeOf(r)}
 	if rel, err := filepath.Rel(w.request.Spec.WorkingDir, e.Path); err == nil && filepath.IsLocal(rel) {
 		e.Path = filepath.ToSlash(rel)
 	}
+	e.Diff = unified(e.Path, e.Change, r.Diff)
 	if c == nil {
 		w.rec.Add(e)
 		return
@@ -563,12 +579,35 @@ func (w *watchedSession) change(c *watchedCall, v guard.Verdict) {
 // changeOf is what a diff does to its file.
 func changeOf(r *bridge.PermissionRequest) string {
 	switch {
-	case r.Native == "delete" || strings.Contains(r.Diff, "\n+++ /dev/null"):
+	case r.Native == "delete" || toNothing.MatchString(r.Diff):
 		return "delete"
-	case strings.Contains(r.Diff, "--- /dev/null") || strings.Contains(r.Diff, "\nnew file mode"):
+	case fromNothing.MatchString(r.Diff):
 		return "add"
 	}
 	return "edit"
+}
+
+// The runtime writes /dev/null as if it were a file of the directory.
+var (
+	fromNothing = regexp.MustCompile(`(?m)^--- (?:a)?/dev/null$`)
+	toNothing   = regexp.MustCompile(`(?m)^\+\+\+ (?:b)?/dev/null$`)
+)
+
+// unified is a diff with a head of the usual form. One without hunks stays as it
+// is.
+func unified(path, change, diff string) string {
+	at := strings.Index(diff, "\n@@ ") + 1
+	if at == 0 && !strings.HasPrefix(diff, "@@ ") {
+		return strings.TrimLeft(diff, "\n")
+	}
+	from, to := "a/"+path, "b/"+path
+	switch change {
+	case "add":
+		from = "/dev/null"
+	case "delete":
+		to = "/dev/null"
+	}
+	return "--- " + from + "\n+++ " + to + "\n" + diff[at:]
 }
 
 func (w *watchedSession) asked(id, lead string) {

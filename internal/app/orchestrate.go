@@ -31,6 +31,17 @@ func (b *Bridge) Orchestration(g Guarding, with orchestrate.Options) orchestrate
 	return with
 }
 
+// Orchestrate runs what Orchestration has prepared, as one trace. It goes on with a
+// run that was interrupted, if resume names one.
+func (b *Bridge) Orchestrate(ctx context.Context, resume string, o orchestrate.Options) (r orchestrate.Result, err error) {
+	ctx, end := b.tracer.Workflow(ctx, "orchestrate")
+	defer func() { end(err) }()
+	if resume != "" {
+		return orchestrate.Resume(ctx, resume, o)
+	}
+	return orchestrate.Run(ctx, o)
+}
+
 // DiscardRun removes a run that is not going on. Nothing is started for it.
 func DiscardRun(ctx context.Context, o Options, run string) (orchestrate.Discarded, error) {
 	return orchestrate.Discard(ctx, run, orchestrate.Options{Home: o.Config.Home, Environ: task.PlainEnviron(o.Environ)})
@@ -102,7 +113,7 @@ func (b *Bridge) opener(users Guarding) orchestrate.Opener {
 		}
 		spec := b.Spec(bridge.ProfileAgent, what.Dir)
 		spec.Gate = gate
-		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: g.Door, Keep: !what.Planning, Title: what.Title})
+		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: g.Door, Keep: !what.Planning, Title: what.Title, Client: g.Client, Run: what.Run, Task: what.Task})
 		if err != nil {
 			return nil, errors.Join(err, leave())
 		}

@@ -89,6 +89,7 @@ func (b *Bridge) Listen(ctx context.Context, o Serving) (*Server, error) {
 	if err := s.listen(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
+	b.tellURL(s.URL())
 	if w := b.opts.Window; w != nil {
 		w.mu.Lock()
 		w.server = s
@@ -261,7 +262,7 @@ func (w watched) Sessions() (out []toolbus.Session) {
 		o := s.Opened()
 		out = append(out, toolbus.Session{ID: s.ID(), API: s.Door(), Model: o.Model, Directory: o.WorkingDir, Running: s.Busy()})
 	}
-	slices.SortFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b toolbus.Session) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 

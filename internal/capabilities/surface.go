@@ -47,7 +47,7 @@ var shownEnums = []string{"AbortReason", "AuthInfoType", "AutoModeSwitchResponse
 	"ProviderType", "ProviderWireApi", "ReasoningSummary", "SendAgentMode", "SendMode", "SessionMode", "ToolResultType", "UIElicitationResponseAction"}
 
 func sortMethods(all []Method) {
-	slices.SortFunc(all, func(x, y Method) int {
+	slices.SortStableFunc(all, func(x, y Method) int {
 		return cmp.Or(strings.Compare(string(x.Side), string(y.Side)), strings.Compare(x.Name, y.Name))
 	})
 }
@@ -100,7 +100,7 @@ func (s *Surface) addEvents(b []byte) error {
 	if len(s.Events) == 0 {
 		return fmt.Errorf("it describes no event")
 	}
-	slices.SortFunc(s.Events, func(x, y Event) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortStableFunc(s.Events, func(x, y Event) int { return strings.Compare(x.Name, y.Name) })
 	s.Permissions = variants(defs, "PermissionRequest")
 	s.Results = variants(defs, "PermissionResult")
 	if len(s.Permissions) == 0 {
@@ -124,6 +124,6 @@ func variants(defs book, union string) []Variant {
 		}
 		out = append(out, Variant{Kind: name, About: sentence(n.Description), Status: status(n), Fields: defs.fields(n, "kind")})
 	}
-	slices.SortFunc(out, func(x, y Variant) int { return strings.Compare(x.Kind, y.Kind) })
+	slices.SortStableFunc(out, func(x, y Variant) int { return strings.Compare(x.Kind, y.Kind) })
 	return out
 }

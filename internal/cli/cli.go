@@ -81,9 +81,10 @@ type program struct {
 	err     *view.Output
 	console *view.Console
 	log     *slog.Logger
-	json    bool // machines read what the command writes
-	warned  bool // about the .env file
-	piped   bool // standard input was read to its end, and is not the person
+	json    bool   // machines read what the command writes
+	called  string // the command, such as "sessions list"
+	warned  bool   // about the .env file
+	piped   bool   // standard input was read to its end, and is not the person
 
 	defaultLevel slog.Level // of logging, where no setting says otherwise
 

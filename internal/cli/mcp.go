@@ -132,6 +132,7 @@ func (p *program) mcp(ctx context.Context, c call, o *mcpOptions, open openMCP) 
 		return err
 	}
 	opts := p.options(cfg)
+	opts.Workspace = dir
 	opts.DemoIfNone = false // an agent would take its answers for Copilot's
 	opts.Progress = func(s copilotruntime.Step) { p.log.Info("runtime.installing", "step", s) }
 	server, err := open(ctx, opts, app.MCPServing{Workspace: dir, HTTP: o.http, ReadWrite: o.readWrite})

@@ -158,7 +158,9 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 		if o.resume == "" && !p.json {
 			p.mentionInterrupted(c.cfg, o.dir)
 		}
-		b, err := p.start(ctx, p.options(c.cfg))
+		opts := p.options(c.cfg)
+		opts.Workspace = o.dir
+		b, err := p.start(ctx, opts)
 		if err != nil {
 			return err
 		}
@@ -197,14 +199,8 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: shows.RunEvent,
 	})
 	p.header(b, o.dir)
-	var r orchestrate.Result
-	var err error
 	stop := shows.Begin("planning")
-	if o.resume != "" {
-		r, err = orchestrate.Resume(ctx, o.resume, opts)
-	} else {
-		r, err = orchestrate.Run(ctx, opts)
-	}
+	r, err := b.Orchestrate(ctx, o.resume, opts)
 	stop()
 	r.Answers = b.Answers.Answers
 	if err == nil {

@@ -30,6 +30,7 @@ func (p *program) root() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			p.json, _ = cmd.Flags().GetBool("json") // of those that have the flag
+			_, p.called, _ = strings.Cut(cmd.CommandPath(), " ")
 		},
 		SilenceUsage: true,
 	},

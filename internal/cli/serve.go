@@ -134,7 +134,7 @@ var errLoggedIn = errors.New("somebody has logged in")
 // that this has happened.
 func (p *program) serveUntilLogin(ctx context.Context, cfg *config.Config, o app.Serving, log string, again bool) error {
 	opts := p.options(cfg)
-	opts.Patient = true // requests and /healthz tell
+	opts.Patient, opts.Workspace = true, o.Workspace // requests and /healthz tell
 	b, err := p.start(ctx, opts)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -13,7 +14,7 @@ import (
 // options are what app needs to know of this program.
 func (p *program) options(cfg *config.Config) app.Options {
 	return app.Options{Config: cfg, Self: p.env.Executable, Version: buildVersion(), Environ: p.env.Environ,
-		UserDir: p.env.HomeDir, Logger: p.log, DemoIfNone: true}
+		UserDir: p.env.HomeDir, Logger: p.log, DemoIfNone: true, Command: cmp.Or(p.called, "chat"), Workspace: p.env.Dir}
 }
 
 // start starts a bridge, which installs the runtime if there is none. The

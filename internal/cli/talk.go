@@ -52,7 +52,9 @@ func (p *program) newTalk(ctx context.Context, cfg *config.Config, o talkOptions
 	if t.dir, err = p.directory(o.dir, flag); err != nil {
 		return nil, err
 	}
-	if t.bridge, err = p.start(ctx, p.options(cfg)); err != nil {
+	opts := p.options(cfg)
+	opts.Workspace = t.dir
+	if t.bridge, err = p.start(ctx, opts); err != nil {
 		return nil, err
 	}
 	opened := t // t is nil by the time that a failure is cleaned up after

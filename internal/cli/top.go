@@ -177,7 +177,7 @@ func latest(all []timeline.Summary) []timeline.Summary {
 			past = append(past, s)
 		}
 	}
-	slices.SortFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(open, func(a, b timeline.Summary) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) })
 	return append(open, past...)
 }
 

@@ -108,7 +108,7 @@ func usedRows(records []usagelog.Record, by string) []usedRow {
 	for _, r := range sums {
 		rows = append(rows, usedRow{Record: r})
 	}
-	slices.SortFunc(rows, func(a, b usedRow) int {
+	slices.SortStableFunc(rows, func(a, b usedRow) int {
 		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(b.Premium, a.Premium), cmp.Compare(b.Credits, a.Credits), cmp.Compare(b.InputTokens, a.InputTokens),
 			cmp.Compare(a.Model+a.Session+a.Door, b.Model+b.Session+b.Door))
 	})

@@ -53,7 +53,7 @@ func ReadDotEnv(dir, homeDir string) (*DotEnv, error) {
 		d.Settings = append(d.Settings, Setting{Key: s.key, Env: s.env, Value: text, Secret: s.secret(), Description: s.about,
 			Origin: Origin{Source: SourceDotEnv, Where: fmt.Sprintf("%s:%d", DotEnvName, v.line)}})
 	}
-	slices.SortFunc(d.Settings, func(a, b Setting) int { return d.values[a.Env].line - d.values[b.Env].line })
+	slices.SortStableFunc(d.Settings, func(a, b Setting) int { return d.values[a.Env].line - d.values[b.Env].line })
 	return d, nil
 }
 

@@ -128,12 +128,12 @@ func settings(c *Config) []setting {
 
 		{"mcp_servers", "COPILOT_BRIDGE_MCP_SERVERS", "", "MCP servers for Copilot's agent sessions, by name; see copilot-bridge mcp add", mcpServers(&c.MCPServers)},
 
-		{"telemetry.otlp_endpoint", "COPILOT_BRIDGE_OTEL_ENDPOINT", "", "OTLP endpoint for the runtime's telemetry", httpURL(&otel.OTLPEndpoint)},
-		{"telemetry.file", "COPILOT_BRIDGE_OTEL_FILE", "", "File for the runtime's telemetry", path(&otel.FilePath)},
+		{"telemetry.otlp_endpoint", "COPILOT_BRIDGE_OTEL_ENDPOINT", "", "OTLP endpoint for traces with the runtime's own spans; OTEL_EXPORTER_OTLP_ENDPOINT is for the bridge's alone", httpURL(&otel.OTLPEndpoint)},
+		{"telemetry.file", "COPILOT_BRIDGE_OTEL_FILE", "", "File for the runtime's own spans", path(&otel.FilePath)},
 		{"telemetry.exporter", "COPILOT_BRIDGE_OTEL_EXPORTER", "", "Which of the two to use",
 			oneOf(&otel.ExporterType, ExporterOTLP, ExporterFile).derivedFrom("the one that is set")},
-		{"telemetry.source", "COPILOT_BRIDGE_OTEL_SOURCE", "", "Source name in the telemetry", oneLine(&otel.SourceName)},
-		{"telemetry.capture_content", "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT", "false", "Whether telemetry includes the text of prompts and answers",
+		{"telemetry.source", "COPILOT_BRIDGE_OTEL_SOURCE", "", "Source name in the runtime's spans", oneLine(&otel.SourceName)},
+		{"telemetry.capture_content", "COPILOT_BRIDGE_OTEL_CAPTURE_CONTENT", "false", "Whether the runtime's spans include the text of prompts and answers",
 			boolean(&otel.CaptureContent)},
 
 		{"infinite_sessions.enabled", "COPILOT_BRIDGE_INFINITE_SESSIONS_ENABLED", "", "Whether the runtime compacts a long session's context",

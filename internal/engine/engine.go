@@ -392,7 +392,7 @@ func (l *ledger) rows() []UsageRow {
 	for k, u := range l.count {
 		out = append(out, UsageRow{Door: k[0], Model: k[1], Usage: u})
 	}
-	slices.SortFunc(out, func(a, b UsageRow) int {
+	slices.SortStableFunc(out, func(a, b UsageRow) int {
 		return cmp.Or(cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
 	})
 	return out

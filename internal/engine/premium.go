@@ -83,7 +83,7 @@ func (t *turn) record(ctx context.Context) {
 			Premium: u.Premium, Credits: u.Credits, Cost: u.Cost, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
 	}
 	// The turn counts for the model that was asked most.
-	slices.SortFunc(records, func(a, b usagelog.Record) int { return cmp.Or(b.Requests-a.Requests, cmp.Compare(a.Model, b.Model)) })
+	slices.SortStableFunc(records, func(a, b usagelog.Record) int { return cmp.Or(b.Requests-a.Requests, cmp.Compare(a.Model, b.Model)) })
 	records[0].Turns = 1
 	if t.firstWord > 0 {
 		records[0].FirstWords, records[0].FirstWordMs = 1, t.firstWord.Milliseconds()

@@ -96,7 +96,7 @@ func (s *Server) guarded(x *exchange, r *http.Request, id string) (broken bool) 
 			broken = true
 			return
 		}
-		s.opts.Logger.Error("a request handler failed", "panic", fmt.Sprint(fault), "path", x.path(r), "request_id", id, "stack", string(debug.Stack()))
+		s.opts.Logger.Error("a request handler failed", "panic", fmt.Sprint(fault), "path", s.shownPath(r), "request_id", id, "stack", string(debug.Stack()))
 		broken = begun
 		if !begun {
 			refuse(x, r, internal, "The bridge failed on this request; its log says more under the request id "+id+".")

@@ -61,11 +61,14 @@ func (s *Server) metricsPage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// path is how the log names what was asked for. Where a part of it is a secret, by
-// its pattern, that is the pattern.
-func (x *exchange) path(r *http.Request) string {
-	if strings.Contains(x.door, "{token}") {
-		return x.door
+// shownPath is how the log names what was asked for: without a part that is a
+// secret, by its pattern.
+func (s *Server) shownPath(r *http.Request) string {
+	path := singleSlashes(r.URL.Path)
+	for pattern := range s.opts.Open {
+		if before, _, secret := strings.Cut(pathOf(pattern), "{token}"); secret && strings.HasPrefix(path, before) {
+			return pathOf(pattern)
+		}
 	}
 	return text.Clip(r.URL.Path, 256)
 }
@@ -86,7 +89,7 @@ func (s *Server) log(x *exchange, r *http.Request, body *timedBody, id string, t
 	if body.ended && x.Header().Get("Content-Length") != "" {
 		_ = x.rc.Flush() // the answer is complete, and should not wait for the log
 	}
-	path, status, f := x.path(r), x.status, &x.facts
+	path, status, f := s.shownPath(r), x.status, &x.facts
 	if r.URL.RawQuery != "" {
 		path += "?…"
 	}

@@ -52,7 +52,7 @@ func TestOpen(t *testing.T) {
 		path, host, cookie string
 		status             int
 	}{
-		{"/open/x", "", "", 200}, {"/once/s3cret", "", "", 200}, {"/open/x", "evil.example", "", 403}, {"//open//x", "", "", 200},
+		{"/open/x", "", "", 200}, {"/once/s3cret", "", "", 200}, {"/once/s3cret", "evil.example", "", 403}, {"/once/s3cret/more", "", "", 401}, {"//once//s3cret", "", "", 200}, {"/open/x", "evil.example", "", 403}, {"//open//x", "", "", 200},
 		{"/v1/models/m", "", "", 401}, {"/v1/models/m", "", "in", 200}, {"/v1/models/m", "", "out", 401}, {"/rpc", "", "in", 401},
 	} {
 		header := map[string]string{"Authorization": "Bearer x", "Cookie": tt.cookie}

@@ -168,7 +168,7 @@ func Processes(home string) ([]Process, error) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b Process) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(out, func(a, b Process) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
 	return out, nil
 }
 

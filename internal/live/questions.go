@@ -308,7 +308,7 @@ func Questions(home string) ([]Question, error) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Question) int { return cmp.Or(a.Asked.Compare(b.Asked), strings.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(out, func(a, b Question) int { return cmp.Or(a.Asked.Compare(b.Asked), strings.Compare(a.ID, b.ID)) })
 	return out, nil
 }
 

@@ -21,7 +21,7 @@ type Local struct {
 // Execute does one attempt at a task.
 func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)) (out Outcome, err error) {
 	report(Progress{Text: "preparing"})
-	o := Opening{Dir: l.dir, Title: l.run + " " + a.Task.ID + ": " + text.FirstLine(a.Task.Description, 50), Task: a.Task.ID}
+	o := Opening{Dir: l.dir, Title: l.run + " " + a.Task.ID + ": " + text.FirstLine(a.Task.Description, 50), Task: a.Task.ID, Run: l.run}
 	if l.trees == nil {
 		return l.converse(ctx, o, prompt(l.goal, a), report)
 	}

@@ -44,7 +44,7 @@ func choose(g *graph, limit int, always bool) *inOrder {
 // newEager returns a chooser that starts whatever is ready, longest path first.
 func newEager(g *graph) *inOrder {
 	order := slices.Clone(g.order)
-	slices.SortFunc(order, g.before)
+	slices.SortStableFunc(order, g.before)
 	return newInOrder(order, len(order))
 }
 

@@ -47,7 +47,7 @@ func Runs(home string) ([]Listed, error) {
 		out = append(out, l)
 	}
 	// By the clock: the ids of one second say nothing of their order.
-	slices.SortFunc(out, func(a, b Listed) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID)) })
+	slices.SortStableFunc(out, func(a, b Listed) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID)) })
 	return out, nil
 }
 

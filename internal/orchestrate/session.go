@@ -20,6 +20,7 @@ type Opening struct {
 	Dir   string
 	Title string
 	Task  string // whose session it is, in a word, for whoever is asked for consent
+	Run   string // "" before there is one
 	// Planning sessions only look.
 	Planning bool
 }

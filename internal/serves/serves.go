@@ -95,7 +95,7 @@ func List(home string) ([]Serve, error) {
 		}
 		_ = os.Remove(file) // another list may have done it
 	}
-	slices.SortFunc(out, func(a, b Serve) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.PID, b.PID)) })
+	slices.SortStableFunc(out, func(a, b Serve) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.PID, b.PID)) })
 	return out, nil
 }
 

@@ -87,7 +87,7 @@ func (l *Library) List() ([]Summary, error) {
 		}
 	}
 	l.known = known
-	slices.SortFunc(out, func(a, b Summary) int {
+	slices.SortStableFunc(out, func(a, b Summary) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil

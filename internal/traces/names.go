@@ -6,6 +6,7 @@ const (
 	keyOperation     = "gen_ai.operation.name"
 	keyConversation  = "gen_ai.conversation.id"
 	keyAgentName     = "gen_ai.agent.name"
+	keyWorkflow      = "gen_ai.workflow.name"
 	keyRequestModel  = "gen_ai.request.model"
 	keyResponseModel = "gen_ai.response.model"
 	keyResponseID    = "gen_ai.response.id"
@@ -49,6 +50,7 @@ const (
 	opChat   = "chat"
 	opInvoke = "invoke_agent"
 	opTool   = "execute_tool"
+	opFlow   = "invoke_workflow"
 )
 
 const (

@@ -34,7 +34,7 @@ const RelayEvery = 200 * time.Millisecond
 
 const (
 	relayBytes  = 8 << 20 // of one batch
-	relayEnd    = 4 * RelayEvery
+	relaySettle = 2 * RelayEvery
 	relayTraces = 1024 // the older are forgotten
 )
 
@@ -78,23 +78,19 @@ func (r *Relay) Settle(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	late := time.NewTimer(relayEnd)
-	defer late.Stop()
-	tick := time.NewTicker(RelayEvery / 4)
+	tick := time.NewTicker(RelayEvery / 8)
 	defer tick.Stop()
-	for began := time.Now(); ; {
-		select {
-		case <-tick.C:
-		case <-late.C:
-			return
-		case <-ctx.Done():
+	for began := time.Now(); time.Since(began) < relaySettle; {
+		r.mu.Lock()
+		used, heard := len(r.traces) > 0, r.heard
+		r.mu.Unlock()
+		// A batch that comes a while later has all spans that had ended before.
+		if !used || heard.After(began.Add(RelayEvery/2)) {
 			return
 		}
-		r.mu.Lock()
-		heard := r.heard
-		r.mu.Unlock()
-		// Spans that ended before came with the batch after began.
-		if heard.After(began.Add(RelayEvery/2)) || time.Since(began) > 2*RelayEvery {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -151,7 +151,7 @@ func (r *reader) resource(version string) []attr {
 	for k, v := range all {
 		out = append(out, attr{k, v})
 	}
-	slices.SortFunc(out, func(a, b attr) int { return strings.Compare(a.key, b.key) })
+	slices.SortStableFunc(out, func(a, b attr) int { return strings.Compare(a.key, b.key) })
 	return out
 }
 

@@ -29,7 +29,8 @@ type Turn struct {
 
 type toolCall struct {
 	span    *Span
-	key     string
+	name    string
+	key     string // see keyOf
 	decided bool
 }
 
@@ -60,6 +61,20 @@ func (t *Tracer) Turn(ctx context.Context, a About) (context.Context, *Turn) {
 	span.set(attr{keyConversation, a.Session}, attr{keyDoor, a.Door}, attr{keyProfile, string(a.Profile)}, attr{keyRequestModel, a.Model})
 	turn := &Turn{span: span, model: a.Model, calls: map[string]*toolCall{}, agents: map[string]*Span{}}
 	return context.WithValue(ctx, turnKey{}, turn), turn
+}
+
+// Workflow starts work that consists of several turns. The caller must call end.
+func (t *Tracer) Workflow(ctx context.Context, name string) (_ context.Context, end func(error)) {
+	if t == nil {
+		return ctx, func(error) {}
+	}
+	ctx, span := t.startIn(ctx, t.settings.parent, opFlow+" "+name, kindInternal, attr{keyOperation, opFlow}, attr{keyWorkflow, name})
+	return ctx, func(err error) {
+		if err != nil {
+			span.fail(string(bridge.CodeOf(err)))
+		}
+		span.finish()
+	}
 }
 
 // See takes note of an event.
@@ -118,11 +133,7 @@ func (t *Turn) answered(e bridge.UsageReported) {
 	if call == nil {
 		call = &bridge.ModelCall{}
 	}
-	above := t.span
-	if of := t.agents[e.AgentID]; of != nil {
-		above = of
-	}
-	s := t.request(above, cmp.Or(u.Model, t.model), call.Duration)
+	s := t.request(t.above(e.Parent, e.AgentID), cmp.Or(u.Model, t.model), call.Duration)
 	s.set(attr{keyResponseModel, u.Model}, attr{keyResponseID, clip(call.ID)}, attr{keySubAgent, e.AgentID},
 		attr{keyInputTokens, u.InputTokens}, attr{keyOutputTokens, u.OutputTokens}, attr{keyReasoningTokens, u.ReasoningTokens},
 		attr{keyCacheRead, u.CacheRead}, attr{keyCacheWrite, u.CacheWrite}, attr{keyPremium, u.Premium}, attr{keyCredits, u.Credits},
@@ -138,32 +149,26 @@ func (t *Turn) started(call bridge.ToolCall, agent string) {
 	if call.ID == "" || t.calls[call.ID] != nil {
 		return
 	}
-	above := t.span
-	if parent := t.calls[call.Parent]; parent != nil {
-		above = parent.span
-		t.agents[agent] = above
-	} else if of := t.agents[agent]; of != nil && agent != "" {
-		above = of
-	}
-	s := above.child(opTool+" "+call.Name, kindInternal, attr{keyOperation, opTool}, attr{keyToolName, call.Name}, attr{keyToolCall, call.ID}, attr{keyToolType, "function"})
+	s := t.above(call.Parent, agent).child(opTool+" "+call.Name, kindInternal, attr{keyOperation, opTool}, attr{keyToolName, call.Name}, attr{keyToolCall, call.ID}, attr{keyToolType, "function"})
 	s.set(attr{keyServer, call.Server}, attr{keySubAgent, agent})
-	c := &toolCall{span: s, key: keyOf(call)}
+	c := &toolCall{span: s, name: call.Name, key: keyOf(call)}
 	t.calls[call.ID] = c
-	// A sub-agent's id may be that of the call as which it works.
-	if t.agents[call.ID] == nil {
-		t.agents[call.ID] = s
-	}
-	same := func(exact bool) int {
-		return slices.IndexFunc(t.loose, func(d decision) bool { return d.key == c.key || !exact && d.name == call.Name })
-	}
-	i := same(true)
-	if i < 0 {
-		i = same(false)
-	}
-	if i >= 0 {
+	if i := slices.IndexFunc(t.loose, func(d decision) bool { return d.key == c.key }); i >= 0 {
 		c.decide(t.loose[i].span)
 		t.loose = slices.Delete(t.loose, i, i+1)
 	}
+}
+
+// above is the span below which a sub-agent works, or the turn's.
+func (t *Turn) above(parent, agent string) *Span {
+	if c := t.calls[parent]; c != nil {
+		t.agents[agent] = c.span
+		return c.span
+	}
+	if s := t.agents[agent]; s != nil && agent != "" {
+		return s
+	}
+	return t.span
 }
 
 // decide puts a decision of the guard below the call.
@@ -205,6 +210,16 @@ func (t *Turn) judged(s *Span, call bridge.ToolCall) (taken bool) {
 	return true
 }
 
+// undecided is a call of that name of which the guard has not been heard.
+func (t *Turn) undecided(name string) *toolCall {
+	for _, c := range t.calls {
+		if !c.decided && c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
 // keyOf tells calls apart by what they do: the guard is asked before a call has an
 // id that both sides know.
 func keyOf(call bridge.ToolCall) string {
@@ -223,7 +238,11 @@ func (t *Turn) End(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, d := range t.loose {
-		d.span.finishAt(d.span.end)
+		if c := t.undecided(d.name); c != nil {
+			c.decide(d.span) // its arguments were changed on the way
+		} else {
+			d.span.finishAt(d.span.end)
+		}
 	}
 	t.loose, t.over = nil, true
 	for _, c := range t.calls {

@@ -163,7 +163,7 @@ func Sum(records []Record) []Record {
 		}
 		out[i] = out[i].Add(r)
 	}
-	slices.SortFunc(out, func(a, b Record) int {
+	slices.SortStableFunc(out, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Door, b.Door), cmp.Compare(a.Model, b.Model))
 	})
 	return out

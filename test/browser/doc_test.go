@@ -1,3 +1,3 @@
-// Package browser tries the first page of `serve` in a real browser: Chromium,
+// Package browser tries the dashboard of `serve` in a real browser: Chromium,
 // without a window. The program, the runtime and the demo model are the real ones.
 package browser

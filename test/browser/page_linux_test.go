@@ -1,204 +1,268 @@
 package browser
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 )
 
-const (
-	// gate is the variable that turns these tests on.
-	gate = "COPILOT_BRIDGE_TEST_BROWSER"
-	// pictures is a variable with a directory for pictures of the page.
-	pictures = "COPILOT_BRIDGE_TEST_PICTURES"
+const token = "browser-test-token"
 
-	token    = "browser-test-token"
-	patience = time.Minute // test machines are busy
-)
-
-// serve starts the binary with the demo model and returns its address.
-func serve(t *testing.T) string {
-	t.Helper()
-	home, binary := t.TempDir(), filepath.Join(t.TempDir(), "copilot-bridge")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
-	}
-	cmd := exec.Command(binary, "serve", "--demo", "--port", "0", "--json", "--workspace", t.TempDir())
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "COPILOT_CLI_PATH=" + runtimetest.Path(t), "COPILOT_BRIDGE_TOKEN=" + token}
-	var stderr bytes.Buffer
-	cmd.Stderr, cmd.WaitDelay = &stderr, patience
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_, _ = io.Copy(io.Discard, stdout)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("serve: %v\n%s", err, &stderr)
-		}
-	})
-	var ready struct{ URL string }
-	line, err := bufio.NewReader(stdout).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &ready)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ready.URL
-}
-
-// open starts the browser.
-func open(t *testing.T) context.Context {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatal("install Debian's package chromium: ", err)
-	}
-	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true)}
-	ctx, end := context.WithTimeout(t.Context(), 3*time.Minute)
-	t.Cleanup(end)
-	ctx, stop := chromedp.NewExecAllocator(ctx, opts...)
-	t.Cleanup(stop)
-	ctx, leave := chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits for its end
-		leave()
-	})
-	return ctx
-}
-
-// page is what a person sees, and what JavaScript can do in it.
-type page struct {
-	*testing.T
-	ctx context.Context
-}
-
-func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
-	p.Helper()
-	if err := chromedp.Do(p.ctx, steps...); err != nil {
-		p.Fatal(err)
-	}
-}
-
-// js returns the value of an expression as text.
-func (p page) js(expression string) string {
-	p.Helper()
-	out, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("String("+expression+")"))
-	if err != nil {
-		p.Fatalf("%s: %v", expression, err)
-	}
-	return out
-}
-
-// waitFor waits until an expression is true.
-func (p page) waitFor(expression string) {
-	p.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); p.js(expression) != "true"; <-tick.C {
-		if time.Now().After(deadline) {
-			p.Fatalf("not true: %s\n%s", expression, p.js("document.body.innerText"))
-		}
-	}
-}
-
-// say sends a message with the form.
-func (p page) say(message string) {
-	p.Helper()
-	p.js(fmt.Sprintf(`document.querySelector("#message").value = %q`, message))
-	p.do(chromedp.Click(chromedp.CSS("#send")))
-}
-
-// TestFirstPage logs in, sends messages and copies an example, as a person would.
-func TestFirstPage(t *testing.T) {
-	if os.Getenv(gate) == "" {
-		t.Skip("needs Chromium, which `make test` does not install: run `make test-browser`")
-	}
-	url := serve(t)
-	p := page{t, open(t)}
-	logIn := func(token string) {
+// TestLogin logs in with the token, and with the address of `copilot-bridge dashboard`,
+// which is good once.
+func TestLogin(t *testing.T) {
+	b := newBed(t, []string{"COPILOT_BRIDGE_TOKEN=" + token})
+	p := b.open()
+	p.expect("401") // the browser tells of each
+	p.do(chromedp.Navigate(b.url + "/"))
+	p.waitForText("main", "copilot-bridge dashboard")
+	p.look("login", nil)
+	give := func(token string) {
 		t.Helper()
-		p.do(chromedp.SendKeys(chromedp.CSS("#token"), token), chromedp.Click(chromedp.CSS("form button")))
+		p.js(`document.querySelector("#token").value = ""`)
+		p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+"\r"))
 	}
-	p.do(chromedp.Navigate(url + "/"))
-	logIn("wrong")
-	p.waitFor(`document.querySelector("#wrong")?.textContent === "That is not the token of this bridge. It is what COPILOT_BRIDGE_TOKEN was when it was started."`)
-	p.look("login")
-	logIn(token)
-	p.waitFor(`document.querySelector("#send")?.disabled === false`)
-	if got := p.js(`document.cookie + location.href + " " + [...document.querySelectorAll("option")].map((o) => o.value)`); got != url+"/ rehearsal-1,agent/rehearsal-1" {
+	give("wrong")
+	p.waitForText("#wrong", "That is not the token of this bridge.")
+	give(token)
+	p.waitForText("h1", "Sessions")
+	if got := p.js(`document.cookie + location.href`); got != b.url+"/" {
 		t.Errorf("after the login: %q", got)
 	}
+	p.click("button", "Log out")
+	p.waitForText("main", "copilot-bridge dashboard")
 
-	// The answer comes in parts, and is shown as the text that it is.
-	const html = `<img src=x onerror="document.title='hacked'"><b>bold</b>`
-	p.say("rehearsal: chunks one |" + html + "\nrehearsal: silence")
-	p.waitFor(`document.querySelector("#answer").textContent.includes("</b>")`)
-	if got := p.js(`document.querySelector("#answer").textContent + document.querySelectorAll("#answer *").length + document.title`); got != "one "+html+"0Copilot Bridge" {
-		t.Errorf("the answer is shown as %q", got)
+	address := b.run("dashboard", "--no-open")
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
+	p.waitForText("h1", "Sessions")
+	if got := p.js(`location.href`); strings.Contains(got, "login") {
+		t.Errorf("the code stays in the address: %q", got)
 	}
-	p.do(chromedp.Click(chromedp.CSS("#stop")))
-	p.waitFor(`document.querySelector("#state").textContent === "Stopped."`)
-	p.say("rehearsal: status 400 no such luck")
-	p.waitFor(`/^It failed: .*no such luck/.test(document.querySelector("#state").textContent)`)
-	p.say("Say hello")
-	p.waitFor(`document.querySelector("#state").textContent === "Answered by rehearsal-1."`)
-	if got := p.js(`document.querySelector("#answer").textContent`); !strings.HasPrefix(got, "You said: Say hello") {
-		t.Errorf("the answer is %q", got)
-	}
-	p.look("page")
-
-	p.do(chromedp.Click(chromedp.CSS(".copy")))
-	p.waitFor(`document.querySelector(".copy").textContent === "Copied"`)
-	p.do(chromedp.Click(chromedp.CSS("nav form button")))
-	p.waitFor(`document.querySelector("#token") !== null`)
+	p.click("button", "Log out")
+	p.waitForText("main", "copilot-bridge dashboard")
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
+	p.waitForText("#wrong", "has been used already")
 }
 
-// look checks that nothing is wider than the window, as small as a telephone's and as
-// large as a desk's, and takes pictures if they are wanted.
-func (p page) look(name string) {
-	p.Helper()
-	for _, width := range []int64{390, 1280} {
-		for _, scheme := range []string{"light", "dark"} {
-			p.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
-				_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-				return err
-			}))
-			if p.js(`document.documentElement.scrollWidth > document.documentElement.clientWidth`) == "true" {
-				p.Errorf("%s is wider than %d pixels", name, width)
-			}
-			if dir := os.Getenv(pictures); dir != "" {
-				p.do(chromedp.EmulateViewport(width, 2300))
-				picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture, 0o600)
-				}
-				if err != nil {
-					p.Fatal(err)
-				}
-			}
+// TestTurn sees a turn of an agent while it happens, and tries the form of the connect
+// view.
+func TestTurn(t *testing.T) {
+	b := newBed(t, nil)
+	p := b.open()
+	p.logIn("sessions")
+	p.waitForText("main", "There are no sessions yet")
+	if err := os.WriteFile(filepath.Join(b.workspace, "notes.txt"), []byte("first line\nsecond line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answer := b.ask("agent/rehearsal-1", strings.Join([]string{"Read my notes", "rehearsal: reason They want their notes read.", "rehearsal: text I look into **them**.",
+		`rehearsal: tool bash {"command": "cat notes.txt", "description": "read"}`, "rehearsal: next", `rehearsal: tool bash {"command": "rm notes.txt"}`,
+		"rehearsal: next", "rehearsal: chunks Half |", "rehearsal: silence"}, "\n"))
+	p.click(".sessions a", "Read my notes")
+	p.waitForText(".k-text strong", "them")
+	p.waitForText(".tool > .folded", "second line")
+	p.waitForText(".tool.denied .verdict", "Denied by the policy")
+	p.waitForText(".timeline .block:last-child", "Half")
+	select {
+	case <-answer:
+		t.Error("the answer came before the page was looked at: nothing was seen as it happened")
+	default:
+	}
+	if got := p.text(".page .state"); got != "running" {
+		t.Errorf("the state is %q", got)
+	}
+	p.look("session", nil)
+	p.click("button", "Stop")
+	p.waitForText(".timeline", "Turn stopped")
+	<-answer
+
+	p.show("connect")
+	p.click(".try button", "Send")
+	p.waitForText(".try", "Answered by rehearsal-1.")
+	p.waitForText(".try .answer", "You said: Say hello")
+	p.do(chromedp.Click(chromedp.CSS(".copy")))
+	p.waitFor(`[...document.querySelectorAll(".copy")].some((e) => e.textContent === "Copied")`)
+}
+
+// TestHostile shows what models and tools say as text, whatever they say.
+func TestHostile(t *testing.T) {
+	b := newBed(t, nil)
+	const evil = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script> [here](javascript:alert(1)) [there](https://example.com/a) ` + "\u202Ereversed\u202C \u2066hidden\u2069 \u200Bend"
+	if err := os.WriteFile(filepath.Join(b.workspace, "evil.txt"), []byte(evil+"\x1b[8mconcealed\x07\n"+strings.Repeat("x", 5<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-b.ask("agent/rehearsal-1", "Show "+evil+"\nrehearsal: chunks "+evil+"\n"+`rehearsal: tool bash {"command": "cat evil.txt | head -c 60000 # \u202E"}`+"\nrehearsal: next\n"+
+		`rehearsal: tool bash {"command": "cat evil.txt"}`+"\nrehearsal: next\nrehearsal: text done")
+	p := b.open()
+	p.logIn("sessions")
+	p.click(".sessions a", "Show <img")
+	p.waitForText(".timeline", "Turn done")
+	for _, w := range []struct{ expression, want string }{
+		{`document.title.includes("hacked'") && !document.title.startsWith("hacked")`, "true"}, // the session's title, as it is
+		{`document.querySelectorAll("main img, main script, main iframe, [style*=url]").length`, "0"},
+		{`[...document.querySelectorAll("main .timeline a")].map((a) => a.href + a.textContent).join()`, "https://example.com/ahttps://example.com/a"},
+		{`document.querySelectorAll(".k-text .hidden-char").length`, "5"},
+		{`document.querySelector(".tool .command .hidden-char").textContent`, `\u{202e}`},
+		{`document.querySelectorAll(".tool > .folded .hidden-char").length > 5`, "true"},
+		{`document.querySelector("main").textContent.length < 100000`, "true"},
+		{`/[\u202a-\u202e\u2066-\u2069\u200b\u0007\u001b]/.test(document.querySelector("main").textContent)`, "false"},
+		{`getComputedStyle(document.querySelector(".tool pre.t")).unicodeBidi`, "isolate"},
+	} {
+		if got := p.js(w.expression); got != w.want {
+			t.Errorf("%s is %s, not %s", w.expression, got, w.want)
 		}
 	}
+	p.look("hostile", nil)
+}
+
+// TestLong shows a timeline of ten thousand events: little of it at a time, and all of
+// it to who scrolls.
+func TestLong(t *testing.T) {
+	b := newBed(t, nil)
+	const turns = 2500
+	writer := timeline.NewWriter(nil)
+	now := time.Now()
+	r := writer.Record(timeline.Open(timeline.Dir(filepath.Join(b.home, ".copilot-bridge"))), timeline.Summary{ID: "long", Door: "run", Profile: bridge.ProfileAgent, Title: "Long", State: timeline.Ended, Started: now, Changed: now})
+	for i := range turns {
+		call := fmt.Sprint("call-", i)
+		ok := true
+		r.Add(timeline.Event{Type: timeline.TypeTool, Call: call, Name: "bash", Args: json.RawMessage(fmt.Sprintf(`{"command": "make step-%d"}`, i))})
+		r.Add(timeline.Event{Type: timeline.TypeVerdict, Call: call, Tool: "bash", Verdict: "allow", By: "policy", Rule: "bash: make *"})
+		r.Add(timeline.Event{Type: timeline.TypeResult, Call: call, OK: &ok, Text: "one\ntwo\nthree", MS: 5})
+		r.Add(timeline.Event{Type: timeline.TypeText, Message: call, Text: fmt.Sprintf("Step **%d** is done.", i)})
+	}
+	if err := writer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := b.open()
+	p.logIn("sessions")
+	p.waitForText(".sessions", "Long")
+	took := p.js(`new Promise((done) => { const t = performance.now(); location.hash = "#/sessions/long"; const look = () => document.querySelector(".block") ? requestAnimationFrame(() => done(performance.now() - t)) : requestAnimationFrame(look); look(); })`)
+	t.Logf("the first events were painted after %s ms", took)
+	p.waitForText(".timeline .block:last-child", fmt.Sprintf("Step %d is done", turns-1))
+	most := 0
+	for deadline := time.Now().Add(2 * patience); !strings.Contains(p.text(".timeline .block"), "make step-0\n"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the first event does not come; the first one is %q", p.text(".timeline .block"))
+		}
+		p.js(`window.scrollBy(0, -5000)`)
+		var blocks int
+		if _, err := fmt.Sscan(p.js(`document.querySelectorAll(".block").length`), &blocks); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, blocks)
+	}
+	if most > 2000 {
+		t.Errorf("the page held %d blocks at a time", most)
+	}
+	p.click("button", "Latest")
+	p.waitForText(".timeline .block:last-child", fmt.Sprintf("Step %d is done", turns-1))
+}
+
+// TestKeyboard uses nothing but keys.
+func TestKeyboard(t *testing.T) {
+	b := newBed(t, nil)
+	<-b.ask("agent/rehearsal-1", "Hello\nrehearsal: text one")
+	p := b.open()
+	p.logIn("sessions")
+	p.waitForText(".sessions", "Hello")
+	press := func(key string) { t.Helper(); p.do(chromedp.KeyEvent(key)) }
+	focused := func() string { t.Helper(); return p.js(`document.activeElement === document.body ? "" : document.activeElement.innerText || document.activeElement.id`) }
+	// reach presses Tab until the focus is on something, which must show that it is.
+	reach := func(part string) {
+		t.Helper()
+		for range 60 {
+			press("\t")
+			if strings.HasPrefix(focused(), part) {
+				if p.js(`getComputedStyle(document.activeElement).outlineStyle`) == "none" {
+					t.Errorf("%q does not show that it has the focus", part)
+				}
+				return
+			}
+		}
+		t.Fatalf("Tab does not reach %q; the focus is on %q", part, focused())
+	}
+	p.js(`document.activeElement.blur()`)
+	reach("Skip to the content")
+	press("\r")
+	if got := p.js(`document.activeElement.id`); got != "main" {
+		t.Errorf("the skip link leads to %q", got)
+	}
+	press("/")
+	if got := p.js(`document.activeElement.type`); got != "search" {
+		t.Errorf("/ leads to %q", got)
+	}
+	reach("Hello")
+	press("\r")
+	p.waitForText(".timeline", "Turn done")
+	if got := focused(); !strings.HasPrefix(got, "Hello") {
+		t.Errorf("in a view that has just come, the focus is on %q", got)
+	}
+	press("k")
+	if got := p.js(`document.activeElement.className`); !strings.Contains(got, "block") {
+		t.Errorf("k leads to %q", got)
+	}
+	reach("message")
+	p.do(chromedp.KeyEvent("again\nrehearsal: text two"), chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.waitForText(".timeline .block:nth-last-child(3)", "two")
+}
+
+// views are all that can be seen, with what waits for nobody.
+var views = []string{"sessions", "approvals", "runs", "usage", "policy", "audit", "health", "connect"}
+
+// TestAccessible lets axe look at every view.
+func TestAccessible(t *testing.T) {
+	b := newBed(t, nil)
+	<-b.ask("agent/rehearsal-1", "Hello\nrehearsal: reason thinking\nrehearsal: text # One\\n\\n```go\\ncode\\n```\n"+`rehearsal: tool bash {"command": "ls"}`+"\nrehearsal: next\nrehearsal: text done")
+	p := b.open()
+	axe, err := os.ReadFile(filepath.Join(axe(t), "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.logIn("sessions")
+	p.waitForText(".sessions", "Hello")
+	session := strings.TrimPrefix(p.js(`document.querySelector(".sessions a").hash`), "#/")
+	p.js("(() => { " + string(axe) + "\n return 0; })()")
+	for _, view := range append(views, session) {
+		p.show(view)
+		p.look(view, func(where string) {
+			found := p.js(`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.help + "\n" + v.nodes.map((n) => n.html.slice(0, 200)).join("\n")).join("\n"))`)
+			if found != "" {
+				t.Errorf("%s: %s", where, found)
+			}
+		})
+	}
+}
+
+// axe returns the directory of axe-core, as package-lock.json pins it.
+func axe(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		data, err := os.ReadFile(filepath.Join("axe", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, end := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer end()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefer-offline")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	return filepath.Join(dir, "node_modules", "axe-core")
 }

@@ -41,6 +41,8 @@ func TestToolBusSandbox(t *testing.T) {
 		"read":    "cat $HOME/.netrc",
 		"list":    "ls -A $HOME | grep netrc",
 		"bridge":  "ls -A $HOME/.copilot-bridge | grep policy",
+		"key":     "cat $HOME/.copilot-bridge/dashboard.key",
+		"answer":  "for d in $HOME/.copilot-bridge/live/*/; do echo '{\"answer\":\"once\"}' > $d/x.answer; done",
 		"other":   "ls " + filepath.Dir(outside) + "/*",
 		"connect": "exec 3<> /dev/tcp/127.0.0.1/" + port,
 		"policy":  "echo {} > .agent-policy.yaml",
@@ -50,7 +52,7 @@ func TestToolBusSandbox(t *testing.T) {
 	for _, mode := range []string{"auto", "off"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			files := map[string]string{"~/policy.yaml": "shell: {allow: ['bash *']}\n", ".agent-policy.yaml": "{}\n", "AGENTS.md": "good\n"}
+			files := map[string]string{"~/policy.yaml": "shell: {allow: ['bash *']}\n", "~/dashboard.key": strings.Repeat("0a", 32) + "\n", ".agent-policy.yaml": "{}\n", "AGENTS.md": "good\n"}
 			for name, script := range attacks {
 				files[name] = "set -e\n" + script + "\n"
 			}

@@ -41,7 +41,7 @@ func (l *link) newSession(spec bridge.SessionSpec) (acpwire.NewSessionRequest, e
 		}
 		req.MCPServers = append(req.MCPServers, s)
 	}
-	slices.SortFunc(req.MCPServers, func(a, b acpwire.MCPServer) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(req.MCPServers, func(a, b acpwire.MCPServer) int { return strings.Compare(a.Name, b.Name) })
 	return req, nil
 }
 
@@ -50,7 +50,7 @@ func pairs(m map[string]string) []acpwire.NameVal {
 	for k, v := range m {
 		out = append(out, acpwire.NameVal{Name: k, Value: v})
 	}
-	slices.SortFunc(out, func(a, b acpwire.NameVal) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out, func(a, b acpwire.NameVal) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -99,7 +99,7 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 	case *rpc.AssistantTurnRetryData:
 		tr.retract(push)
 	case *rpc.AssistantUsageData:
-		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason), Call: modelCall(d), AgentID: agent})
+		push(bridge.UsageReported{Usage: usage(d), Finish: str(d.FinishReason), Call: modelCall(d), AgentID: agent, Parent: str(d.ParentToolCallID)})
 	case *rpc.ExternalToolRequestedData:
 		push(bridge.ToolRequested{RequestID: d.RequestID, Call: bridge.ToolCall{ID: d.ToolCallID, Name: d.ToolName, Args: d.Arguments}})
 	case *rpc.ToolExecutionStartData, *rpc.ToolExecutionPartialResultData, *rpc.ToolExecutionProgressData, *rpc.ToolExecutionCompleteData:

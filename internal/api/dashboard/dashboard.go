@@ -96,10 +96,12 @@ func New(opts Options) *API {
 // answer, so the server in front must give them the credentials of every request.
 func (a *API) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
-		"/api/v1/":     http.HandlerFunc(a.api),
-		"GET /assets/": http.HandlerFunc(a.pages.asset),
-		"POST /login":  http.HandlerFunc(a.postLogin),
-		"POST /logout": http.HandlerFunc(a.postLogout),
+		"/api/v1/":              http.HandlerFunc(a.api),
+		"GET /approve/{token}":  http.HandlerFunc(a.showLink),
+		"POST /approve/{token}": http.HandlerFunc(a.useLink),
+		"GET /assets/":          http.HandlerFunc(a.pages.asset),
+		"POST /login":           http.HandlerFunc(a.postLogin),
+		"POST /logout":          http.HandlerFunc(a.postLogout),
 	}
 }
 

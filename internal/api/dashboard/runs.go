@@ -92,9 +92,10 @@ type RunDiff struct {
 }
 
 const (
-	runsListed = 50
-	maxRuns    = 500
-	maxDiff    = 1 << 20
+	runsListed   = 50
+	runsStreamed = 20 // with the overall state
+	maxRuns      = 500
+	maxDiff      = 1 << 20
 )
 
 // runs is GET /runs.

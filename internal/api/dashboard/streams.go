@@ -25,6 +25,8 @@ const (
 	pollHome  = 200 * time.Millisecond
 	pollRuns  = 2 * time.Second
 	heartbeat = 15 * time.Second
+	// lastWrite is how long a client has to read when the server stops.
+	lastWrite = time.Second
 )
 
 // openStream admits a stream. While it is open, somebody watches.
@@ -35,7 +37,11 @@ func (a *API) openStream(w http.ResponseWriter, r *http.Request) (*wire.Stream, 
 	if full {
 		return nil, nil, &bridge.Error{Code: bridge.CodeBusy, Message: "there are " + strconv.Itoa(maxStreams) + " streams already", Remedy: "Close pages that are not needed."}
 	}
-	leave := a.watcher.join()
+	unwatch := a.watcher.join()
+	// A client that does not read must not hold the end of the server up.
+	rc := http.NewResponseController(w)
+	unblock := context.AfterFunc(wire.Draining(r.Context()), func() { _ = rc.SetWriteDeadline(time.Now().Add(lastWrite)) })
+	leave := func() { unblock(); unwatch() }
 	out := wire.NewStream(w, r)
 	out.Comment("open")
 	if err := out.Flush(); err != nil {
@@ -112,7 +118,7 @@ func wait[T any](ctx context.Context, news <-chan T, alive <-chan time.Time, out
 type state struct {
 	Sessions  []timeline.Summary `json:"sessions"` // those that live
 	Approvals []live.Question    `json:"approvals"`
-	Runs      any                `json:"runs"`
+	Runs      []Run              `json:"runs"` // the newest
 	At        time.Time          `json:"at"`
 }
 
@@ -233,7 +239,7 @@ func (w *watcher) now() (json.RawMessage, <-chan struct{}) {
 
 // state is what happens now. What cannot be read is left out: it is tried again soon.
 func (a *API) state() state {
-	s := state{Sessions: []timeline.Summary{}, Approvals: []live.Question{}, Runs: []struct{}{}}
+	s := state{Sessions: []timeline.Summary{}, Approvals: []live.Question{}, Runs: []Run{}}
 	all, err := a.library.List()
 	if err == nil {
 		for _, one := range all {
@@ -246,7 +252,13 @@ func (a *API) state() state {
 	if err2 == nil {
 		s.Approvals = orEmpty(questions)
 	}
-	if err := errors.Join(err, err2); err != nil {
+	var err3 error
+	if a.opts.Records != nil {
+		var runs []Run
+		runs, err3 = a.opts.Records.Runs(runsStreamed)
+		s.Runs = orEmpty(runs)
+	}
+	if err := errors.Join(err, err2, err3); err != nil {
 		a.opts.Logger.Debug("dashboard.state_incomplete", "error", err)
 	}
 	return s

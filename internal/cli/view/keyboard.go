@@ -29,7 +29,7 @@ func OpenKeyboard(c *Console, in io.Reader) *Keyboard {
 	// input cannot.
 	if _, ok := in.(*os.File); ok {
 		if f, err := os.OpenFile(terminalFile, os.O_RDONLY, 0); err == nil {
-			k.file, k.term.In = f, f
+			k.file, k.term.In, k.term.Wipes = f, f, c.ErrTTY
 			k.term.Drain = func() { drain(f) }
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // Prompt is the line at the bottom of a terminal in which a person types while
@@ -231,6 +233,9 @@ func (p *Prompt) Ask(ctx context.Context, prompt string) (string, error) {
 	p.mu.Unlock()
 	if err == nil && in.Kind == InputEnd {
 		err = io.EOF
+	}
+	if approval.Elsewhere(ctx) != nil {
+		return "", err
 	}
 	// The question and its answer stay on the screen.
 	_, _ = io.WriteString(above{p.c}, prompt+Harmless(in.Text)+"\n")

@@ -23,6 +23,9 @@ type Terminal struct {
 	// Drain, if set, throws away text that was typed ahead. It is called before a
 	// question of consent, since an answer must not be given before it is seen.
 	Drain func()
+	// Wipes says that Out understands escape sequences, so that the prompt of a
+	// question can be taken back that was answered elsewhere.
+	Wipes bool
 	// Read, if set, prompts for a line and returns it, in place of In.
 	Read func(ctx context.Context, prompt string) (string, error)
 
@@ -81,7 +84,9 @@ func (t *Terminal) Ask(ctx context.Context, q Question) (Answer, error) {
 	for {
 		text, err := t.read(ctx, choices)
 		if err != nil {
-			t.print(withdrawn(ctx, err))
+			if Elsewhere(ctx) == nil {
+				t.print(withdrawn(err))
+			}
 			return Answer{}, unanswered(err)
 		}
 		switch strings.ToLower(strings.TrimSpace(text)) {
@@ -115,16 +120,28 @@ func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 
 // read prompts for one line. The caller has the person's attention.
 func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
-	if t.Read != nil {
-		return t.Read(ctx, prompt)
-	}
 	asked := false
-	text, err := t.lines.next(ctx, func() {
-		t.print(prompt)
-		asked = true
-	})
-	if asked && err != nil {
+	var text string
+	var err error
+	if t.Read != nil {
+		text, err = t.Read(ctx, prompt)
+	} else {
+		text, err = t.lines.next(ctx, func() {
+			t.print(prompt)
+			asked = true
+		})
+	}
+	elsewhere := Elsewhere(ctx)
+	switch {
+	case err == nil:
+		return text, nil
+	case asked && elsewhere != nil && t.Wipes:
+		t.print("\r\x1b[K") // the prompt, and what was typed after it
+	case asked:
 		t.print("\n") // the prompt's line is not ended by what was typed
+	}
+	if elsewhere != nil {
+		t.print("  " + elsewhere.Error() + "\n")
 	}
 	return text, err
 }
@@ -134,10 +151,8 @@ func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
 func (t *Terminal) print(s string) { _, _ = io.WriteString(t.Out, s) }
 
 // withdrawn says below a question that it is no longer open.
-func withdrawn(ctx context.Context, err error) string {
-	switch e := Elsewhere(ctx); {
-	case e != nil:
-		return "  " + e.Error() + "\n"
+func withdrawn(err error) string {
+	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "  No answer in time: denied.\n"
 	case errors.Is(err, context.Canceled):

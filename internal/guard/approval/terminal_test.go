@@ -310,3 +310,40 @@ func FuzzVisible(f *testing.F) {
 		}
 	})
 }
+
+// A question that was answered elsewhere vanishes: one line says what came of it,
+// and the next question has the terminal.
+func TestAskVanishesWhenItIsAnsweredElsewhere(t *testing.T) {
+	for wipes, end := range map[bool]string{false: "\n", true: "\r\x1b[K"} {
+		term, s, w := live(t)
+		term.Wipes = wipes
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := term.Ask(ctx, Question{Summary: "run: first"})
+			done <- err
+		}()
+		s.waitFor(t, menu, 1)
+		cancel(&ElsewhereError{By: "dash\x1bboard", Said: "allowed once"})
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		s.waitFor(t, menu+end+"  answered in the dash\\x1bboard: allowed once\n", 1)
+		if strings.Contains(s.String(), "No longer asked") {
+			t.Errorf("shown: %q", s)
+		}
+		second := make(chan Answer, 1)
+		go func() {
+			a, err := term.Ask(t.Context(), Question{Summary: "run: second"})
+			if err != nil {
+				t.Error(err)
+			}
+			second <- a
+		}()
+		s.waitFor(t, menu, 2)
+		say(t, w, "s\n")
+		if a := <-second; a != (Answer{Consent: Session, By: "terminal"}) {
+			t.Errorf("got %+v", a)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func TestSearch(t *testing.T) {
 		"in angles":        {Query{Text: `<x>`, Limit: 1, Within: long}, []uint64{90001}, 80002},
 		"verdict and tool": {Query{Verdict: "deny", Tool: "create", Before: 20001, Limit: 5, Within: long}, []uint64{10001, 1}, 0},
 		"a session":        {Query{Session: "session-9", Before: 1000, Limit: 1, Within: long}, []uint64{999}, 999},
-		"and verdict":      {Query{Session: "session-17", Verdict: "deny", Limit: 5, Within: long}, []uint64{17001}, 0},
+		"and verdict":      {Query{Session: "session-17", Verdict: "deny", Before: 20001, Limit: 5, Within: long}, []uint64{17001}, 0},
 		"a reason":         {Query{Text: "shell.deny", Before: 2002, Limit: 5, Within: long}, []uint64{2001, 1001, 1}, 0},
 		"a key of ours":    {Query{Text: "prev_file", Before: 20002, Limit: 5, Within: long}, nil, 0},
 		"nothing":          {Query{Text: "not-to-be-found", Limit: 5, Within: long}, nil, 0},
@@ -99,7 +99,7 @@ func TestSearch(t *testing.T) {
 	t.Run("in parts", func(t *testing.T) {
 		t.Parallel()
 		var all []uint64
-		q := Query{Verdict: "deny", Limit: 30, Within: 300 * time.Millisecond}
+		q := Query{Verdict: "deny", Limit: 30, Within: time.Second}
 		for {
 			found, err := Search(t.Context(), dir, q)
 			if err != nil {

@@ -107,7 +107,7 @@ func (t Trust) List() ([]TrustEntry, error) {
 		entry.Path = path
 		all = append(all, entry)
 	}
-	slices.SortFunc(all, func(a, b TrustEntry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(all, func(a, b TrustEntry) int { return strings.Compare(a.Path, b.Path) })
 	return all, nil
 }
 

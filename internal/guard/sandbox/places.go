@@ -51,7 +51,7 @@ func sorted(conf bridge.Confinement) []place {
 	for path, may := range all {
 		out = append(out, place{path, may})
 	}
-	slices.SortFunc(out, func(a, b place) int {
+	slices.SortStableFunc(out, func(a, b place) int {
 		return cmp.Or(cmp.Compare(depth(a.path), depth(b.path)), cmp.Compare(a.path, b.path))
 	})
 	var kept []place

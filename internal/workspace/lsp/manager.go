@@ -109,7 +109,7 @@ func (m *Manager) Stats() []ServerStats {
 	for _, s := range slots {
 		stats = append(stats, s.stats())
 	}
-	slices.SortFunc(stats, func(a, b ServerStats) int { return strings.Compare(a.Language, b.Language) })
+	slices.SortStableFunc(stats, func(a, b ServerStats) int { return strings.Compare(a.Language, b.Language) })
 	return stats
 }
 

@@ -49,7 +49,7 @@ func structureOf(t reflect.Type, names ...string) *structure {
 		s.wire = append(s.wire, member{name, i, need, fallback, t.Field(i).Type.Kind() == reflect.Pointer})
 	}
 	s.sorted = slices.Clone(s.wire)
-	slices.SortFunc(s.sorted, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(s.sorted, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	return s
 }
 

@@ -156,7 +156,7 @@ export const money = (n) => (n ? n.toLocaleString('en', { maximumFractionDigits:
 export const size = (n) => (n < 1024 ? `${n} bytes` : n < 1 << 20 ? `${Math.round(n / 1024)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`);
 export const plural = (n, one, many = one + 's') => `${n} ${n === 1 ? one : many}`;
 
-const states = { running: 'running', waiting: 'waits for you', idle: 'idle', ended: 'ended', interrupted: 'interrupted', done: 'done', failed: 'failed', pending: 'not started' };
+const states = { running: 'running', waiting: 'waits for you', idle: 'idle', ended: 'ended', interrupted: 'interrupted', done: 'done', failed: 'failed', pending: 'not started', skipped: 'skipped', canceled: 'cancelled' };
 /** State is a state in words, with a colour beside it. */
 export const State = ({ state }) => html`<span class=${`state s-${String(state).replace(/[^a-z]/g, '')}`}>${states[state] ?? state ?? ''}</span>`;
 
@@ -212,7 +212,7 @@ export function Dialog({ title, onClose, children }) {
   useEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
-    return () => before?.focus?.();
+    return () => before?.focus();
   }, []);
   return html`<dialog ref=${ref} aria-labelledby="dialog-title" onClose=${onClose}><h2 id="dialog-title">${title}</h2>${children}</dialog>`;
 }

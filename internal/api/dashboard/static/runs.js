@@ -16,12 +16,15 @@ export function Runs() {
   return html`<${Page} title="Orchestrations"><${Failure} error=${error} retry=${reload} /><${Loading} when=${loading} />
     ${data && runs.length === 0 && html`<${Empty}>Nothing yet. A large task is split and worked on in parts with <code>copilot-bridge orchestrate</code>.<//>`}
     ${runs.length > 0 && html`<table class="cards"><caption class="unseen">Orchestrations</caption><thead><tr><th scope="col">Task</th><th scope="col">State</th><th scope="col">Tasks</th><th scope="col">Directory</th><th scope="col" class="num">Started</th></tr></thead>
-      <tbody>${runs.map((r) => html`<tr key=${r.id}><th scope="row"><a href=${address(r.id)}>${plain(r.task, 160).split('\n')[0] || r.id}</a></th><td><${State} state=${r.state} /></td>
+      <tbody>${runs.map((r) => html`<tr key=${r.id}><th scope="row"><a href=${address(r.id)}>${plain(r.task, 160).split('\n')[0] || r.id}</a></th><td><${State} state=${stateOf(r)} /></td>
         <td data-label="Tasks">${r.tasks?.done ?? 0} of ${r.tasks?.total ?? 0} done${r.tasks?.failed > 0 && `, ${r.tasks.failed} failed`}</td><td data-label="Directory" class="dir">${plain(shortDir(r.dir), 80)}</td><td data-label="Started" class="num"><${Ago} at=${r.started} /></td></tr>`)}</tbody></table>`}
   <//>`;
 }
 
 const none = [];
+
+/** stateOf says of a finished run whether it has succeeded. */
+const stateOf = (r) => (r.state === 'finished' ? (r.success ? 'done' : 'failed') : r.state);
 
 /** layers puts each task one layer behind the last that it needs. Needs that go in circles are ignored. */
 function layers(tasks) {
@@ -70,14 +73,16 @@ function Took({ t }) {
 
 export function Run({ id }) {
   const { data: r, error, loading, reload } = useRun(id);
-  return html`<${Page} name=${id} title=${r ? plain(r.task, 160).split('\n')[0] || 'Orchestration' : 'Orchestration'} side=${r && html`<${State} state=${r.state} />`}>
+  return html`<${Page} name=${id} title=${r ? plain(r.task, 160).split('\n')[0] || 'Orchestration' : 'Orchestration'} side=${r && html`<${State} state=${stateOf(r)} />`}>
     <p class="crumbs"><a href="#/runs">All orchestrations</a></p>
     <${Failure} error=${error} retry=${reload} /><${Loading} when=${loading} />
-    ${r && html`<dl class="facts"><div><dt>Directory</dt><dd>${plain(r.dir, 300)}</dd></div><div><dt>Started</dt><dd><${When} at=${r.started} /></dd></div>${timeOf(r.ended) && html`<div><dt>Ended</dt><dd><${When} at=${r.ended} /></dd></div>`}</dl>
+    ${r && html`<dl class="facts"><div><dt>Directory</dt><dd>${plain(r.dir, 300)}</dd></div><div><dt>Started</dt><dd><${When} at=${r.started} /></dd></div>${timeOf(r.ended) && html`<div><dt>Ended</dt><dd><${When} at=${r.ended} /></dd></div>`}${r.branch && html`<div><dt>Branch</dt><dd>${plain(r.branch, 200)}</dd></div>`}${r.kept_branches?.length > 0 && html`<div><dt>Branches with work left</dt><dd>${plain(r.kept_branches.join(', '), 600)}</dd></div>`}</dl>
+      ${r.summary && html`<p class="says"><${T} text=${r.summary} limit=${8000} /></p>`}
+      ${r.notices?.map((n) => html`<p class="notice warning"><${T} text=${n} limit=${2000} /></p>`)}
       ${r.tasks?.length > 0 ? html`<${Graph} id=${id} tasks=${r.tasks} />
-      <table class="cards"><caption class="unseen">Tasks</caption><thead><tr><th scope="col">Task</th><th scope="col">State</th><th scope="col">Needs</th><th scope="col" class="num">Attempts</th><th scope="col" class="num">Time</th></tr></thead>
-      <tbody>${r.tasks.map((t) => html`<tr key=${t.id}><th scope="row"><a href=${address(id, t.id)}>${plain(t.title || t.id, 160)}</a>${t.error && html`<p class="bad small"><${T} text=${t.error.message ?? t.error} limit=${300} /></p>`}</th><td><${State} state=${t.state} /></td>
-        <td data-label="Needs">${(t.needs ?? []).join(', ')}</td><td data-label="Attempts" class="num">${t.attempts ?? 0}</td><td data-label="Time" class="num"><${Took} t=${t} /></td></tr>`)}</tbody></table>` : html`<${Empty}>The plan is being made.<//>`}`}
+      <table class="cards"><caption class="unseen">Tasks</caption><thead><tr><th scope="col">Task</th><th scope="col">State</th><th scope="col">Now</th><th scope="col">Needs</th><th scope="col" class="num">Attempts</th><th scope="col" class="num">Time</th></tr></thead>
+      <tbody>${r.tasks.map((t) => html`<tr key=${t.id}><th scope="row"><a href=${address(id, t.id)}>${plain(t.title || t.id, 160)}</a>${t.error && html`<p class="bad small"><${T} text=${t.error.message} limit=${300} /></p>`}</th><td><${State} state=${t.state} /></td>
+        <td data-label="Now">${plain(t.state === 'running' ? t.doing : t.reason, 160)}</td><td data-label="Needs">${plain((t.needs ?? []).join(', '), 200)}</td><td data-label="Attempts" class="num">${t.attempts ?? 0}</td><td data-label="Time" class="num"><${Took} t=${t} /></td></tr>`)}</tbody></table>` : html`<${Empty}>The plan is being made.<//>`}`}
   <//>`;
 }
 
@@ -93,7 +98,8 @@ export function RunTask({ id, task }) {
     ${r && !t && html`<${Empty}>There is no such task in this orchestration.<//>`}
     ${t && html`
       ${t.goal && html`<p><${T} text=${t.goal} limit=${4000} /></p>`}
-      ${t.error && html`<div class="failure"><p><${T} text=${t.error.message ?? t.error} limit=${4000} /></p></div>`}
+      ${t.error && html`<div class="failure"><p><strong><${T} text=${t.error.message} limit=${4000} /></strong> <${T} text=${t.error.remedy} limit=${1000} /></p></div>`}
+      ${t.reason && html`<p class="dim"><${T} text=${t.reason} limit=${2000} /></p>`}
       ${t.summary && html`<p class="says"><${T} text=${t.summary} limit=${4000} /></p>`}
       <div class="tabs" role="group" aria-label="Show">${tabs.map(([n, name]) => html`<button type="button" class="quiet" aria-pressed=${tab === n} onClick=${() => setTab(n)}>${name}</button>`)}</div>
       ${tab === 'log' ? (t.session ? html`<${Timeline} key=${t.session} id=${t.session} running=${t.state === 'running'} approvals=${none} fromEnd=${t.state === 'running'} />` : html`<${Empty}>It has not started.<//>`)

@@ -81,7 +81,7 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
     t.model.add(page.events);
     t.next = page.next;
     t.first = t.model.dropOldest() ?? t.first;
-    if (page.events.length < pageSize) { t.atEnd = true; t.missed = 0; follow(); }
+    if (page.next >= page.size) { t.atEnd = true; t.missed = 0; follow(); }
     redraw({});
   };
 

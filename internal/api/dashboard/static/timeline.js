@@ -22,6 +22,7 @@ export class Model {
     this.events = [];
     this.blocks = [];
     this.calls = new Map();
+    this.messages = new Map();
     this.questions = new Map();
     this.agents = new Set();
     this.turn = null;
@@ -56,9 +57,10 @@ export class Model {
   }
 
   #one(e) {
-    const last = this.blocks.at(-1), before = this.events.at(-1);
+    // A message goes on where it began, even if its last piece comes behind something else.
+    const before = this.events.at(-1), last = (e.type === 'text' && this.messages.get(e.message)) || this.blocks.at(-1);
     const joins = (e.type === 'text' || e.type === 'reasoning') && last?.kind === e.type && last.agent === agentOf(e) && (e.type === 'reasoning' || last.message === e.message);
-    if (joins && before?.type === e.type && before.text.length + e.text.length < joinedText) this.events[this.events.length - 1] = { ...before, end: e.id, text: before.text + e.text };
+    if (joins && before?.type === e.type && before.message === e.message && agentOf(before) === agentOf(e) && before.text.length + e.text.length < joinedText) this.events[this.events.length - 1] = { ...before, end: e.id, text: before.text + e.text };
     else this.events.push(e);
     if (joins) {
       last.text += e.text;
@@ -67,9 +69,9 @@ export class Model {
       return;
     }
     switch (e.type) {
-      case 'text': this.#block(e, 'text', { message: e.message, text: e.text ?? '', clipped: e.clipped }); break;
+      case 'text': this.messages.set(e.message, this.#block(e, 'text', { message: e.message, text: e.text ?? '', clipped: e.clipped })); break;
       case 'reasoning': this.#block(e, 'reasoning', { text: e.text ?? '' }); break;
-      case 'retract': this.blocks = this.blocks.filter((b) => b.kind !== 'text' || b.message !== e.message); break;
+      case 'retract': this.messages.delete(e.message); this.blocks = this.blocks.filter((b) => b.kind !== 'text' || b.message !== e.message); break;
       case 'tool': {
         const b = this.calls.get(e.call) ?? this.#block(e, 'tool', {});
         Object.assign(b, { call: e.call, name: e.name, args: argsOf(e.args), server: e.server, agent: agentOf(e), at: e.at });
@@ -116,8 +118,8 @@ export class Model {
 }
 
 const verdictWords = (v) => {
-  const who = { policy: 'the policy', person: 'a person', session: 'an answer for this session' }[v.by] ?? v.by;
-  return [`${v.verdict === 'deny' ? 'Denied' : 'Allowed'}${who ? ` by ${who}` : ''}${v.who ? ` (${v.who})` : ''}`, v.rule && `rule ${v.rule}`, v.reason, v.confined && 'sandboxed', v.grant && `also ${v.grant}`].filter(Boolean).join(' · ');
+  const who = { policy: 'the policy', person: 'a person', session: 'an answer for this session', nobody: '' }[v.by] ?? v.by;
+  return [`${v.verdict === 'deny' ? 'Denied' : 'Allowed'}${who ? ` by ${who}` : ''}${v.who ? ` (${v.who})` : ''}`, v.rule && `rule ${v.rule}`, v.reason, v.confined && v.verdict !== 'deny' && 'sandboxed', v.grant && `also ${v.grant}`].filter(Boolean).join(' · ');
 };
 
 /** gist is the one argument that says most about a call. */
@@ -139,7 +141,7 @@ function Tool({ b, running }) {
     ${command && html`<pre class="command t" tabindex="0" role="group" aria-label="Command">${visible(clip(command, 20000))}</pre>`}
     ${b.verdicts?.map((v) => html`<p class=${v.verdict === 'deny' ? 'verdict deny' : 'verdict'}><${T} text=${verdictWords(v)} limit=${1000} /></p>`)}
     ${rest.length > 0 && html`<details class="args"><summary>Arguments</summary><${Folded} text=${pretty(Object.fromEntries(rest))} label="Arguments" lines=${30} /></details>`}
-    ${r?.error && html`<p class="bad"><${T} text=${(r.code ? `${r.code}: ` : '') + r.error} limit=${4000} /></p>`}
+    ${r?.error && !b.verdicts?.some((v) => v.reason && r.error.includes(v.reason)) && html`<p class="bad"><${T} text=${(r.code ? `${r.code}: ` : '') + r.error} limit=${4000} /></p>`}
     ${output && html`<${Folded} text=${output} label="Output" clipped=${r?.clipped} />`}
   </div>`;
 }
@@ -176,7 +178,7 @@ function content(b, context) {
   }
 }
 
-const answers = { once: 'allowed once', session: 'allowed for the session', always: 'allowed always', deny: 'denied', text: 'answered', decline: 'declined', cancel: 'cancelled' };
+const answers = { allow: 'allowed', once: 'allowed once', session: 'allowed for the session', always: 'allowed always', deny: 'denied', text: 'answered', decline: 'declined', cancel: 'cancelled' };
 const answerWords = (a) => `${answers[a.answer] ?? plain(a.answer, 300)}${a.by ? ` (${plain(a.by, 60)})` : ''}${a.reason ? `: ${plain(a.reason, 300)}` : ''}`;
 
 /** Block is shown again only when it changed, or what it looks at did. */

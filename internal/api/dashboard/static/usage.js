@@ -12,7 +12,7 @@ const measures = {
 const size = { w: 900, h: 220, left: 56, bottom: 24, top: 10 };
 
 /** Bars are stacked by model or door; times to the first word do not add up, so they stand side by side. */
-function Bars({ buckets, measure, by, since }) {
+function Bars({ buckets, measure, by, since, hourly }) {
   const [, value, show] = measures[measure];
   const keys = [...new Set(buckets.map((b) => b[by] || 'other'))].sort();
   const times = [...new Set(buckets.map((b) => b.at))].sort();
@@ -22,14 +22,13 @@ function Bars({ buckets, measure, by, since }) {
     const turns = these.reduce((n, b) => n + (value(b) ? b.turns || 1 : 0), 0);
     return turns ? these.reduce((n, b) => n + value(b) * (b.turns || 1), 0) / turns : 0;
   };
-  const step = since === '24h' ? 3600e3 : 86400e3;
-  const end = Math.max(Date.now(), ...times.map(Date.parse)), begin = end - { '24h': 86400e3, '7d': 7 * 86400e3, '30d': 30 * 86400e3 }[since] - step;
-  const slots = Math.ceil((end - begin) / step);
+  const step = hourly ? 3600e3 : 86400e3;
+  const begin = Math.floor(Date.parse(since) / step) * step, slots = Math.floor((Date.now() - begin) / step) + 1; // in UTC, as the buckets are
   const top = Math.max(...times.map((at) => (measure === 'first' ? Math.max(...keys.map((k) => cell(at, k))) : keys.reduce((n, k) => n + cell(at, k), 0))), 0);
   if (!top) return html`<${Empty}>Nothing was measured in this time.<//>`;
   const inner = size.h - size.top - size.bottom, w = (size.w - size.left) / slots;
   const x = (at) => size.left + Math.floor((Date.parse(at) - begin) / step) * w;
-  const label = (at) => new Date(at).toLocaleString([], since === '24h' ? { hour: '2-digit', minute: '2-digit' } : { day: 'numeric', month: 'short' });
+  const label = (at) => new Date(at).toLocaleString([], hourly ? { hour: '2-digit', minute: '2-digit' } : { day: 'numeric', month: 'short', timeZone: 'UTC' });
   const every = Math.ceil(slots / 8);
   return html`<figure><div class="scroll" tabindex="0" role="group" aria-label="Chart"><svg class="bars" viewBox=${`0 0 ${size.w} ${size.h}`} role="img" aria-label=${`${measures[measure][0]} over time, by ${by}. The table below has the numbers.`}>
     ${[0, 0.5, 1].map((f) => html`<g><line x1=${size.left} x2=${size.w} y1=${size.top + inner * (1 - f)} y2=${size.top + inner * (1 - f)} class="grid" /><text x=${size.left - 8} y=${size.top + inner * (1 - f) + 4} class="axis end">${show(top * f)}</text></g>`)}
@@ -62,7 +61,7 @@ export function Usage() {
       <label>By <select value=${by} onChange=${(e) => setBy(e.target.value)}><option value="model">model</option><option value="door">door</option></select></label></div>`}>
     <${Failure} error=${error} retry=${reload} /><${Loading} when=${loading} />
     ${t && html`<dl class="figures">${Object.entries(measures).map(([, [name, value, show]]) => html`<div><dt>${name}</dt><dd>${value(t) ? show(value(t)) : '–'}</dd></div>`)}</dl>`}
-    ${data && ((data.buckets ?? []).length === 0 ? html`<${Empty}>Nothing was used in this time.<//>` : html`<${Bars} buckets=${data.buckets} measure=${measure} by=${by} since=${since} />`)}
+    ${data && ((data.buckets ?? []).length === 0 ? html`<${Empty}>Nothing was used in this time.<//>` : html`<${Bars} buckets=${data.buckets} measure=${measure} by=${by} since=${data.since} hourly=${data.step === 'hour'} />`)}
     ${data?.rows_by?.model?.length > 0 && html`<${Rows} rows=${data.rows_by.model} by="model" name="By model" />`}
     ${data?.rows_by?.door?.length > 0 && html`<${Rows} rows=${data.rows_by.door} by="door" name="By door" />`}
   <//>`;
