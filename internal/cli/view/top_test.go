@@ -199,7 +199,7 @@ func TestTopAnswers(t *testing.T) {
 		press(x, "enter")
 		press(x, tt.keys...)
 		if tt.want.Answer != "" {
-			tt.want.By = "top"
+			tt.want.By = byTop
 		}
 		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%q gave %+v, want %+v", tt.keys, got, tt.want)
@@ -296,7 +296,7 @@ func TestTopOrders(t *testing.T) {
 		press(x, tt.keys...)
 		(<-x.posts)()
 		x.orders.Wait()
-		tt.want.Session, tt.want.By = "s1", "top"
+		tt.want.Session, tt.want.By = "s1", byTop
 		if got := <-orders; got != tt.want {
 			t.Errorf("%q gave %+v", tt.keys, got)
 		}
