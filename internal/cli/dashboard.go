@@ -39,8 +39,8 @@ process id, its port or its workspace; see copilot-bridge ps.`,
 }
 
 func (p *program) dashboard(ctx context.Context, c call, noOpen bool) error {
-	if supervise.InTree() {
-		return &bridge.Error{Code: bridge.CodeDenied, Message: "the dashboard can answer an agent's questions, so no program that an agent may have started gets its address", Remedy: "run `copilot-bridge dashboard` in a terminal of your own"}
+	if supervise.InTree() { // the login would answer the agent's own questions
+		return &bridge.Error{Code: bridge.CodeDenied, Message: "an agent may have started this, so nobody is logged in to the dashboard", Remedy: "run it in a terminal of your own"}
 	}
 	list, err := serves.List(c.cfg.Home)
 	if err != nil {

@@ -251,12 +251,12 @@ func TestTopForm(t *testing.T) {
 		keys []string
 		want string
 	}{
-		"choice":    {live.Form{Choices: []string{"red", "green"}}, []string{"t", "2", "enter"}, "{text  green map[] top 0001-01-01 00:00:00 +0000 UTC}"},
+		"choice":    {live.Form{Choices: []string{"red", "green"}}, []string{"t", "2", "enter"}, "{text  green map[] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
 		"no choice": {live.Form{Choices: []string{"red", "green"}}, []string{"t", "blue", "enter"}, ""},
-		"free":      {live.Form{Choices: []string{"red"}, Freeform: true}, []string{"enter", "blue", "enter"}, "{text  blue map[] top 0001-01-01 00:00:00 +0000 UTC}"},
+		"free":      {live.Form{Choices: []string{"red"}, Freeform: true}, []string{"enter", "blue", "enter"}, "{text  blue map[] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
 		"fields": {live.Form{Fields: []approval.Field{{Name: "name", Required: true}, {Name: "size", Default: "5"}}}, []string{"t", "x", "enter", "enter"},
-			"{text   map[name:x size:5] top 0001-01-01 00:00:00 +0000 UTC}"},
-		"decline": {live.Form{Freeform: true}, []string{"d"}, "{decline   map[] top 0001-01-01 00:00:00 +0000 UTC}"},
+			"{text   map[name:x size:5] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
+		"decline": {live.Form{Freeform: true}, []string{"d"}, "{decline   map[] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
