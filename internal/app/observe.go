@@ -240,4 +240,3 @@ func (o *observer) turn(s *engine.Session, p bridge.Prompt) {
 		}
 	})
 }
-
