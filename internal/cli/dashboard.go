@@ -12,6 +12,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/serves"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
 func (p *program) dashboardCommand() *cobra.Command {
@@ -38,6 +39,9 @@ process id, its port or its workspace; see copilot-bridge ps.`,
 }
 
 func (p *program) dashboard(ctx context.Context, c call, noOpen bool) error {
+	if supervise.InTree() {
+		return &bridge.Error{Code: bridge.CodeDenied, Message: "the dashboard can answer an agent's questions, so no program that an agent may have started gets its address", Remedy: "run `copilot-bridge dashboard` in a terminal of your own"}
+	}
 	list, err := serves.List(c.cfg.Home)
 	if err != nil {
 		return err

@@ -199,7 +199,7 @@ func TestTopAnswers(t *testing.T) {
 		press(x, "enter")
 		press(x, tt.keys...)
 		if tt.want.Answer != "" {
-			tt.want.By = "top"
+			tt.want.By = byTop
 		}
 		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%q gave %+v, want %+v", tt.keys, got, tt.want)
@@ -296,7 +296,7 @@ func TestTopOrders(t *testing.T) {
 		press(x, tt.keys...)
 		(<-x.posts)()
 		x.orders.Wait()
-		tt.want.Session, tt.want.By = "s1", "top"
+		tt.want.Session, tt.want.By = "s1", byTop
 		if got := <-orders; got != tt.want {
 			t.Errorf("%q gave %+v", tt.keys, got)
 		}
@@ -313,6 +313,28 @@ func TestTopResumes(t *testing.T) {
 	if x.resume != "s3" || !x.left || x.typing != nil {
 		t.Errorf("%q %v %v", x.resume, x.left, x.typing)
 	}
+}
+
+// A chat hears its client alone, and can be stopped.
+func TestTopStopsChats(t *testing.T) {
+	x := testTop(false)
+	press(x, "down", "down", "enter", "m")
+	if text := screenText(t, x.frame(80, 24), 80, 24); x.typing != nil || !strings.Contains(text, "x stop  ↑↓") {
+		t.Error(text)
+	}
+}
+
+// The terminal is given back before a panic is shown.
+func TestTopCrashes(t *testing.T) {
+	left := false
+	s := &screen{leave: func() { left = true }}
+	defer func() {
+		if p := recover(); p != "broken" || !left {
+			t.Errorf("%v %v", p, left)
+		}
+	}()
+	defer s.crashed()
+	panic("broken")
 }
 
 // Who may only look gives neither answers nor orders.
