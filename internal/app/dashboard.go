@@ -75,7 +75,7 @@ func (s *Server) mountDashboard(ctx context.Context, o Serving, to *httpserver.O
 	}
 	d := dashboard.New(dashboard.Options{
 		Home: b.opts.Config.Home, Key: key, Token: to.Token, URL: s.URL, Logger: b.opts.Logger,
-		Records: s.newRecords(o),
+		Records: s.newRecords(o), Resumer: &resumed{bridge: b, open: map[string]bool{}}, LinkRefused: b.linkRefused,
 		About: func() dashboard.About {
 			return dashboard.About{Version: b.opts.Version, Answers: b.Answers.Detail, Notice: b.Answers.Notice, Workspace: o.Workspace, ReadOnly: s.ReadOnly(),
 				Model: s.example(), Models: s.modelNames()}

@@ -226,13 +226,15 @@ func ParseCall(words string) (bridge.ToolCall, error) {
 	switch {
 	case words == "":
 		return call, &bridge.Error{Code: bridge.CodeInvalid, Message: "the call is empty", Remedy: "see `copilot-bridge policy test --help`"}
+	case known && colon && rest != "":
+		call.Args = map[string]any{subject: rest}
 	case strings.HasPrefix(rest, "{"):
 		args := map[string]any{}
 		if err := json.Unmarshal([]byte(rest), &args); err != nil {
 			return call, &bridge.Error{Code: bridge.CodeInvalid, Message: "the arguments of " + name + " are not JSON", Cause: err, Remedy: "put the whole call in single quotes"}
 		}
 		call.Args = args
-	case known && rest != "" && (colon || name != "grep" || !strings.Contains(rest, " ")):
+	case known && rest != "" && (name != "grep" || !strings.Contains(rest, " ")):
 		call.Args = map[string]any{subject: rest}
 	default:
 		call.Name, call.Args = "bash", map[string]any{"command": words}

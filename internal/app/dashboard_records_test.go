@@ -273,6 +273,7 @@ func TestDashboardTestsThePolicy(t *testing.T) {
 	b := s.records.bridge
 	for call, want := range map[string]struct{ verdict, kind, tool string }{
 		`"bash: npm test"`:                {"ask", "default", "bash"},
+		`"bash: { npm test; }"`:           {"ask", "default", "bash"},
 		`"npm test"`:                      {"ask", "default", "bash"},
 		`"git push origin"`:               {"deny", "user file", "bash"},
 		`"ls -l"`:                         {"allow", "default", "bash"},

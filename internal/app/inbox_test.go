@@ -47,7 +47,7 @@ func newInbox(t *testing.T, here approval.Asker) (i inbox, home string) {
 func markWatched(t *testing.T, home string, at time.Time) {
 	t.Helper()
 	mark := filepath.Join(live.Dir(home), "watched")
-	if err := errors.Join(os.WriteFile(mark, nil, 0o600), os.Chtimes(mark, at, at)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(mark), 0o700), os.WriteFile(mark, nil, 0o600), os.Chtimes(mark, at, at)); err != nil {
 		t.Fatal(err)
 	}
 	if live.Watched(home) != (time.Since(at) < time.Minute) {

@@ -106,7 +106,7 @@ func TestTopOnADumbTerminal(t *testing.T) {
 func TestTopSteers(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), t.TempDir()
-	run := atTerminalOf(t, home, dir, "run", `rehearsal: tool bash {"command":"touch made","description":"write"}`+"\nrehearsal: next\nrehearsal: text all of it\nrehearsal: silence")
+	run := atTerminalOf(t, home, dir, "run", `rehearsal: tool bash {"command":"touch made","description":"write"}`+"\nrehearsal: next\nrehearsal: text all of this is done\nrehearsal: silence")
 	run.waitFor(menu)
 	top := topIn(t, home)
 	top.waitFor("Copilot wants to run: touch made")
@@ -114,10 +114,10 @@ func TestTopSteers(t *testing.T) {
 	top.waitFor("o once")
 	top.typeKeys("o")
 	top.waitFor("allowed once")
-	run.waitFor("all of it")
+	run.waitFor("all of")
 	run.checkFile("made", true)
 	top.typeKeys("\r") // the session is the first of the list now
-	top.waitFor("all of it")
+	top.waitFor("all of")
 	top.waitFor("x stop")
 	top.typeKeys("mand the docs\r")
 	top.waitFor("sent")

@@ -98,7 +98,8 @@ type top struct {
 	first  int    // of its rows that is shown
 	pages  []page // what covers the list, the one in sight last
 	typing *typing
-	notice string // shown instead of the keys, until the next key
+	notice string // shown instead of the keys for a while, or until the next key
+	told   time.Time
 	resume string
 	left   bool
 
@@ -133,7 +134,7 @@ func newTop(o TopOptions, s style) *top {
 func (t *top) refresh() {
 	b, err := t.o.Board()
 	if err != nil {
-		t.notice = approval.Visible(err.Error())
+		t.say("! " + approval.Visible(Shown(err).Error()))
 		return
 	}
 	t.board = b
@@ -165,10 +166,19 @@ func (t *top) back() {
 	}
 }
 
+// say shows a notice.
+func (t *top) say(notice string) { t.notice, t.told = notice, t.now() }
+
+// noticeFor is how long a notice is shown.
+const noticeFor = 5 * time.Second
+
 // tick follows what a session does. Who may only look is told of no changes.
 func (t *top) tick() {
 	if t.o.Answer == nil {
 		t.refresh()
+	}
+	if t.now().Sub(t.told) > noticeFor {
+		t.notice = ""
 	}
 	if p, ok := t.page().(*sessionPage); ok {
 		p.read(t)
@@ -177,16 +187,16 @@ func (t *top) tick() {
 
 // do runs something that may take a moment beside the screen.
 func (t *top) do(said string, f func(context.Context) error) {
-	t.notice = "…"
+	t.say("…")
 	t.orders.Go(func() {
 		defer t.crashed()
 		err := f(t.ctx)
 		t.posts <- func() { // there is room, or somebody reads
-			t.notice = said
-			if err != nil {
-				t.notice = "! " + approval.Visible(Shown(err).Error())
-			}
 			t.refresh()
+			if err != nil {
+				said = "! " + approval.Visible(Shown(err).Error())
+			}
+			t.say(said)
 		}
 	})
 }
@@ -194,6 +204,10 @@ func (t *top) do(said string, f func(context.Context) error) {
 // press does what a key asks for.
 func (t *top) press(k key) (done bool) {
 	t.notice = ""
+	_, asked := t.page().(*questionPage) // which one key answers, and no text that was pasted
+	if letters := []rune(k.text); k.code == keyText && len(letters) > 1 && t.typing == nil && !asked {
+		return t.press(key{text: string(letters[:1])}) || t.press(key{text: string(letters[1:])})
+	}
 	switch {
 	case k.code == keyInterrupt:
 		return true
@@ -451,7 +465,7 @@ func (t *top) runItem(r TopRun, columns int) item {
 	}
 	return item{liveLine: liveLine{Fit(state+"  "+Age(t.now().Sub(r.Started))+"  "+approval.Visible(r.Task), columns), nil}, id: "run " + r.ID,
 		open: func() {
-			t.notice = "run " + r.ID + " in " + approval.Visible(Shorten(r.Dir, "", t.o.Home)) + ": " + approval.Visible(r.Task)
+			t.say("run " + r.ID + " in " + approval.Visible(Shorten(r.Dir, "", t.o.Home)) + ": " + approval.Visible(r.Task))
 		}}
 }
 

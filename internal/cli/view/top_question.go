@@ -183,7 +183,7 @@ func (p *questionPage) answered(t *top, text string) {
 	}
 	text, ok := choiceOf(form.Choices, text)
 	if text == "" || !ok && len(form.Choices) > 0 && !form.Freeform {
-		t.notice = "one of the choices is wanted"
+		t.say("one of the choices is wanted")
 		return
 	}
 	p.reply(t, live.Reply{Answer: live.Text, Text: text})
@@ -225,9 +225,9 @@ func (p *questionPage) reply(t *top, r live.Reply) {
 	err := t.o.Answer(p.q, r)
 	t.refresh()
 	if err != nil {
-		t.notice = "! " + approval.Visible(Shown(err).Error())
+		t.say("! " + approval.Visible(Shown(err).Error()))
 		return
 	}
 	t.back()
-	t.notice = r.Said() + ": " + approval.Visible(p.q.Lead)
+	t.say(r.Said() + ": " + approval.Visible(p.q.Lead))
 }

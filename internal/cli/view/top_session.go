@@ -101,7 +101,11 @@ func (p *sessionPage) head(t *top, columns int) []liveLine {
 			parts = append(parts, approval.Visible(part))
 		}
 	}
-	parts = append(parts, Age(t.now().Sub(s.Started)), Count(s.Usage.InputTokens)+" tokens in, "+Count(s.Usage.OutputTokens)+" out")
+	age := Age(t.now().Sub(s.Started))
+	if over(s) {
+		age = Age(t.now().Sub(s.Changed)) + " ago"
+	}
+	parts = append(parts, age, Count(s.Usage.InputTokens)+" tokens in, "+Count(s.Usage.OutputTokens)+" out")
 	parts = append(parts, spent(s.Usage)...)
 	if s.Answers != "" {
 		parts = append(parts, approval.Visible(s.Answers))
@@ -159,7 +163,8 @@ func (p *sessionPage) press(t *top, k key) {
 		t.resume, t.left = p.s.ID, true
 	case t.o.Order == nil || over(p.s):
 	case k.is("x") && busy && t.now().Sub(p.stop) > stopAgain:
-		p.stop, t.notice = t.now(), "x again stops the turn"
+		p.stop = t.now()
+		t.say("x again stops the turn")
 	case k.is("x") && busy:
 		p.stop = time.Time{}
 		t.do("the turn was stopped", p.order(t, live.Order{Kind: live.OrderStop}))
@@ -389,12 +394,17 @@ func (y *story) verdict(e timeline.Event) {
 
 // answeredText is how a question was answered.
 func answeredText(e timeline.Event) string {
-	text := live.Reply{Answer: e.Answer}.Said()
+	text := e.Reason
+	switch {
+	case e.Answer == bridge.Deny.String() && text != "":
+		text = "denied: " + text
+	case e.Answer == bridge.Deny.String():
+		text = "denied"
+	case text == "":
+		text = "answered"
+	}
 	if e.By != "" {
 		text += " (" + e.By + ")"
-	}
-	if e.Reason != "" {
-		text += ": " + e.Reason
 	}
 	return text
 }

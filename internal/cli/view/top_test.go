@@ -64,7 +64,7 @@ func testEvents() []timeline.Event {
 		{Type: timeline.TypeResult, Call: "c1", Name: "bash", OK: &yes, Text: "ok\n<exited with exit code 1>", MS: 1500},
 		{Type: timeline.TypeTool, Call: "c2", Name: "edit", Args: json.RawMessage(`{"path":"/home/me/src/app/clock.go"}`), Agent: "fixer"},
 		{Type: timeline.TypeQuestion, Question: "Q1", Lead: "Copilot wants to edit clock.go"},
-		{Type: timeline.TypeAnswered, Question: "Q1", Answer: live.Deny, By: "dashboard", Reason: "not that file"},
+		{Type: timeline.TypeAnswered, Question: "Q1", Answer: "deny", By: "dashboard", Reason: "not that file"},
 		{Type: timeline.TypeVerdict, Call: "c2", Tool: "edit", Verdict: "deny", Reason: "not that file", By: "person"},
 		{Type: timeline.TypeResult, Call: "c2", Name: "edit", OK: &no, Error: "not that file", Code: "denied"},
 		{Type: timeline.TypeDiff, Path: "/home/me/src/app/clock.go", Change: "edit", Diff: "@@ -1 +1 @@\n-old\n+new " + hostile + "\n"},

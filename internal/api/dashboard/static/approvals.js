@@ -69,7 +69,7 @@ function Permission({ q, answer, busy }) {
 function PhoneLink({ q }) {
   const [link, setLink] = useState(null);
   const [make, state] = useAction(async () => setLink(await api(`/approvals/${encodeURIComponent(q.id)}/link`, {})));
-  return html`<button type="button" class="small quiet" disabled=${state.busy} onClick=${make}>Link for a phone</button>
+  return html`<button type="button" class="small quiet" onClick=${() => state.busy || make()}>Link for a phone</button>
     <${Failure} error=${state.error} />
     ${link && html`<${Dialog} title="Link for a phone" onClose=${() => setLink(null)}>
       <p>Who opens this address sees the question and can answer it, once, without a login. It works until ${timeOf(link.expires)?.toLocaleTimeString()}.</p>
@@ -78,6 +78,9 @@ function PhoneLink({ q }) {
       <form method="dialog" class="answers"><${Copy} text=${link.url} label="Copy the address" /><button>Close</button></form><//>`}`;
 }
 
+/** without takes out of a text what is shown beside it. */
+const without = (text, part) => (part ? text.replace(part, () => '') : text);
+
 /** Approval is one question with its answers. */
 export function Approval({ q, inline }) {
   const [answer, state] = useAction(async (reply) => {
@@ -85,6 +88,7 @@ export function Approval({ q, inline }) {
     try {
       await api(`/approvals/${encodeURIComponent(q.id)}`, reply);
       say(reply.answer === 'deny' ? 'Denied' : 'Answered');
+      document.querySelector('main h1')?.focus({ preventScroll: true }); // the button goes away
     } catch (e) {
       if (e.status === 409 || e.status === 410) { note(e.message); return; }
       answeredHere.delete(q.id);
@@ -94,17 +98,21 @@ export function Approval({ q, inline }) {
   const asks = Boolean(q.form);
   const path = (q.agents ?? []).map((a) => plain(a, 60));
   const Heading = inline ? 'h3' : 'h2';
+  const lead = q.command && q.lead?.endsWith(`: ${q.command}`) ? q.lead.slice(0, -q.command.length - 2) : q.lead;
+  const body = without(without(q.body ?? '', q.command), q.diff).trim();
+  const untold = (part) => part && !body.includes(part);
   return html`<section class="approval" aria-labelledby=${`q-${q.id}`}>
-    <header><${Heading} id=${`q-${q.id}`} class="t">${visible(clip(q.lead || q.tool || 'A question', 600))}</${Heading}><${Left} until=${q.until} /></header>
+    <header><${Heading} id=${`q-${q.id}`} class="t">${visible(clip(lead || q.tool || 'A question', 600))}</${Heading}><${Left} until=${q.until} /></header>
     ${!inline && html`<p class="who"><a href=${'#/sessions/' + encodeURIComponent(q.session)}>${plain(q.client || q.who || 'The session', 80)}</a>${[doorName(q.door), ...path].filter(Boolean).map((p) => html` <span aria-hidden="true">›</span> <span class="t">${p}</span>`)}${q.dir && html` <span class="dim">in <span class="t" title=${plain(q.dir)}>${plain(shortDir(q.dir), 100)}</span></span>`}</p>`}
     ${inline && path.length > 0 && html`<p class="who">Sub-agent ${path.join(' › ')}</p>`}
     ${q.command && html`<pre class="command t" tabindex="0" role="group" aria-label="Command">${visible(clip(q.command, 60000))}</pre>`}
     ${q.diff && html`<${Diff} diff=${q.diff} lines=${200} />`}
-    ${q.body && q.body !== q.command && html`<${Folded} text=${q.body} lines=${20} label="Details" />`}
-    ${q.paths?.length > 0 && html`<p class="small">Paths: ${q.paths.map((p, i) => [i > 0 && ', ', html`<code class="t">${visible(clip(p, 500))}</code>`])}</p>`}
-    ${q.urls?.length > 0 && html`<p class="small">Addresses: ${q.urls.map((p, i) => [i > 0 && ', ', html`<code class="t">${visible(clip(p, 500))}</code>`])}</p>`}
-    ${q.says && html`<p class="says small"><span class="dim">The agent says:</span> <${T} text=${q.says} limit=${4000} /></p>`}
-    ${(q.rule || q.reason) && html`<p class="small dim">${q.reason && html`<${T} text=${q.reason} limit=${2000} />`}${q.rule && html` Rule <code class="t">${visible(clip(q.rule, 500))}</code>`}</p>`}
+    ${body && html`<div class="details"><${Folded} text=${body} lines=${20} label="Details" /></div>`}
+    ${q.paths?.filter(untold).map((p) => html`<p class="small">Path <code class="t">${visible(clip(p, 500))}</code></p>`)}
+    ${q.urls?.filter(untold).map((u) => html`<p class="small">Address <code class="t">${visible(clip(u, 500))}</code></p>`)}
+    ${untold(q.says) && html`<p class="says small"><span class="dim">The agent says:</span> <${T} text=${q.says} limit=${4000} /></p>`}
+    ${untold(q.reason) && html`<p class="small dim"><${T} text=${q.reason} limit=${2000} /></p>`}
+    ${q.rule && html`<p class="small dim">Rule <code class="t">${visible(clip(q.rule, 500))}</code></p>`}
     <${Failure} error=${state.error} />
     ${asks ? html`<${Ask} q=${q} answer=${answer} busy=${state.busy} />` : html`<${Permission} q=${q} answer=${answer} busy=${state.busy} />`}
     <footer>${!asks && html`<${PhoneLink} q=${q} />`}</footer>

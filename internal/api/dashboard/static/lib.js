@@ -212,7 +212,7 @@ export function Dialog({ title, onClose, children }) {
   useEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
-    return () => before?.focus?.();
+    return () => before?.focus();
   }, []);
   return html`<dialog ref=${ref} aria-labelledby="dialog-title" onClose=${onClose}><h2 id="dialog-title">${title}</h2>${children}</dialog>`;
 }

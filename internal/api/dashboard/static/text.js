@@ -26,7 +26,7 @@ export const T = ({ text, limit }) => html`<span class="t">${visible(clip(text, 
 /** Folded is output: its first lines, and the rest on request. */
 export function Folded({ text, lines = 12, label, clipped }) {
   const [open, set] = useState(false);
-  const s = String(text ?? '').replace(colours, '').replace(/\n+$/, '');
+  const s = String(text ?? '').replace(colours, '').replace(/\r+\n?/g, '\n').replace(/\n+$/, ''); // a progress bar's states, one below the other
   const first = useMemo(() => {
     let end = 0;
     for (let i = 0; i < lines; i++) { const n = s.indexOf('\n', end); if (n < 0) { end = s.length; break; } end = n + 1; }

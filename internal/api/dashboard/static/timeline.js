@@ -178,7 +178,7 @@ function content(b, context) {
   }
 }
 
-const answers = { once: 'allowed once', session: 'allowed for the session', always: 'allowed always', deny: 'denied', text: 'answered', decline: 'declined', cancel: 'cancelled' };
+const answers = { allow: 'allowed', once: 'allowed once', session: 'allowed for the session', always: 'allowed always', deny: 'denied', text: 'answered', decline: 'declined', cancel: 'cancelled' };
 const answerWords = (a) => `${answers[a.answer] ?? plain(a.answer, 300)}${a.by ? ` (${plain(a.by, 60)})` : ''}${a.reason ? `: ${plain(a.reason, 300)}` : ''}`;
 
 /** Block is shown again only when it changed, or what it looks at did. */
