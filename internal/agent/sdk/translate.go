@@ -321,8 +321,6 @@ func notable(e copilot.SessionEvent) (level, text string) {
 	switch d := e.Data.(type) {
 	case *rpc.SessionErrorData: // of a sub-agent, or of the past
 		return "error", d.Message
-	case *rpc.SubagentStartedData:
-		return "info", "sub-agent " + d.AgentDisplayName + " started"
 	case *rpc.SubagentCompletedData:
 		return "info", "sub-agent " + d.AgentDisplayName + " has finished"
 	case *rpc.SubagentFailedData:
