@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -34,6 +37,19 @@ func TestForeignPage(t *testing.T) {
 		switch target := r.URL.Query().Get("to"); r.URL.Path {
 		case "/frame":
 			_, _ = fmt.Fprintf(w, `<iframe src="%s"></iframe>`, html.EscapeString(target))
+		case "/copy":
+			page, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("of"), http.NoBody)
+			if err != nil {
+				return
+			}
+			page.Header.Set("Accept", "text/html")
+			copied, err := http.DefaultClient.Do(page)
+			if err != nil {
+				return
+			}
+			defer func() { _ = copied.Body.Close() }()
+			maps.Copy(w.Header(), copied.Header)
+			_, _ = io.Copy(w, copied.Body)
 		case "/form":
 			_, _ = fmt.Fprintf(w, `<form method="post" enctype="%s" action="%s"><input name="%s" value="%s"><button>Win a prize</button></form>`, html.EscapeString(r.URL.Query().Get("as")), html.EscapeString(target),
 				html.EscapeString(r.URL.Query().Get("name")), html.EscapeString(r.URL.Query().Get("value")))
@@ -51,7 +67,9 @@ func TestForeignPage(t *testing.T) {
 		}
 		for i, target := range []string{b.url + "/", link} {
 			visit("/frame", []string{"to", target})
-			b.until("a complaint about the frame", func() bool { return tab.complaints("frame-ancestors") > i })
+			b.until("the server's refusal", func() bool { return tab.complaints("403") > i })
+			visit("/frame", []string{"to", "/copy?of=" + url.QueryEscape(target)}) // a server that refuses nothing
+			b.until("the browser's refusal", func() bool { return tab.complaints("frame-ancestors") > i })
 		}
 		for name, request := range map[string]string{
 			"reading":        fmt.Sprintf(`fetch(%q, {credentials: "include"})`, b.url+"/api/v1/approvals"),
@@ -110,9 +128,10 @@ func (p page) complaints(part string) (n int) {
 // on the page and behind a link.
 func TestHostileQuestion(t *testing.T) {
 	b, p := newAskingBed(t, "approvals")
-	const evil = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>[x](javascript:alert(1))` + "\u202Edecnartsed \u2066\x1b[8m\x07"
+	const markup = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>[x](javascript:alert(1))`
+	const evil = markup + "\u202Edecnartsed \u2066\x1b[8m\x07"
 	quoted := mustJSON(evil)
-	below := mustJSON(script("Do it", command("echo '"+evil+"'"), "next", "text below"))
+	below := mustJSON(script("Do it", command("touch one # "+markup), "next", "text below"))
 	answer := b.ask("agent/rehearsal-1", script("Ask", `tool ask_user {"question":`+quoted+`,"choices":[`+quoted+`,"green"]}`, "next",
 		`tool create {"path":`+mustJSON(b.workspace+`/<img src=x onerror="alert(1)">.html`)+`,"file_text":`+quoted+`}`, "next",
 		`tool task {"description":`+quoted+`,"name":"tester","agent_type":"general-purpose","mode":"sync","prompt":`+below+`}`, "next", "text over"))
