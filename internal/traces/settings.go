@@ -2,6 +2,7 @@ package traces
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -148,10 +149,9 @@ func (r *reader) resource(version string) []attr {
 		all["service.name"] = name
 	}
 	var out []attr
-	for k, v := range all {
-		out = append(out, attr{k, v})
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, attr{k, all[k]})
 	}
-	slices.SortStableFunc(out, func(a, b attr) int { return strings.Compare(a.key, b.key) })
 	return out
 }
 

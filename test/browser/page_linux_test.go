@@ -177,7 +177,10 @@ func TestKeyboard(t *testing.T) {
 	p.logIn("sessions")
 	p.waitForText(".sessions", "Hello")
 	press := func(key string) { t.Helper(); p.do(chromedp.KeyEvent(key)) }
-	focused := func() string { t.Helper(); return p.js(`document.activeElement === document.body ? "" : document.activeElement.innerText || document.activeElement.id`) }
+	focused := func() string {
+		t.Helper()
+		return p.js(`document.activeElement === document.body ? "" : document.activeElement.innerText || document.activeElement.id`)
+	}
 	// reach presses Tab until the focus is on something, which must show that it is.
 	reach := func(part string) {
 		t.Helper()
@@ -217,12 +220,12 @@ func TestKeyboard(t *testing.T) {
 	p.waitForText(".timeline .block:nth-last-child(3)", "two")
 }
 
-// views are all that can be seen, with what waits for nobody.
+// views are all that need no name.
 var views = []string{"sessions", "approvals", "runs", "usage", "policy", "audit", "health", "connect"}
 
 // TestAccessible lets axe look at every view.
 func TestAccessible(t *testing.T) {
-	b := newBed(t, nil)
+	b := newBed(t, nil, "--read-write")
 	<-b.ask("agent/rehearsal-1", "Hello\nrehearsal: reason thinking\nrehearsal: text # One\\n\\n```go\\ncode\\n```\n"+`rehearsal: tool bash {"command": "ls"}`+"\nrehearsal: next\nrehearsal: text done")
 	p := b.open()
 	axe, err := os.ReadFile(filepath.Join(axe(t), "axe.min.js"))
@@ -232,6 +235,8 @@ func TestAccessible(t *testing.T) {
 	p.logIn("sessions")
 	p.waitForText(".sessions", "Hello")
 	session := strings.TrimPrefix(p.js(`document.querySelector(".sessions a").hash`), "#/")
+	answer := b.ask("agent/rehearsal-1", "Fetch\n"+`rehearsal: tool bash {"command": "curl https://example.com"}`+"\nrehearsal: next\nrehearsal: text done")
+	p.waitForText(".asks", "1 question waits")
 	p.js("(() => { " + string(axe) + "\n return 0; })()")
 	for _, view := range append(views, session) {
 		p.show(view)
@@ -242,6 +247,11 @@ func TestAccessible(t *testing.T) {
 			}
 		})
 	}
+	p.show("approvals")
+	p.click("button", "Deny…")
+	p.click(".deny button", "Deny")
+	p.waitForText("main", "No question waits")
+	<-answer
 }
 
 // axe returns the directory of axe-core, as package-lock.json pins it.

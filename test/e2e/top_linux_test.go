@@ -162,7 +162,7 @@ func TestTopIsNoWayAroundConsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	attempt := "#!/bin/sh\n(sleep 2; printf '\\r'; sleep 1; printf o; sleep 1; printf qq) |\n" +
+	attempt := "#!/bin/sh\n(sleep 2; printf '\\r'; sleep 1; printf o; sleep 1; printf q; sleep 1; printf q) |\n" +
 		"env -u COPILOT_BRIDGE_TREE TERM=xterm setsid script -qec '" + binary + " top' log\n"
 	if err := os.WriteFile(filepath.Join(dir, "attempt"), []byte(attempt), 0o755); err != nil {
 		t.Fatal(err)

@@ -146,14 +146,14 @@ func (s *server) use(t *testing.T, path, say string) answer {
 
 func TestLinks(t *testing.T) {
 	s, p, refused := linking(t)
-	q := ask(t, p, live.Question{Lead: "Copilot wants to run:", Body: "echo '<b>&</b>'", Says: "harmless", Dir: "/w", Until: time.Now().Add(time.Minute)})
+	q := ask(t, p, live.Question{Lead: "Copilot wants to run:", Body: "echo '<b>&</b>'", Until: time.Now().Add(time.Minute)})
 	path, expires := s.link(t, q.ID)
 	if !expires.Equal(q.Until) {
 		t.Errorf("it ends at %s, the question at %s", expires, q.Until)
 	}
 	for range 2 { // previews load it too
 		got := s.do(t, "GET", path, "")
-		for _, part := range []string{"Copilot wants to run:", "echo &#39;&lt;b&gt;&amp;&lt;/b&gt;&#39;", "harmless", `value="once"`, `value="deny"`, `method="post"`} {
+		for _, part := range []string{"Copilot wants to run:", "echo &#39;&lt;b&gt;&amp;&lt;/b&gt;&#39;", `value="once"`, `value="deny"`, `method="post"`} {
 			if got.status != 200 || !strings.Contains(got.body, part) {
 				t.Errorf("lacks %q: %d %s", part, got.status, got.body)
 			}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"io"
 	"net/http"
 	"time"
 
@@ -47,7 +48,11 @@ func (a *API) audit(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // verifyAudit is POST /audit/verify. It ends with its request.
-func (a *API) verifyAudit(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) verifyAudit(w http.ResponseWriter, r *http.Request) (any, error) {
+	// The server notices that the client has left only when the body was read.
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		return nil, invalid("the body of the request cannot be read", "Send {}.")
+	}
 	report, err := a.opts.Records.VerifyAudit(r.Context())
 	if report.Problems == nil {
 		report.Problems = []audit.Problem{}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxStreams = 64
+	maxStreams = 256
 	// pollTimeline is how often a stream looks for more events of its session, and
 	// so how many of them are sent together.
 	pollTimeline = 100 * time.Millisecond

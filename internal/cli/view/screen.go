@@ -149,7 +149,7 @@ func (s *screen) draw(f frame) {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(row + "\x1b[K")
+		b.WriteString("\x1b[K" + row) // behind a full row it would erase the last column
 	}
 	b.WriteString("\x1b[J")
 	if f.cursor {

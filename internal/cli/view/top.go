@@ -191,12 +191,16 @@ func (t *top) do(said string, f func(context.Context) error) {
 	t.orders.Go(func() {
 		defer t.crashed()
 		err := f(t.ctx)
-		t.posts <- func() { // there is room, or somebody reads
+		after := func() {
 			t.refresh()
 			if err != nil {
 				said = "! " + approval.Visible(Shown(err).Error())
 			}
 			t.say(said)
+		}
+		select {
+		case t.posts <- after:
+		case <-t.ctx.Done(): // the person has left
 		}
 	})
 }

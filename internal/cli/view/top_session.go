@@ -124,6 +124,16 @@ func (p *sessionPage) question(t *top) (live.Question, bool) {
 
 func (p *sessionPage) resumable() bool { return over(p.s) && p.s.Profile == bridge.ProfileAgent }
 
+func (p *sessionPage) busy() bool {
+	return p.s.State == timeline.Running || p.s.State == timeline.Waiting
+}
+
+// takesMessages says whether the session can be told something: a chat hears
+// its client alone.
+func (p *sessionPage) takesMessages(t *top) bool {
+	return t.o.Order != nil && !over(p.s) && p.s.Profile != bridge.ProfileChat
+}
+
 func (p *sessionPage) keys(t *top) string {
 	words := []string{}
 	if q, asked := p.question(t); asked {
@@ -132,12 +142,13 @@ func (p *sessionPage) keys(t *top) string {
 	switch {
 	case t.o.Order == nil && !over(p.s):
 		words = append(words, t.o.Why)
-	case p.s.State == timeline.Running || p.s.State == timeline.Waiting:
-		words = append(words, "x stop", "m message")
-	case p.s.State == timeline.Idle:
-		words = append(words, "m message")
 	case p.resumable():
 		words = append(words, "r resume")
+	case p.busy():
+		words = append(words, "x stop")
+	}
+	if p.takesMessages(t) {
+		words = append(words, "m message")
 	}
 	if !p.follow {
 		words = append(words, "End follow")
@@ -153,7 +164,6 @@ func (p *sessionPage) press(t *top, k key) {
 		p.follow = k.code == keyEnd
 		return
 	}
-	busy := p.s.State == timeline.Running || p.s.State == timeline.Waiting
 	switch {
 	case k.code == keyEnter:
 		if q, asked := p.question(t); asked {
@@ -162,13 +172,13 @@ func (p *sessionPage) press(t *top, k key) {
 	case k.is("r") && p.resumable():
 		t.resume, t.left = p.s.ID, true
 	case t.o.Order == nil || over(p.s):
-	case k.is("x") && busy && t.now().Sub(p.stop) > stopAgain:
+	case k.is("x") && p.busy() && t.now().Sub(p.stop) > stopAgain:
 		p.stop = t.now()
 		t.say("x again stops the turn")
-	case k.is("x") && busy:
+	case k.is("x") && p.busy():
 		p.stop = time.Time{}
 		t.do("the turn was stopped", p.order(t, live.Order{Kind: live.OrderStop}))
-	case k.is("m"):
+	case k.is("m") && p.takesMessages(t):
 		p.message(t, live.ModeSteer)
 	}
 }

@@ -315,6 +315,28 @@ func TestTopResumes(t *testing.T) {
 	}
 }
 
+// A chat hears its client alone, and can be stopped.
+func TestTopStopsChats(t *testing.T) {
+	x := testTop(false)
+	press(x, "down", "down", "enter", "m")
+	if text := screenText(t, x.frame(80, 24), 80, 24); x.typing != nil || !strings.Contains(text, "x stop  ↑↓") {
+		t.Error(text)
+	}
+}
+
+// The terminal is given back before a panic is shown.
+func TestTopCrashes(t *testing.T) {
+	left := false
+	s := &screen{leave: func() { left = true }}
+	defer func() {
+		if p := recover(); p != "broken" || !left {
+			t.Errorf("%v %v", p, left)
+		}
+	}()
+	defer s.crashed()
+	panic("broken")
+}
+
 // Who may only look gives neither answers nor orders.
 func TestTopOnlyLooks(t *testing.T) {
 	x := testTop(false)

@@ -88,16 +88,26 @@ func Search(ctx context.Context, dir string, q Query) (found Found, err error) {
 // mayHold drops the files at the end that begin with Before or a later entry.
 func (q Query) mayHold(dir string, names []string) ([]string, error) {
 	for q.Before > 0 && len(names) > 0 {
-		e, err := firstEntry(filepath.Join(dir, names[len(names)-1]))
+		first, err := firstSeq(filepath.Join(dir, names[len(names)-1]))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if err == nil && (e == nil || e.Seq < q.Before) {
+		if err == nil && first < q.Before {
 			break
 		}
 		names = names[:len(names)-1]
 	}
 	return names, nil
+}
+
+// firstSeq is the number of the entry in the first line of a file, 0 if that is none.
+func firstSeq(path string) (seq uint64, err error) {
+	r, err := openLines(path)
+	if err != nil {
+		return 0, err
+	}
+	data, _, err := r.next()
+	return seqOf(data), errors.Join(err, r.close())
 }
 
 // seqOf is the number of the entry in a line, which stands first; 0 for a line

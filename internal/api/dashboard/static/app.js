@@ -1,5 +1,5 @@
 // The dashboard: the login, the frame around the views, and which view is shown.
-import { html, render, useState, useEffect, useRef, onLoginNeeded, api, logIn, logOut, Failure, Page, say } from './lib.js';
+import { html, render, useState, useEffect, useRef, onLoginNeeded, api, logIn, logOut, Failure, Page, say, plain, plural } from './lib.js';
 import { useLive, watch, dismiss } from './live.js';
 import { Sessions } from './sessions.js';
 import { Session } from './session.js';
@@ -69,6 +69,7 @@ function Frame() {
       <div class=${menu ? 'tools open' : 'tools'}><${Theme} /><button type="button" class="small quiet" onClick=${logOut}>Log out</button></div>
     </header>
     ${live.connection === 'lost' && html`<p class="lost" role="status">The bridge does not answer. Reconnecting…</p>`}
+    ${name !== 'approvals' && live.approvals.some((q) => q.session !== parts[1]) && html`<p class="asks"><a href="#/approvals">${plural(live.approvals.length, 'question')} ${live.approvals.length === 1 ? 'waits' : 'wait'}</a> <span class="t">${plain(live.approvals[0].lead, 120)}</span></p>`}
     <main id="main" tabindex="-1" ref=${main}>${view(...parts.slice(1))}</main>
     <div class="notes">${live.notes.map((n) => html`<p key=${n.key}>${n.text} <button type="button" class="small quiet" aria-label="Dismiss" onClick=${() => dismiss(n.key)}>×</button></p>`)}</div>`;
 }

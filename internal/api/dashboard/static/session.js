@@ -4,7 +4,7 @@ import { useLive, followTimeline, sessionPath } from './live.js';
 import { Model, Blocks } from './timeline.js';
 import { doorName, titleOf } from './sessions.js';
 
-const pageSize = 400;
+const firstPage = 150, pageSize = 400;
 const nearEnd = 120; // pixels
 
 /** Timeline shows the newest events of a session and follows them; older ones come as the reader scrolls. */
@@ -48,7 +48,7 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
     } catch (e) { setError(e); return null; } finally { t.loading = false; redraw({}); }
   };
   const latest = async () => {
-    const page = await load({ last: pageSize });
+    const page = await load({ last: firstPage });
     if (!page) return;
     t.model.reset(page.events);
     Object.assign(t, { first: page.first, next: page.next, ready: true, atEnd: true, following: fromEnd || t.ready, missed: 0 });
@@ -101,6 +101,9 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
       requestAnimationFrame(() => { root.style.overflowAnchor = ''; });
       t.anchor = null;
       if (!t.atEnd && !error && root.scrollHeight - innerHeight - window.scrollY < 900) newer();
+    } else if (!t.following && t.ready && t.atEnd && root.scrollHeight - innerHeight - window.scrollY < 4) {
+      t.following = true; // all of it can be seen
+      redraw({});
     } else if (t.following && t.ready) window.scrollTo(0, root.scrollHeight);
   });
   useEffect(() => {
@@ -192,7 +195,7 @@ export function Session({ id }) {
   };
   if (details.error && !s) return html`<${Page} title="Session" name=${id}><${Failure} error=${details.error} retry=${details.reload} /><p><a href="#/sessions">All sessions</a></p><//>`;
   const facts = s && [
-    ['Door', doorName(s.door)], ['Client', s.client], ['Model', (s.profile === 'agent' ? 'agent/' : '') + (s.model ?? '')], ['Directory', s.dir],
+    ['Door', doorName(s.door)], ['Client', s.client], ['Model', s.model && (s.profile === 'agent' ? 'agent/' : '') + s.model], ['Directory', s.dir],
     ['Tokens', s.usage && `${count(s.usage.input_tokens)} in, ${count(s.usage.output_tokens)} out`], ['Cost', s.usage?.cost > 0 && money(s.usage.cost)],
     ['First word', s.first_word_ms > 0 && span(s.first_word_ms)], ['Turns', s.turns], ['Answers', s.answers && (s.answers.name ?? s.answers.who ?? s.answers)],
     ['Session', s.id],

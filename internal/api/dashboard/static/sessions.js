@@ -4,7 +4,7 @@ import { useLive } from './live.js';
 import { visible } from './text.js';
 import { Examples } from './connect.js';
 
-export const doors = { openai: 'OpenAI API', anthropic: 'Anthropic API', mcp: 'MCP', acp: 'ACP', abp: 'ABP', http: 'HTTP API', cli: 'terminal', toolbus: 'tool bus', run: 'run', chat: 'chat', orchestrate: 'orchestrate', window: 'VS Code' };
+export const doors = { openai: 'OpenAI API', anthropic: 'Anthropic API', mcp: 'MCP', acp: 'ACP', abp: 'ABP', toolbus: 'tool bus', cli: 'terminal', http: 'HTTP API' };
 export const doorName = (d) => doors[d] ?? d ?? '';
 
 /** shortDir is the end of a path, which tells directories apart. */
@@ -22,7 +22,7 @@ export function SessionTable({ sessions, label }) {
       <td><${State} state=${s.state} />${s.questions > 0 && html` <a class="badge" href="#/approvals">${plural(s.questions, 'question')}</a>`}</td>
       <td data-label="Door">${doorName(s.door)}</td>
       <td data-label="Client">${visible(plain(s.client, 60))}</td>
-      <td data-label="Model">${s.profile === 'agent' && 'agent/'}${plain(s.model, 60)}</td>
+      <td data-label="Model">${s.model && (s.profile === 'agent' ? 'agent/' : '') + plain(s.model, 60)}</td>
       <td data-label="Directory" class="dir" title=${plain(s.dir)}>${plain(shortDir(s.dir), 80)}</td>
       <td data-label="Turns" class="num">${s.turns ?? 0}</td>
       <td data-label="Tokens" class="num">${count(tokens(s.usage))}</td>
@@ -66,7 +66,7 @@ export function Sessions() {
   }
   return html`<${Page} title="Sessions" side=${html`<form class="filters" role="search" onSubmit=${(e) => e.preventDefault()}>
       <label>Search <input ref=${search} type="search" value=${q} onInput=${(e) => setQ(e.target.value)} aria-keyshortcuts="/" /></label>
-      <label>Door <select value=${door} onChange=${(e) => setDoor(e.target.value)}><option value="">all</option>${Object.entries(doors).filter(([d]) => d !== 'http' && d !== 'cli').map(([d, name]) => html`<option value=${d}>${name}</option>`)}</select></label>
+      <label>Door <select value=${door} onChange=${(e) => setDoor(e.target.value)}><option value="">all</option>${Object.entries(doors).filter(([d]) => d !== 'http').map(([d, name]) => html`<option value=${d}>${name}</option>`)}</select></label>
     </form>`}>
     <section aria-labelledby="live"><h2 id="live">Live <span class="dim">${now.length || ''}</span></h2>
       ${now.length ? html`<${SessionTable} sessions=${now} label="Live sessions" />` : html`<${Empty}>${live.known ? 'No session is open.' : 'Loading…'}<//>`}
