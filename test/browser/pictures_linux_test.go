@@ -56,7 +56,7 @@ func TestPictures(t *testing.T) {
 	for _, picture := range []struct {
 		name, view, scheme string
 		width, height      int64
-	}{{"light", "sessions/story", "light", 1280, 900}, {"dark", "approvals", "dark", 1280, 900}, {"narrow", "sessions/story", "light", 390, 844}} {
+	}{{"light", "sessions/story", "light", 1280, 900}, {"dark", "approvals", "dark", 1280, 620}, {"narrow", "sessions/story", "light", 390, 844}} {
 		p.size(picture.width, picture.height)
 		p.colours(picture.scheme)
 		p.show(picture.view)
