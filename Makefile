@@ -32,7 +32,7 @@ build:
 # users. The load tests run with it, but for those that measure memory.
 TESTED = $(GO) test -count=1 -parallel 4 -timeout 30m
 PLAIN = /capabilities$$|/guard/redact$$|/guard/shell$$|/openclaw/json5$$
-PLAIN_TESTS = ^Test(LayersOnlyTighten|OrderOfLayersDoesNotMatter|Idempotent|HostileYAMLIsQuick|ScannerFindsTheSame|LongList|Tail|Tampering|RefusalReachesASender|ManyStreams|UnreadAnswers)$$
+PLAIN_TESTS = ^Test(LayersOnlyTighten|OrderOfLayersDoesNotMatter|Idempotent|HostileYAMLIsQuick|ScannerFindsTheSame|LongList|Tail|Tampering|LargeSearch|RefusalReachesASender|ManyStreams|UnreadAnswers)$$
 PLAIN_TESTS_IN = $(addprefix ./internal/,guard/policy guard/audit workspace/search sessionstore httpserver) ./test/load
 test:
 	$(GO) vet $(PACKAGES)

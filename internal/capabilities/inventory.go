@@ -7,9 +7,12 @@ package capabilities
 
 import (
 	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 )
 
 // Inventory is what the pinned versions offer.
@@ -151,11 +154,44 @@ type EventUse struct {
 	Fields []string `json:"fields,omitempty"`
 }
 
-//go:embed inventory.json
+//go:embed inventory.json.gz
 var pinned []byte
 
 // Pinned is the inventory that this program was built with.
-func Pinned() (*Inventory, error) { return Decode(pinned) }
+func Pinned() (*Inventory, error) {
+	b, err := Unpack(pinned)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(b)
+}
+
+// Pack compresses an inventory: it would be the largest part of the program.
+func Pack(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(b)
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compress an inventory: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Unpack reads what Pack wrote.
+func Unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("read an inventory: %w", err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read an inventory: %w", err)
+	}
+	return b, nil
+}
 
 // Decode reads what Encode wrote.
 func Decode(b []byte) (*Inventory, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	programs "github.com/copilot-bridge/copilot-bridge/internal/program"
 	"github.com/copilot-bridge/copilot-bridge/internal/serves"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
 func (p *program) dashboardCommand() *cobra.Command {
@@ -38,6 +39,9 @@ process id, its port or its workspace; see copilot-bridge ps.`,
 }
 
 func (p *program) dashboard(ctx context.Context, c call, noOpen bool) error {
+	if supervise.InTree() { // the login would answer the agent's own questions
+		return &bridge.Error{Code: bridge.CodeDenied, Message: "an agent may have started this, so nobody is logged in to the dashboard", Remedy: "run it in a terminal of your own"}
+	}
 	list, err := serves.List(c.cfg.Home)
 	if err != nil {
 		return err

@@ -233,4 +233,3 @@ func BenchmarkFiftyPages(b *testing.B) {
 		b.ReportMetric(ratio, "times-unwatched")
 	}
 }
-

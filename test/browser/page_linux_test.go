@@ -162,6 +162,9 @@ func TestLong(t *testing.T) {
 		}
 		most = max(most, blocks)
 	}
+	if got := p.js(`[...document.querySelectorAll(".command")].every((e, i) => e.textContent === "make step-" + i)`); got != "true" {
+		t.Errorf("the events are not in order: %s", p.js(`[...document.querySelectorAll(".command")].map((e) => e.textContent).join()`))
+	}
 	if most > 2000 {
 		t.Errorf("the page held %d blocks at a time", most)
 	}

@@ -194,6 +194,11 @@ func TestDashboardOfWhichServer(t *testing.T) {
 	if got := string(k.run("dashboard", "--no-open", other)); !strings.HasPrefix(got, second+"/#login=") {
 		t.Errorf("by its workspace: %s", got)
 	}
+	agent := k.command("dashboard", "--no-open") // below a runtime, which an agent works in
+	agent.Env = append(agent.Env, "COPILOT_BRIDGE_TREE=x")
+	if said, err := agent.CombinedOutput(); err == nil || strings.Contains(string(said), "#login=") || !strings.Contains(string(said), "an agent may have started this") {
+		t.Errorf("for an agent: %v %s", err, said)
+	}
 	k.dir = t.TempDir()
 	said, err := k.command("dashboard").CombinedOutput()
 	if err == nil || !strings.Contains(string(said), first) || !strings.Contains(string(said), second) {

@@ -42,8 +42,12 @@ func TestInventoryIsCurrent(t *testing.T) {
 	if _, again := inventory(); !bytes.Equal(now, again) {
 		t.Error("two runs give two inventories")
 	}
-	file := filepath.Join(root, "internal", "capabilities", "inventory.json")
-	committed, err := os.ReadFile(file)
+	file := filepath.Join(root, "internal", "capabilities", "inventory.json.gz")
+	packed, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed, err := capabilities.Unpack(packed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +56,11 @@ func TestInventoryIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.WriteFile(file, now, 0o644), capabilities.Write(inv, record, root)); err != nil {
+		packed, err := capabilities.Pack(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(file, packed, 0o644), capabilities.Write(inv, record, root)); err != nil {
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(now, committed) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -35,17 +34,10 @@ const (
 	mostEvents   = 5000
 )
 
-// numberOf reads a number of a query: fallback if it is not given, most at most.
+// numberOf is number for offsets.
 func numberOf(q url.Values, name string, fallback, most int64) (int64, error) {
-	text := q.Get(name)
-	if text == "" {
-		return fallback, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, invalid(name+" is not a number from 0 on", "Write it in digits, such as "+name+"=50.")
-	}
-	return min(n, most), nil
+	n, err := number(q, name, uint64(fallback), uint64(most))
+	return int64(n), err
 }
 
 // sessions is GET /sessions.

@@ -10,6 +10,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/live"
 )
 
+// byTop is where an answer or an order of top comes from, in the record.
+const byTop = "terminal dashboard"
+
 // questionPage is one question, whole. It can be allowed only after its last
 // row was on the screen.
 type questionPage struct {
@@ -221,7 +224,7 @@ func (p *questionPage) field(t *top, i int, got map[string]string) {
 }
 
 func (p *questionPage) reply(t *top, r live.Reply) {
-	r.By = "top"
+	r.By = byTop
 	err := t.o.Answer(p.q, r)
 	t.refresh()
 	if err != nil {

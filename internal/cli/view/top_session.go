@@ -210,7 +210,7 @@ func (p *sessionPage) message(t *top, mode string) {
 
 func (p *sessionPage) order(t *top, o live.Order) func(context.Context) error {
 	s := p.s
-	o.Session, o.By = s.ID, "top"
+	o.Session, o.By = s.ID, byTop
 	return func(ctx context.Context) error { return t.o.Order(ctx, s, o) }
 }
 

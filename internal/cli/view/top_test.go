@@ -199,7 +199,7 @@ func TestTopAnswers(t *testing.T) {
 		press(x, "enter")
 		press(x, tt.keys...)
 		if tt.want.Answer != "" {
-			tt.want.By = "top"
+			tt.want.By = byTop
 		}
 		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%q gave %+v, want %+v", tt.keys, got, tt.want)
@@ -251,12 +251,12 @@ func TestTopForm(t *testing.T) {
 		keys []string
 		want string
 	}{
-		"choice":    {live.Form{Choices: []string{"red", "green"}}, []string{"t", "2", "enter"}, "{text  green map[] top 0001-01-01 00:00:00 +0000 UTC}"},
+		"choice":    {live.Form{Choices: []string{"red", "green"}}, []string{"t", "2", "enter"}, "{text  green map[] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
 		"no choice": {live.Form{Choices: []string{"red", "green"}}, []string{"t", "blue", "enter"}, ""},
-		"free":      {live.Form{Choices: []string{"red"}, Freeform: true}, []string{"enter", "blue", "enter"}, "{text  blue map[] top 0001-01-01 00:00:00 +0000 UTC}"},
+		"free":      {live.Form{Choices: []string{"red"}, Freeform: true}, []string{"enter", "blue", "enter"}, "{text  blue map[] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
 		"fields": {live.Form{Fields: []approval.Field{{Name: "name", Required: true}, {Name: "size", Default: "5"}}}, []string{"t", "x", "enter", "enter"},
-			"{text   map[name:x size:5] top 0001-01-01 00:00:00 +0000 UTC}"},
-		"decline": {live.Form{Freeform: true}, []string{"d"}, "{decline   map[] top 0001-01-01 00:00:00 +0000 UTC}"},
+			"{text   map[name:x size:5] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
+		"decline": {live.Form{Freeform: true}, []string{"d"}, "{decline   map[] terminal dashboard 0001-01-01 00:00:00 +0000 UTC}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -296,7 +296,7 @@ func TestTopOrders(t *testing.T) {
 		press(x, tt.keys...)
 		(<-x.posts)()
 		x.orders.Wait()
-		tt.want.Session, tt.want.By = "s1", "top"
+		tt.want.Session, tt.want.By = "s1", byTop
 		if got := <-orders; got != tt.want {
 			t.Errorf("%q gave %+v", tt.keys, got)
 		}

@@ -66,7 +66,7 @@ func seqs(f Found) (out []uint64) {
 
 // A search of 100,000 entries finds what is there, newest first, goes on where it
 // ended, and does not read what it need not.
-func TestSearch(t *testing.T) {
+func TestLargeSearch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	largeLog(t, dir, 100_000)

@@ -12,15 +12,15 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
   const [, redraw] = useState({});
   const [error, setError] = useState(null);
   const s = useRef(null);
-  s.current ??= { model: new Model(), first: 0, next: 0, ready: false, atEnd: false, following: fromEnd, loading: false, missed: 0, connection: 'open', stop: () => {}, anchor: null };
+  s.current ??= { model: new Model(), first: 0, next: 0, ready: false, atEnd: false, following: fromEnd, loading: false, connection: 'open', stop: () => {}, anchor: null };
   const t = s.current, list = useRef(null);
 
   const frame = useRef(0), waiting = useRef([]);
   const apply = () => {
     frame.current = 0;
-    const events = waiting.current;
+    const events = waiting.current.filter((e) => e.id > t.next);
     waiting.current = [];
-    if (!t.atEnd || events.length === 0) { t.missed += events.length; redraw({}); return; }
+    if (!t.atEnd || events.length === 0) return;
     t.model.add(events);
     t.next = events.at(-1).id;
     onEvents?.(events);
@@ -37,57 +37,50 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
       frame.current ||= requestAnimationFrame(apply);
     }, (connection) => { if (t.connection !== connection) { t.connection = connection; if (connection === 'lost') say('Reconnecting'); redraw({}); } });
   };
-  const load = async (params) => {
-    if (t.loading) return null;
+  // load asks for events and gives them to a function, one request at a time.
+  const load = async (params, take) => {
+    if (t.loading) return;
     t.loading = true;
     redraw({});
     try {
       const page = await api(sessionPath(id, '/events') + query(params));
+      if (t.gone) return;
+      take(page);
       setError(null);
-      return page;
-    } catch (e) { setError(e); return null; } finally { t.loading = false; redraw({}); }
-  };
-  const latest = async () => {
-    const page = await load({ last: firstPage });
-    if (!page) return;
-    t.model.reset(page.events);
-    Object.assign(t, { first: page.first, next: page.next, ready: true, atEnd: true, following: fromEnd || t.ready, missed: 0 });
-    onEvents?.(page.events);
-    follow();
+    } catch (e) { setError(e); }
+    t.loading = false;
     redraw({});
   };
+  // begin shows one end of the timeline: the latest events, or the first ones.
+  const begin = (atStart) => load(atStart ? { from: 0, limit: pageSize } : { last: firstPage }, (page) => {
+    t.model.reset(page.events);
+    Object.assign(t, { first: atStart ? 0 : page.first, next: page.next, ready: true, atEnd: !atStart || page.next >= page.size, following: !atStart });
+    onEvents?.(page.events);
+    if (t.atEnd) follow(); else t.stop();
+  });
   // hold keeps what is read where it is, across the next change of the list.
   const hold = () => {
     const nodes = [...list.current.children], i = nodes.findIndex((n) => n.getBoundingClientRect().bottom > 100);
     t.anchor = i < 0 ? null : { key: t.model.blocks[i].key, top: nodes[i].getBoundingClientRect().top };
   };
-  const older = async () => {
-    if (!t.ready || !(t.first > 0)) return;
-    const page = await load({ before: t.first, limit: pageSize });
-    if (!page) return;
-    if (page.events.length === 0) { t.first = 0; redraw({}); return; }
+  const older = () => t.ready && t.first > 0 && load({ before: t.first, limit: pageSize }, (page) => {
+    t.first = page.events.length ? page.first : 0;
     hold();
     t.following = false;
     t.model.reset([...page.events, ...t.model.events]);
-    t.first = page.first;
     if (t.model.dropNewest()) detach();
-    redraw({});
-  };
-  const newer = async () => {
-    if (!t.ready || t.atEnd) return;
-    const page = await load({ from: t.next, limit: pageSize });
-    if (!page) return;
+  });
+  const newer = () => t.ready && !t.atEnd && load({ from: t.next, limit: pageSize }, (page) => {
     hold();
     t.model.add(page.events);
     t.next = page.next;
     t.first = t.model.dropOldest() ?? t.first;
-    if (page.next >= page.size) { t.atEnd = true; t.missed = 0; follow(); }
-    redraw({});
-  };
+    if (page.next >= page.size) { t.atEnd = true; follow(); }
+  });
 
   useEffect(() => {
-    latest();
-    return () => { t.stop(); cancelAnimationFrame(frame.current); };
+    begin(!fromEnd);
+    return () => { t.gone = true; t.stop(); cancelAnimationFrame(frame.current); };
   }, [id]);
 
   // Older events must not move what is being read; new ones show if the reader is at the end.
@@ -105,6 +98,7 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
       t.following = true; // all of it can be seen
       redraw({});
     } else if (t.following && t.ready) window.scrollTo(0, root.scrollHeight);
+    if (!t.following && !t.loading && !error && window.scrollY < 300) older(); // at the very top nothing scrolls any more
   });
   useEffect(() => {
     const resize = new ResizeObserver(() => { if (t.following && t.ready) window.scrollTo(0, document.documentElement.scrollHeight); });
@@ -133,13 +127,13 @@ export function Timeline({ id, running, approvals, onEvents, fromEnd = true }) {
 
   const context = useMemo(() => ({ running, approvals }), [running, approvals]);
   return html`
-    <${Failure} error=${error} retry=${t.ready ? null : latest} />
+    <${Failure} error=${error} retry=${t.ready ? null : () => begin(!fromEnd)} />
     ${t.connection === 'lost' && html`<p class="lost" role="status">Reconnecting…</p>`}
     <div class="older">${t.first > 0 ? html`<button type="button" class="small quiet" onClick=${older} disabled=${t.loading}>Show earlier events</button>` : t.ready && t.model.blocks.length > 0 && html`<span class="dim small">The session begins here.</span>`}</div>
     <div class="timeline" role="feed" aria-label="Timeline" aria-busy=${!t.ready} ref=${list}><${Blocks} blocks=${t.model.blocks} context=${context} /></div>
     ${t.ready && t.model.blocks.length === 0 && html`<${Empty}>Nothing has happened yet.<//>`}
     <${Loading} when=${!t.ready && !error} />
-    ${t.ready && (!t.following || !t.atEnd) && html`<button type="button" class="latest" onClick=${() => { if (t.atEnd) { t.following = true; redraw({}); } else latest(); }}>Latest ↓</button>`}`;
+    ${t.ready && (!t.following || !t.atEnd) && html`<button type="button" class="latest" onClick=${() => { if (t.atEnd) { t.following = true; redraw({}); } else begin(false); }}>Latest ↓</button>`}`;
 }
 
 /** Composer sends a message to the session: into the turn, after it, or to resume it. */
