@@ -248,10 +248,6 @@ func (s *session) onEvent(e copilot.SessionEvent) {
 			t.Fail(s.tr.failure(s.host.sessionError(d, s.ModelInUse(), s.tr.known())))
 			return
 		}
-	case *rpc.SubagentStartedData:
-		names := s.agents.names(context.Background(), str(e.AgentID)) // does not wait: this event has told
-		t.push(bridge.Notice{Level: "info", Text: s.tr.scrub("sub-agent " + d.AgentDisplayName + " started"), AgentID: str(e.AgentID), Agent: s.tr.scrub(strings.Join(names, "/"))})
-		return
 	case *rpc.ModelCallFailureData:
 		if d.StatusCode != nil && *d.StatusCode == http.StatusUnauthorized {
 			s.proc.loginRefused.Store(true) // see Logins
