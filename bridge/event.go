@@ -153,6 +153,10 @@ type (
 	Notice struct {
 		Level string `json:"level"` // info, note (one quiet line), warning, error
 		Text  string `json:"text"`
+		// AgentID is set where a sub-agent starts. Agent is then its name, behind
+		// the names of those that it works for: "outer/inner".
+		AgentID string `json:"agent_id,omitempty"`
+		Agent   string `json:"agent,omitempty"`
 	}
 	// Failed says that the turn did not succeed. TurnEnded follows.
 	Failed struct {

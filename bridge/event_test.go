@@ -33,7 +33,7 @@ var every = []Event{
 	ModeChanged{"plan"},
 	ContextMeasured{1, 2},
 	UserSaid{"u"},
-	Notice{"info", "t"},
+	Notice{"info", "t", "a", "b"},
 	Failed{&Error{Code: CodeTimeout, Message: "late", Remedy: "wait", Detail: &ErrorDetail{"t", "c", "p", "s", "u", "r", true, ProblemQuota, "2027-01-01", []string{"m"}}}},
 	TurnEnded{EndDone, Usage{InputTokens: 1}, time.Minute},
 	Other{"x.y", map[string]any{"k": "v"}},

@@ -121,7 +121,7 @@ func (o *observer) hide(s string) (clean string, clipped int) {
 // SessionOpened begins to watch a session. Its timeline begins with its first
 // turn: many are opened in advance.
 func (o *observer) SessionOpened(s *engine.Session, r engine.Request) engine.Watcher {
-	w := &watchedSession{o: o, session: s, request: r, opened: time.Now()}
+	w := &watchedSession{o: o, session: s, request: r, opened: time.Now(), names: map[string]string{}}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sessions[s.ID()] = w

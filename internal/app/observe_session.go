@@ -40,6 +40,7 @@ type watchedSession struct {
 	verdicts  []guard.Verdict // of calls that were not seen yet
 	questions map[string]bool // open
 	parked    map[string]string
+	names     map[string]string // of sub-agents, by their ids
 }
 
 // watchedCall is a tool call of the turn.
@@ -151,19 +152,19 @@ func (w *watchedSession) event(ev bridge.Event) {
 	switch e := ev.(type) {
 	case bridge.TextDelta:
 		w.speak(e.Message)
-		w.rec.Add(timeline.Event{Type: timeline.TypeText, Message: e.Message, Text: e.Text, Agent: e.AgentID})
+		w.rec.Add(timeline.Event{Type: timeline.TypeText, Message: e.Message, Text: e.Text, Agent: w.name(e.AgentID)})
 	case bridge.ReasoningDelta:
-		w.rec.Add(timeline.Event{Type: timeline.TypeReasoning, Text: e.Text, Agent: e.AgentID})
+		w.rec.Add(timeline.Event{Type: timeline.TypeReasoning, Text: e.Text, Agent: w.name(e.AgentID)})
 	case bridge.MessageDone:
 		if e.Text != "" && !w.messages[e.Message] {
 			w.speak(e.Message)
-			w.rec.Add(timeline.Event{Type: timeline.TypeText, Message: e.Message, Text: e.Text, Agent: e.AgentID})
+			w.rec.Add(timeline.Event{Type: timeline.TypeText, Message: e.Message, Text: e.Text, Agent: w.name(e.AgentID)})
 		}
 	case bridge.MessageRetracted:
 		delete(w.messages, e.Message)
 		w.rec.Add(timeline.Event{Type: timeline.TypeRetract, Message: e.Message})
 	case bridge.ToolStarted:
-		w.started(e.Call, e.AgentID)
+		w.started(e.Call, w.name(e.AgentID))
 	case bridge.ToolRequested:
 		w.started(e.Call, "")
 		w.parked[e.RequestID] = e.Call.ID
@@ -183,6 +184,9 @@ func (w *watchedSession) event(ev bridge.Event) {
 	case bridge.ModeChanged:
 		w.rec.Add(timeline.Event{Type: timeline.TypeMode, Mode: e.Mode})
 	case bridge.Notice:
+		if e.AgentID != "" {
+			w.names[e.AgentID] = e.Agent
+		}
 		w.rec.Add(timeline.Event{Type: timeline.TypeNotice, Level: e.Level, Text: e.Text})
 	case bridge.ModelFailed:
 		w.rec.Add(timeline.Event{Type: timeline.TypeNotice, Level: "warning", Text: fmt.Sprintf("a request to the model failed (attempt %d): %s", e.Attempt, e.Error.Error())})
@@ -193,6 +197,9 @@ func (w *watchedSession) event(ev bridge.Event) {
 	default: // of no interest to those who watch
 	}
 }
+
+// name is what a sub-agent is called, "" if there is none.
+func (w *watchedSession) name(agent string) string { return cmp.Or(w.names[agent], agent) }
 
 // speak notes that the model has said something.
 func (w *watchedSession) speak(message string) {

@@ -63,7 +63,7 @@ type bed struct {
 	*testing.T
 	binary, home, workspace, url string
 	args, env                    []string
-	stop                         func() // the server; it may be started again
+	stop, kill                   func() // the server; it may be started again
 }
 
 // newBed starts a server with the demo model, and more arguments and variables.
@@ -97,13 +97,20 @@ func (b *bed) start(port string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
+	end := func(by syscall.Signal) error {
+		_ = cmd.Process.Signal(by)
 		_, _ = io.Copy(io.Discard, stdout)
-		if err := cmd.Wait(); err != nil {
+		return cmd.Wait()
+	}
+	b.stop = sync.OnceFunc(func() {
+		if err := end(syscall.SIGTERM); err != nil {
 			b.Errorf("serve: %v\n%s", err, &stderr)
 		}
 	})
+	b.kill = func() {
+		_ = end(syscall.SIGKILL)
+		b.stop = func() {}
+	}
 	var ready struct{ URL string }
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err == nil {
@@ -132,6 +139,27 @@ func (b *bed) run(args ...string) string {
 		b.Fatalf("%s: %v", strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// dir is the bridge's own home.
+func (b *bed) dir() string { return filepath.Join(b.home, ".copilot-bridge") }
+
+// until waits until something is so.
+func (b *bed) until(what string, so func() bool) {
+	b.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !so(); <-tick.C {
+		if time.Now().After(deadline) {
+			b.Fatalf("it never came: %s", what)
+		}
+	}
+}
+
+// made says whether a file of the workspace is there.
+func (b *bed) made(name string) bool {
+	_, err := os.Stat(filepath.Join(b.workspace, name))
+	return err == nil
 }
 
 // ask sends a prompt to a model of the server, as a client would. The answer comes
@@ -198,7 +226,21 @@ func (b *bed) open() page {
 	b.Cleanup(end)
 	ctx, stop := chromedp.NewExecAllocator(ctx, opts...)
 	b.Cleanup(stop)
-	ctx, leave := chromedp.NewContext(ctx)
+	p := b.tab(chromedp.NewContext(ctx))
+	p.size(1280, 900)
+	return p
+}
+
+// other opens a page in another browser, as it were: it knows nothing of this one's
+// login.
+func (p page) other() page {
+	p.Helper()
+	return p.bed.tab(chromedp.NewContext(p.ctx, chromedp.WithNewBrowserContext()))
+}
+
+// tab opens a page and listens to its console until the test ends.
+func (b *bed) tab(ctx context.Context, leave context.CancelFunc) page {
+	b.Helper()
 	p := page{b.T, ctx, b, &console{}}
 	messages, listened := chromedp.Console(ctx), make(chan struct{})
 	go func() {
@@ -225,7 +267,6 @@ func (b *bed) open() page {
 			}
 		}
 	})
-	p.size(1280, 900)
 	return p
 }
 
@@ -320,18 +361,26 @@ func (p page) look(name string, check func(where string)) {
 			if check != nil {
 				check(where)
 			}
-			if dir := os.Getenv(pictures); dir != "" {
-				picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, where+".png"), picture, 0o600)
-				}
-				if err != nil {
-					p.Fatal(err)
-				}
-			}
+			p.picture(where)
 		}
 	}
 	p.size(1280, 900)
+}
+
+// picture takes one, if pictures are wanted.
+func (p page) picture(name string) {
+	p.Helper()
+	dir := os.Getenv(pictures)
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
 }
 
 // expect says which complaints of the console are part of the test.

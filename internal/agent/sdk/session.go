@@ -64,6 +64,7 @@ type session struct {
 
 func newSession(h *host, p *process, spec bridge.SessionSpec) *session {
 	s := &session{Base: common.New("", spec), host: h, proc: p, tr: newTranslator(h), reach: &reach{}, resumed: make(chan bool, 1)}
+	s.tr.agents = &s.agents
 	s.tr.own, s.tr.account = spec.Provider, p.account.Load
 	s.reach.session.Store(s)
 	return s

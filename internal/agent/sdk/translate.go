@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,6 +20,7 @@ type translator struct {
 	host       *host
 	own        *bridge.Provider    // the session's, if it has one of its own
 	account    func() *account     // what is known of the account; may be nil
+	agents     *subagents          // may be nil
 	open       map[string]*spoken  // messages with deltas that are not finished
 	joined     map[string]string   // messages that continue an earlier one, and which
 	tools      map[string]toolRun  // running tool calls
@@ -133,6 +135,12 @@ func (tr *translator) translate(e copilot.SessionEvent, push func(bridge.Event))
 		push(bridge.Notice{Level: "info", Text: tr.scrub(d.Message)})
 	case *rpc.SessionMCPServerStatusChangedData:
 		tr.serverFailed(d, push)
+	case *rpc.SubagentStartedData:
+		n := bridge.Notice{Level: "info", Text: tr.scrub("sub-agent " + d.AgentDisplayName + " started"), AgentID: agent}
+		if tr.agents != nil {
+			n.Agent = tr.scrub(strings.Join(tr.agents.names(context.Background(), agent), "/")) // it does not wait: this event has told
+		}
+		push(n)
 	case *rpc.AssistantStreamingDeltaData:
 		// Only a byte count beside each piece of text.
 	default:
@@ -321,8 +329,6 @@ func notable(e copilot.SessionEvent) (level, text string) {
 	switch d := e.Data.(type) {
 	case *rpc.SessionErrorData: // of a sub-agent, or of the past
 		return "error", d.Message
-	case *rpc.SubagentStartedData:
-		return "info", "sub-agent " + d.AgentDisplayName + " started"
 	case *rpc.SubagentCompletedData:
 		return "info", "sub-agent " + d.AgentDisplayName + " has finished"
 	case *rpc.SubagentFailedData:

@@ -179,7 +179,11 @@ function content(b, context) {
 }
 
 const answers = { allow: 'allowed', once: 'allowed once', session: 'allowed for the session', always: 'allowed always', deny: 'denied', text: 'answered', decline: 'declined', cancel: 'cancelled' };
-const answerWords = (a) => `${answers[a.answer] ?? plain(a.answer, 300)}${a.by ? ` (${plain(a.by, 60)})` : ''}${a.reason ? `: ${plain(a.reason, 300)}` : ''}`;
+/** answerWords says how a question was answered. The reason of a permission says how far it goes: "allowed once". */
+const answerWords = (a) => {
+  const allowed = a.answer === 'allow', said = allowed ? plain(a.reason || 'allowed', 300) : answers[a.answer] ?? plain(a.answer, 300);
+  return `${said}${a.by ? ` (${plain(a.by, 60)})` : ''}${a.reason && !allowed ? `: ${plain(a.reason, 300)}` : ''}`;
+};
 
 /** Block is shown again only when it changed, or what it looks at did. */
 class Block extends Component {
