@@ -65,7 +65,7 @@ func (r *records) Health(ctx context.Context) dashboard.Health {
 
 // sandboxHealth says whether programs are confined, and why not.
 func (b *Bridge) sandboxHealth() dashboard.HealthSandbox {
-	h := dashboard.HealthSandbox{Mode: string(b.opts.Config.Sandbox)}
+	h := dashboard.HealthSandbox{Mode: b.opts.Config.Sandbox}
 	switch {
 	case b.wall != nil:
 		h.On, h.With = true, b.wall.String()

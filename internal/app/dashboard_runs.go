@@ -73,7 +73,7 @@ func (r *records) Run(id string) (dashboard.RunDetail, error) {
 
 func runTask(t orchestrate.LookedTask, plan orchestrate.SubTask, needs []string) dashboard.RunTask {
 	out := dashboard.RunTask{ID: t.ID, Title: text.FirstLine(plan.Description, 100), Goal: plan.Description, Complexity: string(plan.EstimatedComplexity),
-		Needs: append([]string{}, needs...), Wave: t.Wave, State: string(t.State), Doing: t.Doing, Session: cmp.Or(t.Place.Session, t.Outcome.Session), Attempts: t.Attempts,
+		Needs: append([]string{}, needs...), Wave: t.Wave, State: string(t.State), Doing: t.Doing, Session: cmp.Or(t.Session, t.Outcome.Session), Attempts: t.Attempts,
 		Started: t.Started, Ended: t.Ended, DurationMs: t.Duration.Milliseconds(), Reason: t.Reason, Summary: t.Summary, Files: append([]string{}, t.Files...),
 		Tools: t.Tools, Denied: t.Denied, HeldBack: t.HeldBack, Branch: t.Branch, Usage: t.Usage}
 	if e := t.Error; e != nil {

@@ -327,7 +327,8 @@ func (g *Guard) Permit(ctx context.Context, r bridge.PermissionRequest) bridge.D
 		if call != nil && action.Tool == "" {
 			action.Tool = ofServer(call.call.Name, action.Server)
 		}
-		ask, asked := ctx, false
+		ask := ctx
+		var asked bool
 		var span *traces.Span
 		about := bridge.ToolCall{ID: r.CallID, Name: action.Called(), Args: r.Args, Confined: r.Confined}
 		if call == nil { // or its decision has a span

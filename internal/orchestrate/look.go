@@ -218,7 +218,7 @@ func (l *looking) add(e Event) {
 	case TaskCompleted, TaskSkipped:
 		if e.Result != nil {
 			t.TaskResult, t.Doing, t.Ended = *e.Result, "", e.Time
-			t.Place.Session = cmp.Or(e.Result.Session, t.Place.Session)
+			t.Session = cmp.Or(e.Result.Session, t.Session)
 		}
 	case Conflicted:
 		if c := e.Conflict; c != nil {

@@ -306,7 +306,7 @@ func TestTheLibraryKnowsWhichProcessesLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, w := OpenLibrary(home), (*Writer)(nil)
+	l := OpenLibrary(home)
 	w, end := newWriter(t)
 	at := time.Now()
 	for id, sum := range map[string]Summary{

@@ -69,7 +69,7 @@ func (r *Relay) Parent(ctx context.Context) string {
 			r.traces = r.traces[max(0, len(r.traces)-relayTraces):]
 		}
 	}
-	return s.link.String()
+	return s.String()
 }
 
 // Settle waits, within bounds, until the runtime has sent what it has. It sends

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -35,8 +34,8 @@ type reader struct {
 	wrong []string
 }
 
-func (r *reader) problem(name, format string, args ...any) {
-	r.wrong = append(r.wrong, name+" "+fmt.Sprintf(format, args...))
+func (r *reader) problem(name, what string) {
+	r.wrong = append(r.wrong, name+" "+what)
 }
 
 // first returns the first of the variables that is set, with its name.

@@ -42,7 +42,7 @@ func (s *server) page(b *testing.B, home, path string) (read func() int64, close
 		b.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
-	resp, err := s.http.Do(r)
+	resp, err := s.http.Do(r) //nolint:bodyclose // the function that is returned closes it
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(resp.Status)
 	}

@@ -37,7 +37,7 @@ func (k *testHome) openDashboard(server string) *dashboardClient {
 	res := d.send("POST", "/login", `{"code":"`+code+`"}`)
 	defer res.Body.Close()
 	var v struct{ Proof string }
-	if err := json.NewDecoder(res.Body).Decode(&v); res.StatusCode != 200 || err != nil || len(res.Cookies()) != 1 {
+	if err := json.NewDecoder(res.Body).Decode(&v); res.StatusCode != http.StatusOK || err != nil || len(res.Cookies()) != 1 {
 		k.t.Fatal(res.Status, err)
 	}
 	d.cookie, d.proof = res.Cookies()[0], v.Proof

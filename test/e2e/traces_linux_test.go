@@ -111,7 +111,7 @@ func TestTraceOfARequest(t *testing.T) {
 			runtimes++
 		}
 		if s.Service == "copilot-bridge" && strings.HasPrefix(s.GetName(), "execute_tool") {
-			verdicts[s.Attrs["gen_ai.tool.name"].(string)] = fmt.Sprint(s.Attrs["copilot_bridge.guard.verdict"], " ", s.Attrs["copilot_bridge.guard.asked"], " ", s.Attrs["error.type"])
+			verdicts[fmt.Sprint(s.Attrs["gen_ai.tool.name"])] = fmt.Sprint(s.Attrs["copilot_bridge.guard.verdict"], " ", s.Attrs["copilot_bridge.guard.asked"], " ", s.Attrs["error.type"])
 		}
 		if all := fmt.Sprint(s.Attrs); strings.Contains(all, "touch made") || strings.Contains(all, "over") && s.Service == "copilot-bridge" {
 			t.Errorf("%s tells what was said or done: %s", s.GetName(), all)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -159,7 +160,7 @@ func TestWrongAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLogin(Options{Key: testKey, Token: "t0ken", URL: func() string { return "http://127.0.0.1:1" }})
 		from := func(addr, secret string) error {
-			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:1/", http.NoBody)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +172,11 @@ func TestWrongAttempts(t *testing.T) {
 			if err == nil {
 				return 200
 			}
-			return err.(*refusal).status
+			var r *refusal
+			if !errors.As(err, &r) {
+				t.Fatal(err)
+			}
+			return r.status
 		}
 		for i := range maxWrong {
 			if got := status(from("127.0.0."+strconv.Itoa(i+1)+":5", "wrong")); got != 401 {
@@ -183,7 +188,7 @@ func TestWrongAttempts(t *testing.T) {
 				t.Errorf("from %s: %d", addr, got)
 			}
 		}
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:1/", http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -147,7 +147,11 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	if err := slow.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+	tcp, ok := slow.(*net.TCPConn)
+	if !ok {
+		t.Fatalf("%T", slow)
+	}
+	if err := tcp.SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(slow, "GET /api/v1/sessions/one/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", testKey)
