@@ -174,7 +174,11 @@ func TestReadingIsDeterministic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(b, pinned) {
+	was, err := Unpack(pinned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, was) {
 		t.Error("the inventory does not survive a round trip")
 	}
 }

@@ -19,7 +19,7 @@ var sample = map[string]string{
 	"byok.headers": "X-Team=evil", "request_headers": "X-Team=evil", "byok.max_input_tokens": "9", "byok.max_output_tokens": "9",
 	"openclaw.port": "6666", "openclaw.memory": "on",
 	"abp.transport": "legacy", "abp.protocol": "legacy", "abp.acp_url": "tcp://evil.example:1", "abp.acp_port": "6666", "abp.max_inline_output_bytes": "1",
-	"engine.idle_timeout": "9h", "engine.total_timeout": "9h", "engine.approval_timeout": "9h", "engine.max_concurrent": "99", "engine.queue_limit": "99", "sessions.keep_days": "9", "sessions.keep": "9",
+	"engine.idle_timeout": "9h", "engine.total_timeout": "9h", "engine.approval_timeout": "9h", "engine.max_concurrent": "99", "engine.queue_limit": "99", "sessions.keep_days": "9", "sessions.keep": "9", "sessions.timelines": "9",
 	"serve.port": "6666", "serve.drain_timeout": "9h", "facade.aliases": "gpt-4o=evil", "facade.unknown_model": "error", "facade.history_bytes": "9999", "facade.history_turns": "9",
 	"facade.conversations": "9", "facade.conversation_ttl": "9h", "facade.tool_ttl": "9h",
 	"languages": `{"go":{"command":["./evil"]}}`, "tasks": "lint=./evil", "mcp_servers": `{"evil":{"command":"./evil"}}`,

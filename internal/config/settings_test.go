@@ -70,6 +70,7 @@ var cases = map[string]struct {
 	"engine.total_timeout":        {good: map[string]string{"0": "0s", "0s": "0s", "1ms": "1ms"}, bad: []string{"-1s", "300", "none"}},
 	"engine.approval_timeout":     {good: map[string]string{"10m": "10m0s"}, bad: []string{"0", "-5m"}},
 	"engine.max_concurrent":       {good: same("0", "65536"), bad: []string{"-1", "65537", "many"}},
+	"sessions.timelines":          {good: same("", "off", "0", "36500"), bad: []string{"-1", "36501", "on"}},
 	"sessions.keep_days":          {good: same("0", "36500"), bad: []string{"-1", "36501", "30d"}},
 	"sessions.keep":               {good: same("0", "10000000"), bad: []string{"-1", "10000001"}},
 	"engine.queue_limit":          {good: same("0", "65536"), bad: []string{"65537", "-1"}},

@@ -100,7 +100,6 @@ export const say = (text) => {
   clearTimeout(sayTimer);
   sayTimer = setTimeout(() => { document.getElementById('say').textContent = text; }, 250);
 };
-export const alarm = (text) => { document.getElementById('alert').textContent = text; };
 
 const clock = { watchers: new Set(), timer: 0 };
 /** useNow is the time, every second. */

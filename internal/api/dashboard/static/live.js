@@ -130,4 +130,3 @@ export function followTimeline(session, from, onEvents, onState) {
 }
 
 export const sessionPath = (id, rest = '') => `/sessions/${encodeURIComponent(id)}${rest}`;
-export { api };

@@ -1,5 +1,5 @@
 // A session's timeline: events become blocks, and blocks are shown.
-import { html, Component, Clock, Copy, span, count, money, plural, plain, clip } from './lib.js';
+import { html, Component, Clock, span, count, money, plural, plain, clip } from './lib.js';
 import { visible, Markdown, Folded, Diff, T, pretty } from './text.js';
 import { Approval } from './approvals.js';
 
