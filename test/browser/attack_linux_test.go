@@ -11,10 +11,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/live"
+	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 )
 
 // TestForeignPage lets pages of others try to use the login of the browser that visits
@@ -175,4 +178,46 @@ func TestHostileQuestion(t *testing.T) {
 	<-answer
 	p.waitForText(".timeline", "Turn done")
 	check(p, "the timeline at its end")
+}
+
+// TestHugeLine shows a message and a thought of three megabytes each without the end of a
+// line, and what a tool says likewise. The page still answers.
+func TestHugeLine(t *testing.T) {
+	b := newBed(t, nil)
+	writer, now := timeline.NewWriter(nil), time.Now()
+	r := writer.Record(timeline.Open(timeline.Dir(b.dir())), timeline.Summary{ID: "huge", Door: "cli", Profile: bridge.ProfileAgent, Title: "Huge \u202Eeguh \x1b[31m", State: timeline.Ended, Started: now, Changed: now})
+	name := "ba\x1b[8msh\u202E<b>"
+	for range 3 << 20 / timeline.Most { // more at once would be left out
+		for _, e := range []timeline.Event{{Type: timeline.TypeText, Message: "1"}, {Type: timeline.TypeReasoning}} {
+			e.Text = strings.Repeat("**[<", timeline.Most/4)
+			r.Add(e)
+		}
+	}
+	r.Add(timeline.Event{Type: timeline.TypeTool, Call: "1", Name: name, Args: json.RawMessage(mustJSON(map[string]string{"path": "\u202Etxt.exe\x07", "content": strings.Repeat("<i>", 20000)}))})
+	for range 2 {
+		r.Add(timeline.Event{Type: timeline.TypeProgress, Call: "1", Text: strings.Repeat("<b>", timeline.Most/3)})
+	}
+	r.Add(timeline.Event{Type: timeline.TypeDiff, Path: "\u202Etxt.exe<img src=x>", Change: "add", Diff: "+++ b/x\n+" + strings.Repeat("<", 60000)})
+	r.Add(timeline.Event{Type: timeline.TypeEnd, Reason: "done"})
+	if err := writer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := b.open()
+	p.logIn("sessions/huge")
+	p.waitForText(".timeline", "Turn done")
+	p.js(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
+	p.click("button", "Colours") // the page still answers to who clicks
+	p.waitForText("header", "Colours: light")
+	for expression, want := range map[string]string{
+		`document.querySelectorAll("main img, main b, main i").length`:                                                     "0",
+		`document.querySelector("main").textContent.length < 200000`:                                                       "true",
+		`/[\u202a-\u202e\u0007\u001b]/.test(document.body.textContent + document.title)`:                                   "false",
+		`document.documentElement.scrollWidth > document.documentElement.clientWidth`:                                      "false",
+		`document.querySelector(".tool-name").textContent`:                                                                 `baESC[8msh\u{202e}<b>`,
+		`new Promise((done) => { const t = performance.now(); setTimeout(() => done(performance.now() - t < 5000), 0); })`: "true",
+	} {
+		if got := p.js(expression); got != want {
+			t.Errorf("%s is %s, not %s", expression, got, want)
+		}
+	}
 }

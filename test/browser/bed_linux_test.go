@@ -295,11 +295,15 @@ func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
 // js returns the value of an expression, which may be a promise, as text.
 func (p page) js(expression string) string {
 	p.Helper()
-	out, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("(async () => String(await ("+expression+")))()", chromedp.EvalAwaitPromise))
+	out, err := p.eval(expression)
 	if err != nil {
 		p.Fatalf("%s: %v", expression, err)
 	}
 	return out
+}
+
+func (p page) eval(expression string) (string, error) {
+	return chromedp.Run(p.ctx, chromedp.Evaluate[string]("(async () => String(await ("+expression+")))()", chromedp.EvalAwaitPromise))
 }
 
 // text is what an element says.
@@ -313,7 +317,14 @@ func (p page) waitFor(expression string) {
 	p.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); p.js(expression) != "true"; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		got, err := p.eval(expression)
+		if err != nil && !strings.Contains(err.Error(), "target navigated") { // the page is on its way to another
+			p.Fatalf("%s: %v", expression, err)
+		}
+		if got == "true" {
+			return
+		}
 		if time.Now().After(deadline) {
 			p.Fatalf("not true: %s\n%s", expression, p.js("document.body.innerText"))
 		}

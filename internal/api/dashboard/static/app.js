@@ -50,6 +50,7 @@ function Frame() {
   useEffect(() => {
     const go = () => { set(route()); setMenu(false); window.scrollTo(0, 0); };
     window.addEventListener('hashchange', go);
+    set(route()); // it may have changed since the first look
     return () => window.removeEventListener('hashchange', go);
   }, []);
   useEffect(() => {
