@@ -53,11 +53,20 @@ func (g gate) foreign(r *http.Request) string {
 		}
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "none" && site != "same-origin" {
+		if site != "none" && site != "same-origin" && !followed(r) {
 			return "Requests from web pages of other origins are refused."
 		}
 	}
 	return ""
+}
+
+// followed says that a person clicked a link, in web mail say, to a page that shows
+// nothing without a login or that a link is meant for. Browsers send no cookie then,
+// and the page that has the link cannot read the answer.
+func followed(r *http.Request) bool {
+	h := r.Header
+	return r.Method == http.MethodGet && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/approve/")) && h.Get("Origin") == "" &&
+		h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document" && h.Get("Sec-Fetch-User") == "?1"
 }
 
 // known reports whether a Host header is ours. Unlike an address, a name can be

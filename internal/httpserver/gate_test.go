@@ -61,6 +61,29 @@ func TestWhereRequestsComeFrom(t *testing.T) {
 	}
 }
 
+// A person may click a link to the page in web mail. Pages may not go there by
+// themselves, nor into a frame, and nothing else is reached by a link.
+func TestLinkOfAnotherPage(t *testing.T) {
+	r := start(t, Options{})
+	for name, tt := range map[string]struct {
+		path   string
+		header []string
+		status int
+	}{
+		"clicked":        {"/", []string{"navigate", "document", "?1"}, 200},
+		"to an API":      {"/healthz", []string{"navigate", "document", "?1"}, 403},
+		"by itself":      {"/", []string{"navigate", "document", ""}, 403},
+		"into a frame":   {"/", []string{"navigate", "iframe", "?1"}, 403},
+		"by a script":    {"/", []string{"no-cors", "empty", ""}, 403},
+		"path that ends": {"/approve", []string{"navigate", "document", "?1"}, 403},
+	} {
+		got := r.do(t, http.MethodGet, tt.path, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": tt.header[0], "Sec-Fetch-Dest": tt.header[1], "Sec-Fetch-User": tt.header[2]}, "")
+		if got.status != tt.status {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
 func TestSeveralOrigins(t *testing.T) {
 	r := start(t, Options{})
 	conn := r.dial(t)
