@@ -121,7 +121,7 @@ func tellStory(t *testing.T, home string, base time.Time) (*live.Local, *timelin
 	answers := []string{live.Once, live.Session, live.Always, live.Deny}
 	for _, q := range []live.Question{
 		{Session: "story", Request: "commit", Door: "cli", Client: "copilot-bridge", Dir: "/home/ada/clock", Lead: "Copilot wants to run: git commit -am 'Show local time'", Kind: "shell", Tool: "bash",
-			Command: "git commit -am 'Show local time'", Says: "Commit the change", Reason: "commands that no rule allows are asked about", Answers: answers, Always: []string{"always.shell: \"/home/ada/clock: git commit *\""}, Until: until},
+			Command: "git commit -am 'Show local time'", Says: "Commit the change", Reason: "commands that no rule allows are asked about", Answers: answers, Always: []string{"always.shell: \"/home/ada/clock: git commit -am 'Show local time'\""}, Until: until},
 		{Session: "other", Request: "fetch", Door: "openai", Client: "Continue", Dir: "/home/ada/shop", Agents: []string{"researcher"}, Lead: "Copilot (sub-agent researcher) wants to fetch https://pkg.go.dev/golang.org/x/text", Kind: "url", Tool: "web_fetch",
 			URLs: []string{"https://pkg.go.dev/golang.org/x/text"}, Reason: "the network is asked about", Answers: []string{live.Once, live.Session, live.Deny}, Until: until},
 	} {

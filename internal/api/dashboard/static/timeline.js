@@ -133,7 +133,7 @@ function Tool({ b, running }) {
   const rest = Object.entries(args).filter(([k]) => k !== 'command');
   const denied = b.verdicts?.some((v) => v.verdict === 'deny');
   const output = r ? r.text || '' : b.output;
-  const status = r ? (r.ok ? 'ok' : denied ? 'denied' : 'failed') : running ? 'runs' : '';
+  const status = r ? (r.ok ? 'ok' : denied ? 'denied' : 'failed') : running ? (b.verdicts?.length ? 'runs' : 'waits') : '';
   return html`<div class=${`tool ${status}`}>
     <div class="tool-head"><span class="tool-name">${b.server && html`<span class="dim">${visible(plain(b.server, 60))} / </span>`}${visible(plain(b.name, 80))}</span>
       ${!command && html`<span class="gist t">${plain(gist(args), 160)}</span>`}
