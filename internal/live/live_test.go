@@ -194,3 +194,25 @@ func TestCloseEndsOrders(t *testing.T) {
 		t.Error("an order that was broken off has succeeded")
 	}
 }
+
+// A process that ends because of a stop may have no time to say that it stopped.
+func TestStopEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	l, err := Start(home, Process{Command: "run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	l.Handle(func(ctx context.Context, _ Order) error {
+		go func() { ended <- l.Close() }()
+		<-ctx.Done()
+		return nil
+	})
+	if err := Send(t.Context(), home, l.ID(), Order{Kind: OrderStop, Session: "a"}); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

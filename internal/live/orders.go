@@ -149,6 +149,9 @@ func Send(ctx context.Context, home, process string, o Order) error {
 	// What was not taken by now is not to be carried out later.
 	cleanup := slices.DeleteFunc([]error{os.Remove(base + orderSuffix), os.Remove(base + answerSuffix)},
 		func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
+	if o.Kind == OrderStop && bridge.CodeOf(err) == bridge.CodeNotFound {
+		return nil // `run` ends with its turn, and takes the answer along
+	}
 	if err != nil {
 		return err
 	}
