@@ -27,7 +27,16 @@ type testHome struct {
 
 func newTestHome(t *testing.T) *testHome {
 	t.Helper()
-	return &testHome{t: t, home: t.TempDir(), dir: t.TempDir()}
+	return &testHome{t: t, home: homeDir(t), dir: t.TempDir()}
+}
+
+// homeDir is a home that is removed when its last process has ended: a runtime
+// whose bridge was killed or stopped may still write.
+func homeDir(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	t.Cleanup(func() { waitUntil(t, "the end of all processes", func() bool { return len(processes(t, home, "")) == 0 }) })
+	return home
 }
 
 func (k *testHome) command(args ...string) *exec.Cmd {

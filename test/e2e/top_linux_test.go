@@ -105,7 +105,7 @@ func TestTopOnADumbTerminal(t *testing.T) {
 // reach the turn too.
 func TestTopSteers(t *testing.T) {
 	t.Parallel()
-	home, dir := t.TempDir(), t.TempDir()
+	home, dir := homeDir(t), t.TempDir()
 	run := atTerminalOf(t, home, dir, "run", `rehearsal: tool bash {"command":"touch made","description":"write"}`+"\nrehearsal: next\nrehearsal: text all of this is done\nrehearsal: silence")
 	run.waitFor(menu)
 	top := topIn(t, home)
