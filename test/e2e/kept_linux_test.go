@@ -35,7 +35,9 @@ func newTestHome(t *testing.T) *testHome {
 func homeDir(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
-	t.Cleanup(func() { waitUntil(t, "the end of all processes", func() bool { return len(processes(t, home, "")) == 0 }) })
+	t.Cleanup(func() {
+		waitUntil(t, "the end of all processes", func() bool { return len(processes(t, home, "")) == 0 })
+	})
 	return home
 }
 

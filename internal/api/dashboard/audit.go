@@ -12,13 +12,13 @@ import (
 // `copilot-bridge audit tail --json` writes them.
 type AuditPage struct {
 	Entries []audit.Entry `json:"entries"`
-	// More: the search goes on with before. It may have found nothing so far,
-	// because it looks for a short time only.
+	// More says that older entries were not searched; Before is where to continue.
+	// A search stops after a short time, so Entries may be empty although More is set.
 	More   bool   `json:"more"`
 	Before uint64 `json:"before,omitempty"`
 }
 
-// AuditReport is what was found wrong with the audit log.
+// AuditReport is the result of verifying the audit log.
 type AuditReport struct {
 	OK bool `json:"ok"`
 	audit.Report

@@ -30,9 +30,9 @@ type Options struct {
 	About func() About
 	// Resumer continues sessions that are not open; nil if there is none.
 	Resumer Resumer
-	// LinkRefused records that a link was used that must not be any more.
+	// LinkRefused records the refused use of a link: it was used before, or has expired.
 	LinkRefused func(ctx context.Context, question, why string)
-	// Records are what it tells besides.
+	// Records serves usage, policy, audit log, orchestrations and health.
 	Records Records
 	// Logger must not be nil.
 	Logger *slog.Logger
@@ -53,15 +53,15 @@ type API struct {
 	routed  []string // patterns, for requests that match none
 }
 
-// route is a path under /api/v1 and what answers it: answer gives what is written
-// as JSON, stream writes by itself unless it returns an error.
+// route is a path under /api/v1 with its handler. The result of answer is written as
+// JSON. stream writes the response itself, unless it returns an error.
 type route struct {
 	pattern string
 	answer  func(http.ResponseWriter, *http.Request) (any, error)
 	stream  func(http.ResponseWriter, *http.Request) error
 }
 
-// routes is the table of what is under /api/v1. All of it needs a login.
+// routes is the table of the paths under /api/v1. All of them need a login.
 func (a *API) routes() []route {
 	return []route{
 		{pattern: "GET /about", answer: a.about},
@@ -112,7 +112,7 @@ func (a *API) Index() http.Handler { return http.HandlerFunc(a.pages.index) }
 // logged in. It is for what the page uses of the other APIs.
 func (a *API) LoggedIn(r *http.Request) bool { return a.login.cookie(r) && fromPage(r) }
 
-// api answers what is under /api/v1.
+// api answers requests under /api/v1.
 func (a *API) api(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")

@@ -36,10 +36,10 @@ func NewCode(key, url string) string {
 	return said + "." + sign(key, "code", url, said)
 }
 
-// sign is the signature of what was said, for a purpose.
-func sign(key string, purpose ...string) string {
+// sign signs a list of texts with the key. The first one names the purpose.
+func sign(key string, texts ...string) string {
 	h := hmac.New(sha256.New, []byte(key))
-	for _, p := range purpose {
+	for _, p := range texts {
 		_, _ = h.Write([]byte(strconv.Quote(p))) // it never fails
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Policy is what is in force in a directory.
+// Policy is the policy in force in a directory.
 type Policy struct {
 	Dir string `json:"dir"`
 	// Defaults are the verdicts where no rule speaks, by kind of call.

@@ -10,12 +10,12 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/usagelog"
 )
 
-// Records is what the dashboard tells besides sessions and questions: what is kept
-// on disk, and how the bridge is. Its methods are called concurrently.
+// Records supplies the views besides sessions and questions: usage, policy, audit log,
+// orchestrations and health. Its methods are called concurrently.
 type Records interface {
 	// Usage is what turns have used since the day of a time.
 	Usage(since time.Time) ([]usagelog.Record, error)
-	// Policy is what is in force in a directory; "" is that of the server.
+	// Policy is the policy in force in a directory; "" means the server's.
 	Policy(ctx context.Context, dir string) (Policy, error)
 	// TestPolicy says what would happen to a call. Nothing is run or recorded.
 	TestPolicy(ctx context.Context, dir string, call PolicyCall) (PolicyVerdict, error)

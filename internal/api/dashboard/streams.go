@@ -20,8 +20,8 @@ const (
 	// pollTimeline is how often a stream looks for more events of its session, and
 	// so how many of them are sent together.
 	pollTimeline = 100 * time.Millisecond
-	// pollHome is how often the watcher looks for what has changed, and pollRuns how
-	// often for what does not show there.
+	// pollHome is how often the watcher looks for changes in the home, and pollRuns
+	// how often it reads the orchestrations, whose changes the home does not show.
 	pollHome  = 200 * time.Millisecond
 	pollRuns  = 2 * time.Second
 	heartbeat = 15 * time.Second
@@ -29,7 +29,7 @@ const (
 	lastWrite = time.Second
 )
 
-// openStream admits a stream. While it is open, somebody watches.
+// openStream admits a stream. While one is open, questions wait for a person.
 func (a *API) openStream(w http.ResponseWriter, r *http.Request) (*wire.Stream, func(), error) {
 	a.watcher.mu.Lock()
 	full := a.watcher.streams >= maxStreams

@@ -87,7 +87,7 @@ func (s *screen) close() {
 	_ = s.in.SetReadDeadline(time.Now()) // where it cannot be set, the next key ends the read
 	s.running.Wait()
 	s.leave()
-	_ = s.in.Close()
+	_ = s.in.Close() // it was only read
 	s.c.resume()
 }
 
@@ -98,7 +98,7 @@ func (s *screen) size() (columns, rows int) {
 	if err != nil {
 		return columns, rows
 	}
-	_ = conn.Control(func(fd uintptr) {
+	_ = conn.Control(func(fd uintptr) { // the defaults stay if it fails
 		if w, h, err := term.GetSize(int(fd)); err == nil && w > 0 && h > 0 {
 			columns, rows = w, h
 		}
@@ -117,7 +117,7 @@ func (s *screen) read() {
 		if len(d.rest) > 0 {
 			until = time.Now().Add(escapeWithin)
 		}
-		_ = s.in.SetReadDeadline(until)
+		_ = s.in.SetReadDeadline(until) // without it Esc waits for the next key
 		select {
 		case <-s.quit: // looked at after the deadline was set: close sets it too
 			return
