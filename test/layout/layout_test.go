@@ -134,7 +134,6 @@ var allowed = map[string][]string{
 	"test/clients":                    {},
 	"test/openclaw":                   {},
 	"test/openclaw/gateway":           {},
-	"internal/testing/fleettest":      {},
 	"internal/testing/tracetest":      {},
 	"internal/testing/openclawtest":   {"internal/testing/languagetest"},
 	"test/oracle":                     {},
