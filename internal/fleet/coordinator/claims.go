@@ -112,6 +112,9 @@ func (c *Coordinator) adopt(ctx context.Context, a *attempt) (bool, error) {
 	fits := known && r.Owner != c.epoch && r.Begin == a.work.Begin && (has && early.result.Error == nil || r.State == fleet.StateClaimed && !has)
 	if known {
 		delete(c.early, r.Claim.Claim)
+		stale := r
+		stale.Owner = c.epoch // whoever has it is told that it is over
+		c.rows[a.token] = stale
 	}
 	c.mu.Unlock()
 	if !fits {
@@ -143,7 +146,7 @@ func (c *Coordinator) adopt(ctx context.Context, a *attempt) (bool, error) {
 	c.mu.Unlock()
 	a.report(orchestrate.Progress{Text: "at work since before", At: orchestrate.Place{Worker: cl.name}})
 	if has {
-		c.spawn(c.taking, func() { c.take(cl, early) })
+		c.spawn(nil, func() { c.take(cl, early) })
 	}
 	return true, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
@@ -89,6 +90,7 @@ type Coordinator struct {
 	owner   *owner
 	journal *journal
 	repo    *git.Repository
+	repoID  string // names the mirrors of the workers
 
 	// The run's own context; its cause is why it ended.
 	ctx    context.Context
@@ -99,7 +101,6 @@ type Coordinator struct {
 
 	gits     chan struct{} // bounds how many bundles are made or read at a time
 	claiming chan struct{} // and how many claims are answered
-	taking   chan struct{} // results taken
 	asking   chan struct{} // questions open
 
 	mu       sync.Mutex
@@ -111,7 +112,10 @@ type Coordinator struct {
 	rows     map[string]row             // TableClaims, by task (Token)
 	early    map[string]delivery        // results of claims from before, until their attempt comes
 	buckets  map[string]jetstream.ObjectStore
-	bundles  map[string]*thin
+	bundles  map[string]*thin // by name
+	sent     map[string]*sent // by worker and name
+	kept     map[string]bool  // commits on record
+	known    map[string]bool  // events on record when the run was taken, as they are written
 }
 
 // stores are what the hub made.
@@ -141,36 +145,94 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 // New returns a coordinator for one run. It does nothing yet.
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
-		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), taking: make(chan struct{}, 16), asking: make(chan struct{}, 64),
+		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), asking: make(chan struct{}, 64),
 		queues: map[string]bool{}, attempts: map[string]*attempt{}, spent: map[uint64]bool{}, claims: map[string]*claim{}, rows: map[string]row{},
-		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{}}
+		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
+		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}}
 }
 
 func newID() string { return strings.ToLower(rand.Text()) }
 
 // Begin makes the run this coordinator's, unless Take did, and starts to answer
 // workers.
-func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, repo *git.Repository) error {
-	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
-		return err
-	}
+func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
 	if c.run == "" {
 		if err := c.own(ctx, m.ID, &m); err != nil {
 			return err
 		}
+		if err := c.recall(ctx, func(entry) {}); err != nil {
+			return errors.Join(err, c.End(ctx, false))
+		}
 	}
 	c.repo = repo
 	err := c.clear(ctx)
-	if err == nil {
-		err = c.keep(ctx, m.Base, nil)
+	if err == nil && repo != nil {
+		err = c.catchUp(ctx, m, past)
 	}
 	if err == nil {
 		err = c.listen(ctx)
 	}
 	if err != nil {
-		return errors.Join(err, c.End(context.WithoutCancel(ctx), false))
+		return errors.Join(err, c.End(ctx, false))
 	}
 	return nil
+}
+
+// recall reads the run's record so far.
+func (c *Coordinator) recall(ctx context.Context, f func(entry)) error {
+	return c.journal.read(ctx, func(e entry) error {
+		if e.Repo != "" && c.repoID == "" {
+			c.repoID = e.Repo
+		}
+		if e.Commit != nil {
+			c.kept[e.Commit.Commit] = true
+		}
+		if e.Event != nil {
+			c.known[string(e.Event)] = true
+		}
+		f(e)
+		return nil
+	})
+}
+
+// catchUp puts on record what is missing there: of a new run its beginning, and
+// of one that went on without the fleet what happened then.
+func (c *Coordinator) catchUp(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event) error {
+	have, err := remotes(ctx, c.repo)
+	if err != nil {
+		return err
+	}
+	if err := c.keep(ctx, m.Base, have); err != nil {
+		return err
+	}
+	for _, e := range past {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if c.known[string(data)] {
+			continue
+		}
+		if e.Result != nil {
+			if err := c.keep(ctx, e.Result.Work, []string{m.Base}); err != nil {
+				return err
+			}
+		}
+		if err := c.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	c.known = nil
+	return nil
+}
+
+// remotes are the commits that other clones have too.
+func remotes(ctx context.Context, repo *git.Repository) ([]string, error) {
+	names, err := repo.Refs(ctx, "refs/remotes")
+	if err != nil {
+		return nil, err
+	}
+	return repo.Commits(ctx, names[:min(len(names), bundle.MaxHave)])
 }
 
 // own takes the run and fences its former owner off.
@@ -187,13 +249,16 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta) 
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
+		return err
+	}
 	j := &journal{js: c.js, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
 		if err := o.renew(ctx); err != nil {
 			return err
 		}
 		return takenOver(run, fleet.Owner{})
 	}}
-	if err := j.own(ctx, m); err != nil {
+	if err := j.own(ctx, m, digest(c.conn.Member.ID, run)); err != nil {
 		return errors.Join(err, o.release(context.WithoutCancel(ctx), false))
 	}
 	c.run, c.epoch, c.before, c.owner, c.journal = run, epoch, before, o, j
@@ -266,19 +331,24 @@ func (c *Coordinator) within(ctx context.Context) (context.Context, context.Canc
 }
 
 // spawn runs f on a goroutine for which End waits, when there is room in bound.
+// A nil bound is none.
 func (c *Coordinator) spawn(bound chan struct{}, f func()) {
-	select {
-	case bound <- struct{}{}:
-	case <-c.ctx.Done():
-		return
+	leave := func() {}
+	if bound != nil {
+		select {
+		case bound <- struct{}{}:
+			leave = func() { <-bound }
+		case <-c.ctx.Done():
+			return
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		<-bound
+		leave()
 		return
 	}
-	c.work.Go(func() { defer func() { <-bound }(); f() })
+	c.work.Go(func() { defer leave(); f() })
 }
 
 // errEnded is why the context of a run that is over ended.

@@ -29,18 +29,21 @@ const (
 type entry struct {
 	Schema int               `json:"schema"`
 	Epoch  string            `json:"epoch,omitempty"`
+	Repo   string            `json:"repo,omitempty"` // names the mirrors of the workers
 	Meta   *orchestrate.Meta `json:"meta,omitempty"`
 	Event  json.RawMessage   `json:"event,omitempty"`
 	Commit *commit           `json:"commit,omitempty"`
 	Object string            `json:"object,omitempty"` // holds the entry, which is large
 }
 
-// commit is one that a coordinator that takes over needs. It is in the bundle,
-// or in the object of BucketRuns; with neither, other clones have it.
+// commit is one that a coordinator that takes over needs. Its bundle is in Data,
+// or in the object Stored of BucketRuns; with neither, other clones have it.
 type commit struct {
-	Commit string `json:"commit"`
-	Bundle []byte `json:"bundle,omitempty"`
-	Object string `json:"object,omitempty"`
+	Commit string       `json:"commit"`
+	Parent string       `json:"parent,omitempty"` // of a result
+	Bundle fleet.Bundle `json:"bundle"`
+	Data   []byte       `json:"data,omitempty"`
+	Stored string       `json:"stored,omitempty"`
 }
 
 // journal appends to the journal of a run. One goroutine writes; what waits
@@ -173,8 +176,8 @@ func (j *journal) look(ctx context.Context) (seq uint64, id string, err error) {
 
 // own writes the first entry of a new owner. It repeats that until no append of
 // the predecessor came between.
-func (j *journal) own(ctx context.Context, m *orchestrate.Meta) error {
-	line, err := json.Marshal([]entry{{Schema: fleet.Schema, Epoch: j.epoch, Meta: m}})
+func (j *journal) own(ctx context.Context, m *orchestrate.Meta, repo string) error {
+	line, err := json.Marshal([]entry{{Schema: fleet.Schema, Epoch: j.epoch, Meta: m, Repo: repo}})
 	if err != nil {
 		return fmt.Errorf("encode an entry of the journal: %w", err)
 	}

@@ -89,11 +89,11 @@ func (c *Coordinator) onBeat(m *nats.Msg) {
 	if cl == nil || fleet.Decode(m.Data, &b) != nil || !b.GivenUp {
 		return
 	}
-	c.spawn(c.taking, func() { c.forfeit(cl, "it was given up") })
+	c.spawn(nil, func() { c.forfeit(cl, "it was given up", 0) })
 }
 
-// forfeit takes a claim back.
-func (c *Coordinator) forfeit(cl *claim, why string) {
+// forfeit takes a claim back, if it has been silent for so long.
+func (c *Coordinator) forfeit(cl *claim, why string, silent time.Duration) {
 	c.mu.Lock()
 	a := cl.attempt
 	c.mu.Unlock()
@@ -105,7 +105,12 @@ func (c *Coordinator) forfeit(cl *claim, why string) {
 		return
 	}
 	defer unlock()
-	c.lose(a, cl, lost, why)
+	c.mu.Lock()
+	still := time.Since(cl.sign) >= silent
+	c.mu.Unlock()
+	if still {
+		c.lose(a, cl, lost, why)
+	}
 }
 
 func (c *Coordinator) onEvent(m *nats.Msg) {
@@ -196,7 +201,7 @@ func (c *Coordinator) watchLeases() {
 			_ = c.nc.Publish(ack, []byte("+WPI")) // the next one will do
 		}
 		for _, cl := range silent {
-			c.spawn(c.taking, func() { c.forfeit(cl, "no sign of life for "+c.opts.Lease.String()) })
+			c.spawn(nil, func() { c.forfeit(cl, "no sign of life for "+c.opts.Lease.String(), c.opts.Lease) })
 		}
 	}
 }
