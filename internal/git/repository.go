@@ -61,9 +61,13 @@ type Call struct {
 	Tree  string // the working tree; "" for the user's
 	Index string // "" for none
 	Input string
+	File  *os.File // read in place of Input, from where it stands; it stays the caller's
 	Args  []string
 	OK    []int  // codes besides 0 that are answers
 	New   string // a directory outside in which git makes something
+	// Incoming, if set, is where git puts new objects, and finds them besides the
+	// repository's.
+	Incoming *Incoming
 }
 
 // oldest is the first git that merges without a working tree, and that can be
@@ -246,7 +250,11 @@ func (r *Repository) Run(ctx context.Context, c Call) (string, int, error) {
 	if index == "" {
 		index = filepath.Join(r.view, "no-index")
 	}
-	env := append(configure(slices.Clone(r.environ), r.settings...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+filepath.Join(r.Common, "objects"),
+	objects := filepath.Join(r.Common, "objects")
+	if c.Incoming != nil {
+		objects = c.Incoming.dir
+	}
+	env := append(configure(slices.Clone(r.environ), r.settings...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+objects,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+filepath.Join(r.view, "no-config"), "GIT_SHALLOW_FILE="+filepath.Join(r.Common, "shallow"))
 	out, code, err := r.answer(ctx, tree, env, c)
 	if e := bridge.AsError(err); err != nil && e.Code == bridge.CodeInternal && len(r.Warnings) > 0 {
@@ -280,7 +288,7 @@ func (r *Repository) answer(ctx context.Context, dir string, env []string, c Cal
 			return r.confine(ctx, made, write...)
 		}
 	}
-	out, problem, code, err := run(ctx, "git", c.Args, dir, env, c.Input, confine)
+	out, problem, code, err := run(ctx, "git", c.Args, dir, env, input{c.Input, c.File}, confine)
 	switch {
 	case ctx.Err() != nil:
 		return "", -1, context.Cause(ctx)

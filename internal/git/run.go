@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -28,8 +29,14 @@ var errConfine = errors.New("git cannot be confined")
 // errTooMuch ends a run that writes more than maxOutput.
 var errTooMuch = errors.New("the output is too large")
 
+// input is what git reads: text, or a file from where it stands.
+type input struct {
+	text string
+	file *os.File
+}
+
 // run runs git to its end. A code other than 0 is no error.
-func run(ctx context.Context, path string, args []string, dir string, env []string, stdin string, confine func(context.Context, program.Command) (program.Command, error)) (stdout, stderr string, code int, err error) {
+func run(ctx context.Context, path string, args []string, dir string, env []string, in input, confine func(context.Context, program.Command) (program.Command, error)) (stdout, stderr string, code int, err error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -44,7 +51,7 @@ func run(ctx context.Context, path string, args []string, dir string, env []stri
 		}
 	}
 	out, problem := &bounded{full: cancel}, &bounded{full: cancel}
-	exit, err := c.Run(ctx, program.RunOptions{Stdin: []byte(stdin), Stdout: out, Stderr: problem, Grace: grace})
+	exit, err := c.Run(ctx, program.RunOptions{Stdin: []byte(in.text), In: in.file, Stdout: out, Stderr: problem, Grace: grace})
 	if confine != nil && bridge.CodeOf(err) == bridge.CodeUnavailable { // the sandbox did not start
 		err = fmt.Errorf("%w: %w", errConfine, err)
 	}

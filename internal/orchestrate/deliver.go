@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -202,7 +201,7 @@ func reaches(a, b []change) bool {
 // examine makes the new contents ready and finds all that speaks against
 // writing them, before anything is written.
 func (d *delivery) examine(ctx context.Context, l landing, onto, tree string) (*unfit, error) {
-	if held := holdBack(l.changes, "it changes files that only you may change", func(c change) bool { return isReserved(c.path) }); held != nil {
+	if held := holdBack(l.changes, "it changes files that only you may change", func(c change) bool { return git.Reserved(c.path) }); held != nil {
 		return held, nil
 	}
 	if err := d.checkOut(ctx, tree, l.changes, l.stage); err != nil {
@@ -259,18 +258,6 @@ func holdBack(changes []change, why string, forbidden func(change) bool) *unfit 
 	return &unfit{found, why}
 }
 
-// isReserved says whether a path decides about agents or belongs to git. It
-// also knows the short names of Windows.
-func isReserved(path string) bool {
-	for name := range strings.SplitSeq(strings.ToLower(path), "/") {
-		switch name = strings.TrimRight(name, ". "); {
-		case name == ".git", name == ".agent-policy.yaml", name == ".agent-policy.yml", strings.HasPrefix(name, "git~"), strings.HasPrefix(name, "agent-~"):
-			return true
-		}
-	}
-	return false
-}
-
 // leadsOut says whether a change makes a link that leads out of the working
 // tree, or to reserved files.
 func (l landing) leadsOut(c change) bool {
@@ -278,29 +265,7 @@ func (l landing) leadsOut(c change) bool {
 		return false
 	}
 	target, err := os.Readlink(l.file(c))
-	return err == nil && leadsOut(c.path, target)
-}
-
-// leadsOut judges a link by its text: up and then down is fine as long as it
-// stays inside. Up again after down may cross another link, so it is refused.
-func leadsOut(path, target string) bool {
-	target = filepath.ToSlash(target)
-	if filepath.IsAbs(target) || strings.HasPrefix(target, "/") || filepath.VolumeName(target) != "" {
-		return true
-	}
-	depth, down := strings.Count(path, "/"), false
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if depth--; down || depth < 0 {
-				return true
-			}
-		default:
-			down = true
-		}
-	}
-	return isReserved(target)
+	return err == nil && git.LeadsOut(c.path, target)
 }
 
 // tidy removes what a killed delivery left behind.

@@ -189,7 +189,7 @@ func (r *running) prepare() {
 	if r.repo == nil {
 		return
 	}
-	r.trees = newTrees(r.repo, m.ID, r.worktrees(), m.Base, m.Task, r.emit)
+	r.trees = newTrees(r.repo, m.ID, r.worktrees(), m.Base, m.Task, r.opts.Open, r.emit)
 	for _, j := range r.past.joins {
 		r.trees.remember(j)
 	}
@@ -199,12 +199,12 @@ func (r *running) worktrees() string {
 	return filepath.Join(WorktreesDir(r.opts.Home), r.journal.meta.ID)
 }
 
-func (r *running) local() *Local {
-	l := &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: r.journal.meta.Task, run: r.journal.meta.ID}
-	if r.trees != nil {
-		r.trees.converse = l.converse
+func (r *running) executor() Executor {
+	m := r.journal.meta
+	if r.opts.Remote != nil {
+		return &remotely{remote: r.opts.Remote, trees: r.trees, goal: m.Task, run: m.ID}
 	}
-	return l
+	return &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: m.Task, run: m.ID}
 }
 
 // plan takes the plan of the journal, the user's, or the model's.
@@ -280,8 +280,8 @@ func (r *running) emit(e Event) error {
 func (r *running) carryOut(ctx context.Context) (Result, error) {
 	result := Result{Run: r.journal.meta.ID, Files: []string{}}
 	began := time.Now()
-	tasks, err := RunPlan(ctx, r.graph.plan, r.local(), Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
-		MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
+	tasks, err := RunPlan(ctx, r.graph.plan, r.executor(), Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
+		Remote: r.opts.Remote != nil, MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
 	busy := r.past.busy + time.Since(began)
 	result.Tasks, result.Usage = tasks, r.past.planned
 	// After a time-out of the whole run the finished work is merged; after a

@@ -24,8 +24,7 @@ type trees struct {
 	base string // the commit on which everything builds
 	goal string
 	emit func(Event) error
-	// converse opens a session that resolves a conflict.
-	converse func(ctx context.Context, o Opening, text string, report func(Progress)) (Outcome, error)
+	open Opener // of sessions that resolve conflicts
 
 	mu       sync.Mutex
 	salvaged map[string]string // branches with unfinished work, by task
@@ -38,56 +37,22 @@ type trees struct {
 	last  bool              // conflicts are not tried again
 }
 
-func newTrees(repo *repository, run, path, base, goal string, emit func(Event) error) *trees {
-	return &trees{repo: repo, run: run, path: path, base: base, goal: goal, emit: emit, turn: make(chan struct{}, 1), salvaged: map[string]string{},
+func newTrees(repo *repository, run, path, base, goal string, open Opener, emit func(Event) error) *trees {
+	return &trees{repo: repo, run: run, path: path, base: base, goal: goal, open: open, emit: emit, turn: make(chan struct{}, 1), salvaged: map[string]string{},
 		joins: map[string]Join{}, lost: map[string]error{}, names: map[string]string{base: "the beginning"}}
 }
 
-// ownTree is the worktree of one attempt.
-type ownTree struct {
-	*worktree
-	trees *trees
-	work  string // the directory to work in
-}
-
-// enter makes a worktree with the work of all that the task depends on.
-func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) (*ownTree, error) {
-	begin, err := t.join(ctx, a.Task.ID, a.Needs, report)
-	if err != nil {
-		return nil, err
-	}
-	w, err := t.repo.addWorktree(ctx, t.path, slug(a.Task.ID), branchOf(t.run, a.Task.ID), begin)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := w.work()
-	if err != nil {
-		return nil, errors.Join(err, w.remove(ctx))
-	}
-	return &ownTree{w, t, dir}, nil
-}
-
-// keep commits the work of a finished attempt.
-func (o *ownTree) keep(ctx context.Context, a Assignment, out *Outcome) (err error) {
-	message := text.FirstLine(a.Task.Description, 72) + "\n\nTask " + a.Task.ID + " of run " + o.trees.run + "."
-	if out.Work, err = o.commit(ctx, message); err != nil {
-		return err
-	}
-	out.Files, err = o.repo.changed(ctx, o.base, out.Work)
-	return err
-}
-
 // salvage commits the work of an attempt that failed, for a person to look at.
-func (o *ownTree) salvage(ctx context.Context, a Assignment) error {
+func (t *trees) salvage(ctx context.Context, w *worktree, task SubTask) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	work, err := o.commit(ctx, "Unfinished: "+text.FirstLine(a.Task.Description, 60)+"\n\nTask "+a.Task.ID+" of run "+o.trees.run+".")
-	if err != nil || work == o.base {
+	work, err := w.commit(ctx, "Unfinished: "+text.FirstLine(task.Description, 60)+"\n\nTask "+task.ID+" of run "+t.run+".")
+	if err != nil || work == w.base {
 		return err
 	}
-	o.trees.mu.Lock()
-	defer o.trees.mu.Unlock()
-	o.trees.salvaged[a.Task.ID] = o.branch
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.salvaged[task.ID] = w.branch
 	return nil
 }
 
@@ -204,7 +169,7 @@ func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs
 	if err := w.writeOtherSides(ctx, m); err != nil {
 		return "", err
 	}
-	out, err := t.converse(ctx, Opening{Dir: w.path, Task: "a conflict", Run: t.run, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
+	out, err := converse(ctx, t.open, Opening{Dir: w.path, Task: "a conflict", Run: t.run, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
 		resolvePrompt(t.goal, m, c.Ours, c.Theirs), report)
 	t.usage = t.usage.Add(out.Usage)
 	if ctx.Err() != nil {

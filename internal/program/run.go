@@ -22,6 +22,9 @@ const pipeGrace = time.Second
 // RunOptions are what a run needs besides the command.
 type RunOptions struct {
 	Stdin []byte // nothing by default
+	// In, if set, is given to the program itself in place of Stdin, from where it
+	// stands. It stays the caller's.
+	In *os.File
 	// Stdout and Stderr get the output as it comes, each from a goroutine of
 	// its own; they bound their size. A file is given to the program itself
 	// and stays the caller's. nil: the output is thrown away.
@@ -146,7 +149,7 @@ func newPipes(o RunOptions) (p *pipes, err error) {
 		}
 		p.mine, p.into, p.theirs, *s.theirs = append(p.mine, r), append(p.into, s.into), append(p.theirs, w), w
 	}
-	if len(o.Stdin) > 0 {
+	if p.streams.In = o.In; o.In == nil && len(o.Stdin) > 0 {
 		err = p.feed(o.Stdin)
 	}
 	return p, err
