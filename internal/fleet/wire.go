@@ -94,9 +94,13 @@ type Bundle struct {
 	SHA256 string `json:"sha256,omitempty"` // hexadecimal
 }
 
-// Beat is a sign of life of a claim.
+// Beat is a sign of life of a claim. A worker sends it until its claim is
+// accepted, refused or canceled. The coordinator answers a beat of a claim that
+// is not current with the order that got lost: accepted, refused or cancel.
 type Beat struct {
 	Schema int `json:"schema"`
+	// GivenUp: the worker ends and will deliver nothing. The ticket is free at once.
+	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // Event is progress of a claim, without secrets. It counts as a beat.
@@ -158,7 +162,7 @@ type OrderKind string
 
 // The orders.
 const (
-	OrderCancel   OrderKind = "cancel"   // end the claim, deliver nothing
+	OrderCancel   OrderKind = "cancel"   // end the claim, or all of the run if none is named; deliver nothing
 	OrderAccepted OrderKind = "accepted" // the claim's result is in; forget it
 	OrderRefused  OrderKind = "refused"  // it was refused, as Message says; forget it
 	OrderQueues   OrderKind = "queues"   // these are the queues to take tickets from
