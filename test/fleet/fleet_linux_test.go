@@ -25,7 +25,6 @@ func tasks(t *testing.T) int {
 
 // newMachine gives a host the environment in which the program runs.
 func newMachine(h *fleettest.Host) *fleettest.Host {
-	h.Env = []string{"COPILOT_BRIDGE_HOME=" + filepath.Join(h.Home, "bridge"), "COPILOT_CLI_PATH=" + copilotRuntime, "COPILOT_BRIDGE_SANDBOX=",
-		"GIT_AUTHOR_DATE=2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z"}
+	h.Env = []string{"COPILOT_BRIDGE_HOME=" + filepath.Join(h.Home, "bridge"), "COPILOT_CLI_PATH=" + copilotRuntime, "COPILOT_BRIDGE_SANDBOX="}
 	return h
 }
