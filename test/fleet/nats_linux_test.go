@@ -10,7 +10,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 )
 
@@ -249,4 +252,51 @@ func TestCluster(t *testing.T) {
 	if info, err := js.StreamInfo("S"); err != nil || info.State.Msgs != 3 {
 		t.Error(info, err)
 	}
+}
+
+// TestFleetOnCluster does a plan over a cluster of which one server after another
+// is killed and comes back, while the plan is carried out.
+func TestFleetOnCluster(t *testing.T) {
+	seed := seedOf(t)
+	net := fleettest.NewNetwork(t, 8, seed)
+	net.Slow(2*time.Millisecond, 0)
+	c := startCluster(t, net.Host(6), net.Host(7), net.Host(8))
+	home := net.Host(1).Home
+	for from, name := range map[*string]string{&c.creds: "hub.creds", &c.accountKey: "account.nk", &c.ca: "ca.pem"} {
+		data, err := os.ReadFile(*from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(home, name), string(data))
+	}
+	f := newFleet(t, net, "--nats", strings.Join(c.urls, ","), "--creds", filepath.Join(home, "hub.creds"), "--account-key", filepath.Join(home, "account.nk"), "--ca", filepath.Join(home, "ca.pem"))
+	f.prepare(makeWork(mathrand.New(mathrand.NewPCG(seed, 4)), tasks(t)))
+	run := f.begin(f.givers[1])
+	done := func() int { return strings.Count(run.Out.String(), string(orchestrate.TaskCompleted)) }
+	for i := range c.servers {
+		from := done()
+		eventually(t, 5*time.Minute, "the run does not go on", func() string {
+			if n := done(); n < from+2 && run.Running() {
+				return fmt.Sprintf("%d tasks done\n%s", n, run.Err)
+			}
+			return ""
+		})
+		if !run.Running() {
+			t.Errorf("the run has ended before server %d was killed", i)
+			break
+		}
+		c.servers[i].Kill()
+		<-c.servers[i].Ended
+		t.Logf("%s killed after %d tasks", c.hosts[i].Name, done())
+		<-time.After(3 * time.Second) // the others choose new leaders
+		c.start(i)
+		c.waitUntilReady(net.Host(6 + (i+1)%3))
+	}
+	select {
+	case <-run.Ended:
+	case <-time.After(10 * time.Minute):
+		t.Fatalf("the run does not end:\n%s", run.Err)
+	}
+	f.checkRun(f.givers[1], run)
+	f.end()
 }
