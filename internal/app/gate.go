@@ -179,6 +179,8 @@ type Guarding struct {
 	Layers []policy.Layer
 	// Source names them on record.
 	Source string
+	// Other is a policy of another machine that must agree to everything.
+	Other *policy.Other
 	// Protected are more directories that may not be written.
 	Protected []string
 	// Servers are the MCP servers that the caller brings along.
@@ -220,7 +222,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: append(keys, g.Layers...), Source: g.Source}
+	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: append(keys, g.Layers...), Source: g.Source, Other: g.Other}
 	switch now := live.Now(); {
 	case now.Err != nil && !g.Lenient:
 		return nil, now.Err
@@ -236,6 +238,10 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		return nil, err
 	}
 	personal := answers.CopilotHome(b.opts.Environ, b.opts.UserDir)
+	allowTools := c.ABP.AllowAlwaysTools
+	if g.Other != nil {
+		allowTools = nil // they would answer the other machine's question
+	}
 	var watcher guard.Observer
 	if b.observer != nil {
 		watcher = b.observer
@@ -244,7 +250,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		Observer:  watcher,
 		Sessions:  []string{c.Path("copilot", "session-state"), filepath.Join(personal, "session-state")},
 		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: b.inbox(g.Asker), Caller: g.Caller, Door: g.Door, Client: g.Client,
-		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
+		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: allowTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason, Counts: &b.guard.counts,
 	}), nil
 }

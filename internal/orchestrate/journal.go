@@ -31,6 +31,9 @@ type Meta struct {
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	// Base is the commit on which the run builds.
 	Base string `json:"base,omitempty"`
+	// Remote says that other machines do the tasks, and that the record here may
+	// not be the newest.
+	Remote bool `json:"remote,omitempty"`
 }
 
 const metaVersion = 1

@@ -56,6 +56,9 @@ type Options struct {
 	// CodeDenied leaves the work on a branch. nil: all may be written.
 	Admit func(ctx context.Context, files []string, diff string) error
 	Open  Opener
+	// Remote does the tasks on other machines; nil does them here. It needs a git
+	// repository. Open is still used, for the plan and for conflicts.
+	Remote Remote
 	// Mask hides the secrets of a text. Everything that the run keeps, shows or
 	// passes on goes through it, the task first of all. Nil changes nothing.
 	Mask func(string) string
