@@ -12,6 +12,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
@@ -213,7 +214,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	d := g.Defaults
 	d.Root, d.CaseInsensitive = ws.Root(), ws.CaseFolding()
 	d.Protected = slices.Concat([]string{c.Home, c.AuditLogDir}, g.Protected, repo.Stores(ws.Root()))
-	if rel, err := filepath.Rel(orchestrate.WorktreesDir(c.Home), ws.Root()); err == nil && filepath.IsLocal(rel) && rel != "." {
+	if below(orchestrate.WorktreesDir(c.Home), ws.Root()) || below(memberDir(c, fleet.RoleWorker), ws.Root()) {
 		// A worktree of ours lies in our home. It is all that can be reached
 		// from there, so the rest of the home is as safe as ever.
 		d.Protected = d.Protected[1:]
@@ -253,6 +254,12 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: allowTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason, Counts: &b.guard.counts,
 	}), nil
+}
+
+// below says whether a path is in a directory, and not that itself.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel) && rel != "."
 }
 
 // TestPolicy says what the policy would say to a tool call of a session in a

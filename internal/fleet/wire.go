@@ -230,6 +230,10 @@ type Hello struct {
 	Answers  string    `json:"answers,omitempty"` // who answers there: github, a provider, demo
 	Since    time.Time `json:"since"`
 	Draining bool      `json:"draining,omitempty"`
+	// Conn.Hello fills these in: when the member's right ends, and how long the
+	// last hello took, there and back.
+	Expires time.Time     `json:"expires,omitzero"`
+	Lag     time.Duration `json:"lag_ns,omitempty"`
 }
 
 // Running is a claim at work.
@@ -262,6 +266,7 @@ type JoinRequest struct {
 // JoinReply makes it one.
 type JoinReply struct {
 	Schema  int           `json:"schema"`
+	Fleet   string        `json:"fleet,omitempty"`
 	Member  string        `json:"member,omitempty"`
 	Role    Role          `json:"role,omitempty"`
 	Labels  []string      `json:"labels,omitempty"` // given with the invitation
@@ -276,7 +281,8 @@ type MemberRecord struct {
 	Name     string    `json:"name"`
 	Role     Role      `json:"role"`
 	Key      string    `json:"key"`
-	Labels   []string  `json:"labels,omitempty"`
+	Labels   []string  `json:"labels,omitempty"` // given with the invitation
+	Offers   []string  `json:"offers,omitempty"` // those and its own, as of its last hello
 	Invite   string    `json:"invite,omitempty"`
 	Joined   time.Time `json:"joined"`
 	Draining bool      `json:"draining,omitempty"`
@@ -326,6 +332,22 @@ type Status struct {
 	Queues  []QueueStatus  `json:"queues"`
 	Runs    []RunStatus    `json:"runs"`
 	Refused *bridge.Error  `json:"refused,omitempty"`
+}
+
+// QueueRecord is a queue, in TableQueues.
+type QueueRecord struct {
+	Schema int      `json:"schema"`
+	Labels []string `json:"labels,omitempty"`
+}
+
+// InviteRecord is what is left of an invitation, in TableInvites.
+type InviteRecord struct {
+	Schema  int       `json:"schema"`
+	Role    Role      `json:"role"`
+	Labels  []string  `json:"labels,omitempty"`
+	Uses    int       `json:"uses"` // that are left
+	Expires time.Time `json:"expires"`
+	Members []string  `json:"members,omitempty"` // who used it
 }
 
 // WorkerStatus is a worker as the hub knows it.
