@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -195,6 +196,7 @@ const testRun = "20261119-120000-abcdef"
 // start begins a run, which ends with the test.
 func start(t testing.TB, conn *fleet.Conn, o Options) *Coordinator {
 	t.Helper()
+	o.Logger = slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Lease, o.Scratch, o.Host = lease, t.TempDir(), "desk"
 	if o.Owner == 0 {
 		o.Owner = 2 * time.Second
@@ -255,3 +257,7 @@ func mustDone(t testing.TB, done <-chan ended, worker string) orchestrate.Outcom
 }
 
 func taskName(i int) string { return fmt.Sprintf("t%d", i) }
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(p []byte) (int, error) { l.t.Log(string(p)); return len(p), nil }
