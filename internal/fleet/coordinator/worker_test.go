@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
@@ -91,15 +92,19 @@ func (h *hand) claim(ctx context.Context, t fleet.Ticket, ack string) (*fleet.As
 	return r.Assignment, err
 }
 
-// mustClaim takes the next ticket and claims it.
+// mustClaim takes the next ticket that is in force and claims it.
 func (h *hand) mustClaim() *fleet.Assignment {
 	h.t.Helper()
-	t, ack := h.mustTicket()
-	a, err := h.claim(h.t.Context(), t, ack)
-	if err != nil {
-		h.t.Fatal(err)
+	for {
+		t, ack := h.mustTicket()
+		a, err := h.claim(h.t.Context(), t, ack)
+		if err == nil {
+			return a
+		}
+		if bridge.CodeOf(err) != bridge.CodeConflict { // an old ticket may come up again
+			h.t.Fatal(err)
+		}
 	}
-	return a
 }
 
 func (h *hand) say(kind string, a *fleet.Assignment, v any) {
