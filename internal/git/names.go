@@ -27,6 +27,19 @@ func (r *Repository) SetRef(ctx context.Context, ref, commit string) error {
 	return err
 }
 
+// SetRefs is SetRef for many names, from each to its commit.
+func (r *Repository) SetRefs(ctx context.Context, refs map[string]string) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for ref, commit := range refs {
+		fmt.Fprintf(&b, "update %s %s\n", ref, commit)
+	}
+	_, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"update-ref", "--stdin"}, Input: b.String()})
+	return err
+}
+
 // DeleteRefs removes names, those that do not exist too.
 func (r *Repository) DeleteRefs(ctx context.Context, refs ...string) error {
 	if len(refs) == 0 {

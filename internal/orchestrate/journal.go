@@ -168,10 +168,14 @@ func readMeta(dir string) (m Meta, err error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, &bridge.Error{Code: bridge.CodeInvalid, Message: filepath.Join(dir, "run.json") + " is damaged", Cause: err, Remedy: "start the task anew"}
 	}
+	return m, m.check()
+}
+
+func (m Meta) check() error {
 	if m.Version > metaVersion {
-		return m, &bridge.Error{Code: bridge.CodeUnsupported, Message: "the run " + m.ID + " was made by a newer copilot-bridge", Remedy: "use that one to resume it"}
+		return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the run " + m.ID + " was made by a newer copilot-bridge", Remedy: "use that one to resume it"}
 	}
-	return m, nil
+	return nil
 }
 
 func (j *journal) openEvents() (err error) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
@@ -68,21 +70,28 @@ func (t *trees) lock(ctx context.Context) (unlock func(), err error) {
 
 // join returns a commit that holds the works of all that a task depends on.
 func (t *trees) join(ctx context.Context, task string, needs []TaskResult, report func(Progress)) (string, error) {
+	names := map[string]string{}
+	var works []string
+	for _, n := range needs {
+		if _, twice := names[n.Work]; !twice && n.Work != "" && n.Work != t.base {
+			works = append(works, n.Work)
+		}
+		names[n.Work] = n.ID
+	}
+	if len(works) == 0 {
+		return t.base, nil
+	}
+	if len(works) == 1 {
+		return works[0], nil
+	}
 	unlock, err := t.lock(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	var works []string
-	for _, n := range needs {
-		t.names[n.Work] = n.ID
-		works = append(works, n.Work)
-	}
+	maps.Copy(t.names, names)
 	if works, err = t.independent(ctx, works); err != nil {
 		return "", err
-	}
-	if len(works) == 0 {
-		return t.base, nil
 	}
 	head := works[0]
 	for _, w := range works[1:] {
@@ -93,24 +102,24 @@ func (t *trees) join(ctx context.Context, task string, needs []TaskResult, repor
 	return head, nil
 }
 
-// independent drops works that are part of others, and keeps the order.
+// independent drops works that are part of others, and keeps the order. They
+// are distinct and build on the base. What any of them builds on is a parent of
+// something between the base and them; git's own way takes quadratic time.
 func (t *trees) independent(ctx context.Context, works []string) ([]string, error) {
-	works = slices.DeleteFunc(slices.Clone(works), func(w string) bool { return w == "" || w == t.base })
 	if len(works) < 2 {
 		return works, nil
 	}
-	out, err := t.repo.ask(ctx, append([]string{"merge-base", "--independent"}, works...)...)
+	out, _, err := t.repo.Run(ctx, git.Call{Args: []string{"rev-list", "--parents", "--stdin"}, Input: strings.Join(works, "\n") + "\n^" + t.base + "\n"})
 	if err != nil {
 		return nil, err
 	}
-	kept := strings.Fields(out)
-	var in []string
-	for _, w := range works {
-		if slices.Contains(kept, w) && !slices.Contains(in, w) {
-			in = append(in, w)
+	part := map[string]bool{}
+	for line := range strings.Lines(out) {
+		for _, parent := range strings.Fields(line)[1:] {
+			part[parent] = true
 		}
 	}
-	return in, nil
+	return slices.DeleteFunc(slices.Clone(works), func(w string) bool { return part[w] }), nil
 }
 
 // pair joins two works; the caller has the turn.
@@ -210,43 +219,36 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 	}
 	defer unlock()
 	head, t.last = t.base, true
+	byWork := map[string]int{}
+	var all []string
+	for _, i := range g.order {
+		if r := results[i]; r.State == Done && r.Work != "" && r.Work != t.base {
+			if _, twice := byWork[r.Work]; !twice {
+				all, byWork[r.Work], t.names[r.Work] = append(all, r.Work), i, r.ID
+			}
+		}
+	}
 	skip := map[int]bool{}
-	for {
-		var works []string
-		byWork := map[string]int{}
-		for _, i := range g.order {
-			if r := results[i]; r.State == Done && !skip[i] && r.Work != "" {
-				if _, twice := byWork[r.Work]; !twice {
-					works, byWork[r.Work], t.names[r.Work] = append(works, r.Work), i, r.ID
-				}
-			}
+	left, err := t.independent(ctx, all)
+	for err == nil && len(left) > 0 {
+		next := left[0]
+		left = left[1:]
+		if head == t.base {
+			head = next
+			continue
 		}
-		works, err = t.independent(ctx, append(works, head))
-		if err != nil {
-			return "", nil, err
+		joined, pairErr := t.pair(ctx, results[byWork[next]].ID, head, next, func(Progress) {})
+		if bridge.CodeOf(pairErr) == bridge.CodeConflict {
+			// What it builds on may fit.
+			skip[byWork[next]] = true
+			all = slices.DeleteFunc(all, func(w string) bool { return w == next })
+			left, err = t.beside(ctx, all, head)
+			continue
 		}
-		works = slices.DeleteFunc(works, func(w string) bool { return w == head })
-		if len(works) == 0 {
-			break
-		}
-		next := works[0]
-		var joined string
-		switch ahead, err := t.repo.contains(ctx, next, head); {
-		case err != nil:
-			return "", nil, err
-		case ahead:
-			joined = next
-		default:
-			joined, err = t.pair(ctx, results[byWork[next]].ID, head, next, func(Progress) {})
-			if bridge.CodeOf(err) == bridge.CodeConflict {
-				skip[byWork[next]] = true
-				continue
-			}
-			if err != nil {
-				return "", nil, err
-			}
-		}
-		head = joined
+		head, err = joined, pairErr
+	}
+	if err != nil {
+		return "", nil, err
 	}
 	for i := range results {
 		if !skip[i] {
@@ -261,6 +263,13 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 		}
 	}
 	return head, held, nil
+}
+
+// beside lists the works of which none is part of another or of head.
+func (t *trees) beside(ctx context.Context, works []string, head string) ([]string, error) {
+	works = slices.DeleteFunc(slices.Clone(works), func(w string) bool { return w == head })
+	left, err := t.independent(ctx, append(works, head))
+	return slices.DeleteFunc(left, func(w string) bool { return w == head }), err
 }
 
 // remember takes over a join from the journal.
