@@ -173,7 +173,7 @@ func (c *Conn) explain(err error) error {
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "this machine's right to the fleet ended on " + ends.Format(time.DateTime), Remedy: joinAgain, Cause: err}
 	case refused(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " refuses this machine: it was removed", Remedy: joinAgain, Cause: err}
-	case errors.Is(err, nats.ErrTLS):
+	case foreign(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " shows a certificate that is not the fleet's",
 			Remedy: "Another server answers at that address, or something on the way reads along. If the fleet was set up anew, join it again.", Cause: err}
 	}
@@ -182,6 +182,13 @@ func (c *Conn) explain(err error) error {
 }
 
 const joinAgain = "If it should be in the fleet, make an invitation with “copilot-bridge fleet invite” and join with it."
+
+// foreign reports whether err means that the server is not the fleet's, rather
+// than that the connection broke.
+func foreign(err error) bool {
+	var verification *tls.CertificateVerificationError
+	return errors.As(err, &verification) || errors.Is(err, errNotPinned) || errors.Is(err, nats.ErrSecureConnWanted)
+}
 
 func refused(err error) bool {
 	for _, known := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {

@@ -22,6 +22,8 @@ import (
 const (
 	// offlineAfter is how long a worker may say nothing and still counts as there.
 	offlineAfter = 3 * fleet.HelloEvery
+	// lookEvery is how often the store is looked at.
+	lookEvery = 5 * time.Second
 	// handlers is how many requests are answered at the same time.
 	handlers = 8
 	// updateTries bounds a compare-and-set that others keep winning.
@@ -134,14 +136,22 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// upkeep does now and then what is due.
+// upkeep does now and then what is due, and looks whether the store still works:
+// the server goes on without it when the disk is full or fails.
 func (k *keeper) upkeep(ctx context.Context) {
-	tick := time.NewTicker(time.Hour)
+	tick, look := time.NewTicker(time.Hour), time.NewTicker(lookEvery)
 	defer tick.Stop()
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-look.C:
+			if k.hub.server != nil && !k.hub.server.JetStreamEnabled() {
+				k.hub.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet's server can no longer write to " + k.hub.options.Dir,
+					Remedy: "Look whether the disk is full or failing, then start the hub again; nothing that it has answered for is lost."})
+			}
+			continue
 		case <-tick.C:
 		}
 		err := k.sweepInvites(ctx)
