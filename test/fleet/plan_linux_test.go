@@ -38,6 +38,9 @@ func makeWork(rng *rand.Rand, n int) work {
 		}
 	}
 	w.begin["shared.txt"] = lines(n, func(i int) string { return "line " + taskID(i) })
+	for i := range directories {
+		w.begin[filepath.Join(filepath.Dir(fileOf(i)), "keep")] = "" // the tool makes no directories
+	}
 	w.end = maps.Clone(w.begin)
 	for i := range n {
 		id := taskID(i)
@@ -64,8 +67,10 @@ func makeWork(rng *rand.Rand, n int) work {
 	return w
 }
 
+const directories = 7
+
 func taskID(i int) string { return fmt.Sprintf("t%03d", i) }
-func fileOf(i int) string { return fmt.Sprintf("made/%02d/%s.txt", i%7, taskID(i)) }
+func fileOf(i int) string { return fmt.Sprintf("made/%02d/%s.txt", i%directories, taskID(i)) }
 
 // lines returns n lines, far enough apart that git merges changes to them.
 func lines(n int, line func(int) string) string {

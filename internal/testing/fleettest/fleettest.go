@@ -1,5 +1,3 @@
-// Package fleettest starts real fleets for tests: a hub with its server on
-// loopback, a coordinator, workers' connections.
 package fleettest
 
 import (

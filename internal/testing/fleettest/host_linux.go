@@ -55,6 +55,26 @@ func (w *Network) newHost(index int) (*Host, error) {
 	return h, <-ready
 }
 
+// Local is a host with a home of its own, on the computer's own network. What runs
+// there is killed when the test ends.
+func Local(tb testing.TB, name string) *Host {
+	tb.Helper()
+	dir := tb.TempDir()
+	h := &Host{Name: name, Address: "127.0.0.1", Home: filepath.Join(dir, "home"), Tmp: filepath.Join(dir, "tmp")}
+	for _, d := range []string{h.Home, h.Tmp} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	tb.Cleanup(func() {
+		h.killAll()
+		for _, p := range h.processes() {
+			<-p.Ended
+		}
+	})
+	return h
+}
+
 // Process is a program on a host.
 type Process struct {
 	Name  string
@@ -89,7 +109,10 @@ func (h *Host) Start(dir, program string, args ...string) (*Process, error) {
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.Out, p.Err
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.Home, "TMPDIR=" + h.Tmp}, h.Env...)
 	p.cmd.WaitDelay = 10 * time.Second // a program that it started may hold the pipes
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if h.calls != nil { // the thread lives as long as the host
+		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	var err error
 	h.In(func() { err = p.cmd.Start() })
 	if err != nil {
