@@ -43,9 +43,7 @@ func newWorld(t testing.TB, files int, initArgs ...string) *world {
 			t.Fatal(err)
 		}
 	}
-	for _, set := range [][]string{{"user.name", "a"}, {"user.email", "a@example.com"}, {"protocol.file.allow", "always"}} {
-		w.git("home", "config", "--global", set[0], set[1])
-	}
+	w.write("home", ".gitconfig", "[user]\n\tname = a\n\temail = a@example.com\n[protocol \"file\"]\n\tallow = always\n")
 	w.git("repo", append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
 	w.write("repo", "a.txt", "one\n")
 	w.write("repo", "dir/b.txt", "two\n")

@@ -9,6 +9,7 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,7 +118,7 @@ var forgeries = map[string]forgery{
 		// Made by hand: git does not pack it.
 		raw := fmt.Sprintf("tree %s\nparent %s\nauthor a <a@example.com> 1 +0000\ncommitter a <a@example.com> 1 +0000\n\nx\n", w.git("clone", "rev-parse", "HEAD^{tree}"), strings.Repeat("1", 40))
 		c := w.object("commit", raw)
-		return []byte(w.header(c) + packOf(entry{1, int64(len(raw)), nil, deflated(raw)})), c
+		return []byte(w.header(c) + packOf(packed{1, int64(len(raw)), nil, deflated(raw)})), c
 	}, "git does not take"},
 	"a tree in place of a commit": {func(w *world) ([]byte, string) {
 		c := w.good()
@@ -173,11 +174,11 @@ var forgeries = map[string]forgery{
 	"a cut pack":          ofText("cut off", func(_ *world, _, header, pack string) string { return header + pack[:len(pack)-30] }),
 	"more after the pack": ofText("something follows", func(_ *world, _, header, pack string) string { return header + pack + "more" }),
 	"a flipped bit in the hash": ofText("git does not take", func(_ *world, _, header, pack string) string {
-		return header + pack[:len(pack)-1] + string(pack[len(pack)-1]^1)
+		return header + pack[:len(pack)-1] + string([]byte{pack[len(pack)-1] ^ 1})
 	}),
 	"a flipped bit in the middle": ofText("", func(_ *world, _, header, pack string) string {
 		i := len(pack) / 2
-		return header + pack[:i] + string(pack[i]^1) + pack[i+1:]
+		return header + pack[:i] + string([]byte{pack[i] ^ 1}) + pack[i+1:]
 	}),
 	"a missing file": {func(w *world) ([]byte, string) {
 		c := w.good()
@@ -198,7 +199,7 @@ var forgeries = map[string]forgery{
 	"a link up and down": ofCommit("is a link to", func(w *world) string { return w.inDir("d", "120000", "out", w.object("blob", "../x/../../y")) }),
 	"a link to .git":     ofCommit("is a link to", func(w *world) string { return w.link("out", ".git/hooks") }),
 	"a submodule":        ofCommit("is a submodule", func(w *world) string { return w.with("160000", "sub", w.begin) }),
-	"a huge link":        ofCommit("is a link to", func(w *world) string { return w.link("out", "/"+strings.Repeat("x", 1<<20)) }),
+	"a huge link":        ofCommit("too much", func(w *world) string { return w.link("out", "/"+strings.Repeat("x", 1<<20)) }),
 	"Git LFS": ofCommit("Git LFS", func(w *world) string {
 		return w.with("100644", ".gitattributes", w.object("blob", "*.bin filter=lfs\n"))
 	}),
@@ -227,7 +228,7 @@ var forgeries = map[string]forgery{
 	"a broken commit": {func(w *world) ([]byte, string) {
 		raw := "tree " + w.git("clone", "rev-parse", "HEAD^{tree}") + "\nparent " + w.begin + "\nauthor a\ncommitter a\n\nx\n"
 		c := w.object("commit", raw)
-		return []byte(w.header(c) + packOf(entry{1, int64(len(raw)), nil, deflated(raw)})), c
+		return []byte(w.header(c) + packOf(packed{1, int64(len(raw)), nil, deflated(raw)})), c
 	}, "git does not take"},
 	"trees that hold each other many times": ofCommit("too much", func(w *world) string {
 		tree := w.tree([3]string{"100644", "x", w.object("blob", "")})
@@ -241,23 +242,23 @@ var forgeries = map[string]forgery{
 		return w.child(tree, w.begin)
 	}),
 	"more bytes than an object says": {func(w *world) ([]byte, string) {
-		return []byte(w.header(w.begin[:39]+"0") + packOf(entry{3, 1 << 20, nil, zeros(10 << 30)})), w.begin[:39] + "0"
+		return []byte(w.header(w.begin[:39]+"0") + packOf(packed{3, 1 << 20, nil, zeros(10 << 30)})), w.begin[:39] + "0"
 	}, "an object has not the 1048576 bytes"},
 	"fewer bytes than an object says": {func(w *world) ([]byte, string) {
-		return []byte(w.header(w.begin[:39]+"0") + packOf(entry{3, 100, nil, deflated("x")})), w.begin[:39] + "0"
+		return []byte(w.header(w.begin[:39]+"0") + packOf(packed{3, 100, nil, deflated("x")})), w.begin[:39] + "0"
 	}, "an object has not the 100 bytes"},
 	"a file of 10 GB": {func(w *world) ([]byte, string) {
-		return []byte(w.header(w.begin[:39]+"0") + packOf(entry{3, 10 << 30, nil, zeros(10 << 30)})), w.begin[:39] + "0"
+		return []byte(w.header(w.begin[:39]+"0") + packOf(packed{3, 10 << 30, nil, zeros(10 << 30)})), w.begin[:39] + "0"
 	}, "an object takes 10737418240 bytes"},
 	"a delta that becomes 10 GB": {func(w *world) ([]byte, string) {
 		delta := string(binary.AppendUvarint(binary.AppendUvarint(nil, 1<<20), 10<<30))
-		return []byte(w.header(w.begin[:39]+"0") + packOf(entry{6, int64(len(delta)), []byte{1}, deflated(delta)})), w.begin[:39] + "0"
+		return []byte(w.header(w.begin[:39]+"0") + packOf(packed{6, int64(len(delta)), []byte{1}, deflated(delta)})), w.begin[:39] + "0"
 	}, "an object takes 10737418240 bytes"},
 	"many deltas that become 10 GB": {func(w *world) ([]byte, string) {
 		delta := string(binary.AppendUvarint(binary.AppendUvarint(nil, 1<<20), 100<<20))
-		var many []entry
+		var many []packed
 		for range 100 {
-			many = append(many, entry{7, int64(len(delta)), make([]byte, 20), deflated(delta)})
+			many = append(many, packed{7, int64(len(delta)), make([]byte, 20), deflated(delta)})
 		}
 		return []byte(w.header(w.begin[:39]+"0") + packOf(many...)), w.begin[:39] + "0"
 	}, "its objects take more than"},
@@ -272,8 +273,8 @@ func renamed(ref string) func(*world, string, string, string) string {
 	}
 }
 
-// entry is one of a pack: its kind and size, the base of a delta, and its data.
-type entry struct {
+// packed is one entry of a pack: its kind and size, the base of a delta, and its data.
+type packed struct {
 	kind int
 	size int64
 	base []byte
@@ -281,7 +282,7 @@ type entry struct {
 }
 
 // packOf makes a pack of any entries.
-func packOf(entries ...entry) string {
+func packOf(entries ...packed) string {
 	var b strings.Builder
 	b.WriteString("PACK\x00\x00\x00\x02")
 	b.Write(binary.BigEndian.AppendUint32(nil, uint32(len(entries))))
@@ -379,12 +380,14 @@ func (w *world) traps(gitDir string) {
 			w.t.Fatal(err)
 		}
 	}
-	for key, value := range map[string]string{"core.fsmonitor": "", "filter.evil.smudge": "; cat", "filter.evil.clean": "; cat", "diff.evil.textconv": "; cat", "core.pager": "", "core.sshCommand": "", "fetch.fsckObjects": "false", "fsck.hasDotgit": "ignore"} {
-		if strings.HasPrefix(key, "f") && strings.Contains(key, "sck") {
-			w.git(".", "--git-dir", w.at(gitDir), "config", key, value)
-			continue
-		}
-		w.git(".", "--git-dir", w.at(gitDir), "config", key, "echo x >> "+w.at("marks/sprung")+value)
+	mark := "echo x >> " + w.at("marks/sprung")
+	f, err := os.OpenFile(w.at(filepath.Join(gitDir, "config")), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "[core]\n\tfsmonitor = %[1]s\n\tpager = %[1]s\n\tsshCommand = %[1]s\n[filter \"evil\"]\n\tsmudge = %[1]q\n\tclean = %[1]q\n[diff \"evil\"]\n\ttextconv = %[1]q\n"+
+			"[fetch]\n\tfsckObjects = false\n[fsck]\n\thasDotgit = ignore\n", mark)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
