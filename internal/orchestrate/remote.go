@@ -70,11 +70,13 @@ func (x *remotely) Execute(ctx context.Context, a Assignment, report func(Progre
 		report(p)
 	})
 	out.Worker = worker
+	if err == nil {
+		err = x.trees.accept(ctx, work, &out)
+	}
 	if err != nil {
 		out.Work = ""
-		return out, err
 	}
-	return out, x.trees.accept(ctx, work, &out)
+	return out, err
 }
 
 var objectName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
