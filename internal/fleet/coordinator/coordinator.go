@@ -96,7 +96,6 @@ type Coordinator struct {
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // all goroutines of this package
 	subs   []*nats.Subscription
-	stop   []func()
 
 	gits     chan struct{} // bounds how many bundles are made or read at a time
 	claiming chan struct{} // and how many claims are answered
@@ -119,7 +118,7 @@ type Coordinator struct {
 
 // stores are what the hub made.
 type stores struct {
-	tasks                           jetstream.Stream
+	tasks, results, journal         jetstream.Stream
 	members, queues, owners, claims jetstream.KeyValue
 	runs                            jetstream.ObjectStore
 }
@@ -132,8 +131,12 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 		return kv
 	}
 	s.members, s.queues, s.owners, s.claims = table(fleet.TableMembers), table(fleet.TableQueues), table(fleet.TableOwners), table(fleet.TableClaims)
-	s.tasks, err = js.Stream(ctx, fleet.StreamTasks)
-	errs = append(errs, err)
+	stream := func(name string) jetstream.Stream {
+		got, err := js.Stream(ctx, name)
+		errs = append(errs, err)
+		return got
+	}
+	s.tasks, s.results, s.journal = stream(fleet.StreamTasks), stream(fleet.StreamResults), stream(fleet.StreamJournal)
 	s.runs, err = js.ObjectStore(ctx, fleet.BucketRuns)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return s, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the stores of the fleet cannot be opened", Cause: err, Remedy: "see `copilot-bridge fleet status`"}
@@ -247,7 +250,7 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, 
 	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
 		return err
 	}
-	j := &journal{js: c.js, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
+	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
 		if err := o.renew(ctx); err != nil {
 			return err
 		}
@@ -358,9 +361,6 @@ func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	mine := c.ctx.Err() == nil
 	for _, s := range c.subs {
 		_ = s.Unsubscribe() // fails only if the connection is closed
-	}
-	for _, stop := range c.stop {
-		stop()
 	}
 	c.cancel(errEnded)
 	c.mu.Lock()

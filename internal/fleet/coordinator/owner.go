@@ -121,8 +121,7 @@ func (o *owner) renew(ctx context.Context) error {
 	if row.Epoch != o.row.Epoch {
 		return takenOver(o.run, row)
 	}
-	o.rev = rev
-	return nil
+	return o.write(ctx, rev) // a write of ours had come through whose answer had not
 }
 
 // describe says what the run is about. It is written with the next beat.

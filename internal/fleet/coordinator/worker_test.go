@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
@@ -90,15 +92,19 @@ func (h *hand) claim(ctx context.Context, t fleet.Ticket, ack string) (*fleet.As
 	return r.Assignment, err
 }
 
-// mustClaim takes the next ticket and claims it.
+// mustClaim takes the next ticket that is in force and claims it.
 func (h *hand) mustClaim() *fleet.Assignment {
 	h.t.Helper()
-	t, ack := h.mustTicket()
-	a, err := h.claim(h.t.Context(), t, ack)
-	if err != nil {
-		h.t.Fatal(err)
+	for {
+		t, ack := h.mustTicket()
+		a, err := h.claim(h.t.Context(), t, ack)
+		if err == nil {
+			return a
+		}
+		if bridge.CodeOf(err) != bridge.CodeConflict { // an old ticket may come up again
+			h.t.Fatal(err)
+		}
 	}
-	return a
 }
 
 func (h *hand) say(kind string, a *fleet.Assignment, v any) {
@@ -195,6 +201,7 @@ const testRun = "20261119-120000-abcdef"
 // start begins a run, which ends with the test.
 func start(t testing.TB, conn *fleet.Conn, o Options) *Coordinator {
 	t.Helper()
+	o.Logger = slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Lease, o.Scratch, o.Host = lease, t.TempDir(), "desk"
 	if o.Owner == 0 {
 		o.Owner = 2 * time.Second
@@ -255,3 +262,7 @@ func mustDone(t testing.TB, done <-chan ended, worker string) orchestrate.Outcom
 }
 
 func taskName(i int) string { return fmt.Sprintf("t%d", i) }
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(p []byte) (int, error) { l.t.Log(string(p)); return len(p), nil }
