@@ -294,7 +294,7 @@ func (r *Repository) answer(ctx context.Context, dir string, env []string, c Cal
 		return "", -1, context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "", -1, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("git %s took longer than %s", c.Args[0], patience), Cause: err}
-	case errors.Is(err, errTooMuch):
+	case errors.Is(err, ErrTooMuch):
 		return "", -1, &bridge.Error{Code: bridge.CodeInternal, Message: "git " + c.Args[0] + " wrote more than we take", Cause: err}
 	case errors.Is(err, errConfine):
 		return "", -1, &bridge.Error{Code: bridge.CodeInternal, Message: "git was not run", Cause: err, Remedy: bridge.AsError(err).Remedy}

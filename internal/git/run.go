@@ -26,8 +26,8 @@ const (
 // there is no git.
 var errConfine = errors.New("git cannot be confined")
 
-// errTooMuch ends a run that writes more than maxOutput.
-var errTooMuch = errors.New("the output is too large")
+// ErrTooMuch ends a run that writes more than maxOutput.
+var ErrTooMuch = errors.New("the output is too large")
 
 // input is what git reads: text, or a file from where it stands.
 type input struct {
@@ -69,7 +69,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxOutput {
-		b.full(errTooMuch)
+		b.full(ErrTooMuch)
 		return len(p), nil
 	}
 	return b.Buffer.Write(p)

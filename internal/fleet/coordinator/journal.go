@@ -207,6 +207,8 @@ func (j *journal) read(ctx context.Context, f func(entry) error) error {
 	if j.last == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	consumer, err := j.js.OrderedConsumer(ctx, fleet.StreamJournal, jetstream.OrderedConsumerConfig{FilterSubjects: []string{fleet.JournalSubject(j.run)}, InactiveThreshold: time.Minute})
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
-	if err := c.nc.FlushWithContext(ctx); err != nil {
+	if err := persist(ctx, c.nc.FlushWithContext); err != nil {
 		return err
 	}
 	c.work.Go(c.watchLeases)
