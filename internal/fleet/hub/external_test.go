@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,13 +79,17 @@ func newCluster(t *testing.T, n int) *cluster {
 			t.Fatal(err)
 		}
 	}
-	var routes []*url.URL
+	routes := freePorts(t, n)
 	for i := range n {
 		o := &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
 			TrustedOperators: []*jwt.OperatorClaims{trusted}, AccountResolver: resolver, SystemAccount: system.public,
 			TLS: true, TLSTimeout: 5, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}}
 		if n > 1 {
-			o.Cluster, o.Routes = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT}, routes
+			port, err := strconv.Atoi(routes[i].Port())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Cluster, o.Routes = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}, routes
 		}
 		s, err := server.NewServer(o)
 		if err != nil {
@@ -91,24 +97,31 @@ func newCluster(t *testing.T, n int) *cluster {
 		}
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		c.servers = append(c.servers, s)
+	}
+	for _, s := range c.servers {
 		fleettest.Wait(t, "the server", func() bool { return s.ReadyForConnections(time.Second) })
-		if n > 1 {
-			routes = append(routes, &url.URL{Scheme: "nats", Host: s.ClusterAddr().String()})
-		}
-		c.servers, c.urls = append(c.servers, s), append(c.urls, "tls://"+s.Addr().String())
+		c.urls = append(c.urls, "tls://"+s.Addr().String())
 	}
 	fleettest.Wait(t, "the cluster", func() bool {
-		for _, s := range c.servers {
-			if n > 1 && (s.JetStreamClusterPeers() == nil || len(s.JetStreamClusterPeers()) < n) && s.JetStreamIsLeader() {
-				return false
-			}
-			if !s.JetStreamIsCurrent() && n > 1 {
-				return false
-			}
-		}
-		return true
+		return n == 1 || slices.ContainsFunc(c.servers, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == n })
 	})
 	return c
+}
+
+// freePorts finds ports that the servers of a cluster can know of each other
+// before they start.
+func freePorts(t *testing.T, n int) (routes []*url.URL) {
+	t.Helper()
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		routes = append(routes, &url.URL{Scheme: "nats", Host: listener.Addr().String()})
+	}
+	return routes
 }
 
 type pair struct {
@@ -201,6 +214,7 @@ func TestExternalServer(t *testing.T) {
 // In a cluster each stream is on three servers, and the fleet goes on without one
 // of them.
 func TestCluster(t *testing.T) {
+	t.Parallel() // it waits for elections
 	c := newCluster(t, 3)
 	f := &fleettest.Fleet{Dir: t.TempDir()}
 	var err error
@@ -218,7 +232,6 @@ func TestCluster(t *testing.T) {
 		t.Fatalf("%+v, %v", stream, err)
 	}
 	w := f.Worker(t, "worker")
-	line := f.Invite(t, fleet.RoleWorker, 1)
 	c.servers[0].Shutdown()
 	c.servers[0].WaitForShutdown()
 	fleettest.Wait(t, "a hello", func() bool { _, err := w.Hello(t.Context(), fleet.Hello{}); return err == nil })
@@ -230,5 +243,7 @@ func TestCluster(t *testing.T) {
 	if f.Hub, err = hub.Up(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	_ = line
+	if stream, err = f.Coordinator.JS.Stream(t.Context(), fleet.StreamTasks); err != nil || stream.CachedInfo().Config.Replicas != 3 {
+		t.Fatalf("%+v, %v", stream, err)
+	}
 }
