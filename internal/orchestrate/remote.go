@@ -30,7 +30,7 @@ type Remote interface {
 	// with Place.Worker says that a machine has begun; until then the attempt
 	// waits, and its time-out does not run. Attempt is called concurrently, up
 	// to Options.Concurrency times, and returns soon after ctx ends. It reports
-	// from one goroutine at a time.
+	// from one goroutine at a time, and not after it has returned.
 	Attempt(ctx context.Context, w RemoteWork, report func(Progress)) (Outcome, error)
 	// End is called once if Begin succeeded, when no attempt is under way any
 	// more. ended says that the run was carried out to its end: its last event is

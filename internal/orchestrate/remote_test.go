@@ -312,6 +312,23 @@ func TestTimeoutsCountFromTheWorker(t *testing.T) {
 	})
 }
 
+// The record of a run that was ended is written for a little longer.
+func TestRecordOutlivesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for after, want := range map[time.Duration]time.Duration{0: endPatience, time.Minute: time.Minute + endPatience, time.Hour: recordPatience} {
+			run, cancel := context.WithTimeout(t.Context(), after)
+			began := time.Now()
+			within, done := outlive(run)
+			<-within.Done()
+			if took := time.Since(began); took != want {
+				t.Errorf("%s, and not %s", took, want)
+			}
+			done()
+			cancel()
+		}
+	})
+}
+
 type executor func(ctx context.Context, a Assignment, report func(Progress)) (Outcome, error)
 
 func (x executor) Execute(ctx context.Context, a Assignment, report func(Progress)) (Outcome, error) {
