@@ -86,3 +86,13 @@ func wait(ctx context.Context, file *flock.Flock, path string, poll time.Duratio
 		return fault("lock", path, err)
 	}
 }
+
+// TryShare is TryLock for a lock that several may hold at a time, as long as
+// nobody has it by TryLock.
+func TryShare(path string) (unlock func() error, ok bool, err error) {
+	file := flock.New(path, flock.SetPermissions(0o600))
+	if ok, err = file.TryRLock(); err != nil {
+		return nil, false, fault("lock", path, err)
+	}
+	return file.Unlock, ok, nil
+}

@@ -38,4 +38,3 @@ func LeadsOut(path, target string) bool {
 	}
 	return Reserved(target)
 }
-

@@ -116,11 +116,14 @@ func (r *Repository) readMirror(ctx context.Context) ([]entry, error) {
 	return list, os.Rename(temp, filepath.Join(r.Common, "config"))
 }
 
-// SweepIncoming removes what killed processes have left of objects that were
-// coming in. Nothing else may be using the repository.
-func (r *Repository) SweepIncoming() error {
-	objects := filepath.Join(r.Common, "objects")
+// SweepIncoming removes what killed processes have left of objects that came
+// into a mirror. Nothing may be using it.
+func SweepIncoming(dir string) error {
+	objects := filepath.Join(dir, "objects")
 	entries, err := os.ReadDir(objects)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), incomingPrefix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(objects, e.Name())))

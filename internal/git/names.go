@@ -62,6 +62,12 @@ func (r *Repository) Refs(ctx context.Context, prefix string) ([]string, error) 
 	return strings.Split(out, "\n"), nil
 }
 
+// RefCommits lists what the names below a prefix stand for.
+func (r *Repository) RefCommits(ctx context.Context, prefix string) ([]string, error) {
+	out, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"for-each-ref", "--format=%(objectname)", prefix}})
+	return strings.Fields(out), err
+}
+
 // Unlock removes the locks that a killed git has left on the names below a
 // prefix. No other process may be using them.
 func (r *Repository) Unlock(prefix string) error {

@@ -239,11 +239,9 @@ func (r *Repository) named() []string {
 	return env
 }
 
-// Run runs git on the view. It returns what git wrote, and the code if it is
-// one of those expected.
-func (r *Repository) Run(ctx context.Context, c Call) (string, int, error) {
-	tree := c.Tree
-	if tree == "" {
+// onView is the working tree and the environment of a call.
+func (r *Repository) onView(c Call) (tree string, env []string) {
+	if tree = c.Tree; tree == "" {
 		tree = r.Top
 	}
 	index := c.Index
@@ -254,8 +252,14 @@ func (r *Repository) Run(ctx context.Context, c Call) (string, int, error) {
 	if c.Incoming != nil {
 		objects = c.Incoming.dir
 	}
-	env := append(configure(slices.Clone(r.environ), r.settings...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+objects,
+	return tree, append(configure(slices.Clone(r.environ), r.settings...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+objects,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+filepath.Join(r.view, "no-config"), "GIT_SHALLOW_FILE="+filepath.Join(r.Common, "shallow"))
+}
+
+// Run runs git on the view. It returns what git wrote, and the code if it is
+// one of those expected.
+func (r *Repository) Run(ctx context.Context, c Call) (string, int, error) {
+	tree, env := r.onView(c)
 	out, code, err := r.answer(ctx, tree, env, c)
 	if e := bridge.AsError(err); err != nil && e.Code == bridge.CodeInternal && len(r.Warnings) > 0 {
 		more := *e
@@ -271,24 +275,28 @@ func (r *Repository) Line(ctx context.Context, c Call) (string, error) {
 	return strings.TrimRight(out, "\r\n"), err
 }
 
+// confined puts a call in the sandbox; nil where there is none.
+func (r *Repository) confined(c Call) func(context.Context, program.Command) (program.Command, error) {
+	if r.confine == nil || r.Common == "" { // before that git is only asked where it is
+		return nil
+	}
+	return func(ctx context.Context, made program.Command) (program.Command, error) {
+		write := []string{r.scratch, r.Top, r.Common, r.gitDir}
+		for _, more := range []string{c.Tree, c.New} {
+			if more != "" {
+				write = append(write, resolved(more))
+			}
+		}
+		if c.Index != "" {
+			write = append(write, resolved(filepath.Dir(c.Index)))
+		}
+		return r.confine(ctx, made, write...)
+	}
+}
+
 // answer runs git and tells answers from failures.
 func (r *Repository) answer(ctx context.Context, dir string, env []string, c Call) (string, int, error) {
-	var confine func(context.Context, program.Command) (program.Command, error)
-	if r.confine != nil && r.Common != "" { // before that git is only asked where it is
-		confine = func(ctx context.Context, made program.Command) (program.Command, error) {
-			write := []string{r.scratch, r.Top, r.Common, r.gitDir}
-			for _, more := range []string{c.Tree, c.New} {
-				if more != "" {
-					write = append(write, resolved(more))
-				}
-			}
-			if c.Index != "" {
-				write = append(write, resolved(filepath.Dir(c.Index)))
-			}
-			return r.confine(ctx, made, write...)
-		}
-	}
-	out, problem, code, err := run(ctx, "git", c.Args, dir, env, input{c.Input, c.File}, confine)
+	out, problem, code, err := run(ctx, "git", c.Args, dir, env, input{c.Input, c.File}, r.confined(c))
 	switch {
 	case ctx.Err() != nil:
 		return "", -1, context.Cause(ctx)

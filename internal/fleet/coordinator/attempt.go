@@ -144,8 +144,7 @@ func (c *Coordinator) finish(a *attempt, out orchestrate.Outcome, err error) {
 	}
 }
 
-// end ends a claim; the caller holds c.mu. It returns what has to be told and
-// removed after that.
+// end ends a claim; the caller holds c.mu.
 func (c *Coordinator) end(cl *claim, s claimState, why string) {
 	if a := cl.attempt; a != nil && a.claim == cl {
 		a.claim = nil
@@ -181,7 +180,7 @@ func (c *Coordinator) withdraw(a *attempt) {
 	}
 	ticket, queued := a.ticket, a.queued
 	c.mu.Unlock()
-	if c.ctx.Err() != nil && !c.ending() { // another coordinator's now
+	if c.ctx.Err() != nil { // another coordinator's now
 		return
 	}
 	if cl != nil && !finished {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
-	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
@@ -97,7 +96,6 @@ type Coordinator struct {
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // all goroutines of this package
 	subs   []*nats.Subscription
-	stop   []func()
 
 	gits     chan struct{} // bounds how many bundles are made or read at a time
 	claiming chan struct{} // and how many claims are answered
@@ -105,12 +103,12 @@ type Coordinator struct {
 
 	mu       sync.Mutex
 	closed   bool
-	queues   map[string]bool            // whose consumer is there
-	attempts map[string]*attempt        // at work, by task (Token)
-	spent    map[uint64]bool            // tickets that are over
-	claims   map[string]*claim          // all that this coordinator gave or took over
-	rows     map[string]row             // TableClaims, by task (Token)
-	early    map[string]delivery        // results of claims from before, until their attempt comes
+	queues   map[string]bool     // whose consumer is there
+	attempts map[string]*attempt // at work, by task (Token)
+	spent    map[uint64]bool     // tickets that are over
+	claims   map[string]*claim   // all that this coordinator gave or took over
+	rows     map[string]row      // TableClaims, by task (Token)
+	early    map[string]delivery // results of claims from before, until their attempt comes
 	buckets  map[string]jetstream.ObjectStore
 	bundles  map[string]*thin // by name
 	sent     map[string]*sent // by worker and name
@@ -120,7 +118,7 @@ type Coordinator struct {
 
 // stores are what the hub made.
 type stores struct {
-	tasks                           jetstream.Stream
+	tasks, results, journal         jetstream.Stream
 	members, queues, owners, claims jetstream.KeyValue
 	runs                            jetstream.ObjectStore
 }
@@ -133,8 +131,12 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 		return kv
 	}
 	s.members, s.queues, s.owners, s.claims = table(fleet.TableMembers), table(fleet.TableQueues), table(fleet.TableOwners), table(fleet.TableClaims)
-	s.tasks, err = js.Stream(ctx, fleet.StreamTasks)
-	errs = append(errs, err)
+	stream := func(name string) jetstream.Stream {
+		got, err := js.Stream(ctx, name)
+		errs = append(errs, err)
+		return got
+	}
+	s.tasks, s.results, s.journal = stream(fleet.StreamTasks), stream(fleet.StreamResults), stream(fleet.StreamJournal)
 	s.runs, err = js.ObjectStore(ctx, fleet.BucketRuns)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return s, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the stores of the fleet cannot be opened", Cause: err, Remedy: "see `copilot-bridge fleet status`"}
@@ -157,7 +159,11 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // workers.
 func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
 	if c.run == "" {
-		if err := c.own(ctx, m.ID, &m); err != nil {
+		at := m.ID
+		if repo != nil {
+			at = repo.Common
+		}
+		if err := c.own(ctx, m.ID, &m, digest(c.conn.Member.ID, at)); err != nil {
 			return err
 		}
 		if err := c.recall(ctx, func(entry) {}); err != nil {
@@ -165,6 +171,7 @@ func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orch
 		}
 	}
 	c.repo = repo
+	c.owner.describe(m.Task, m.Dir)
 	err := c.clear(ctx)
 	if err == nil && repo != nil {
 		err = c.catchUp(ctx, m, past)
@@ -198,7 +205,7 @@ func (c *Coordinator) recall(ctx context.Context, f func(entry)) error {
 // catchUp puts on record what is missing there: of a new run its beginning, and
 // of one that went on without the fleet what happened then.
 func (c *Coordinator) catchUp(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event) error {
-	have, err := remotes(ctx, c.repo)
+	have, err := c.repo.RefCommits(ctx, "refs/remotes") // other clones have these too
 	if err != nil {
 		return err
 	}
@@ -226,17 +233,8 @@ func (c *Coordinator) catchUp(ctx context.Context, m orchestrate.Meta, past []or
 	return nil
 }
 
-// remotes are the commits that other clones have too.
-func remotes(ctx context.Context, repo *git.Repository) ([]string, error) {
-	names, err := repo.Refs(ctx, "refs/remotes")
-	if err != nil {
-		return nil, err
-	}
-	return repo.Commits(ctx, names[:min(len(names), bundle.MaxHave)])
-}
-
 // own takes the run and fences its former owner off.
-func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta) (err error) {
+func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, repoID string) (err error) {
 	if c.stores, err = openStores(ctx, c.js); err != nil {
 		return err
 	}
@@ -252,13 +250,13 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta) 
 	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
 		return err
 	}
-	j := &journal{js: c.js, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
+	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
 		if err := o.renew(ctx); err != nil {
 			return err
 		}
 		return takenOver(run, fleet.Owner{})
 	}}
-	if err := j.own(ctx, m, digest(c.conn.Member.ID, run)); err != nil {
+	if err := j.own(ctx, m, repoID); err != nil {
 		return errors.Join(err, o.release(context.WithoutCancel(ctx), false))
 	}
 	c.run, c.epoch, c.before, c.owner, c.journal = run, epoch, before, o, j
@@ -363,9 +361,6 @@ func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	mine := c.ctx.Err() == nil
 	for _, s := range c.subs {
 		_ = s.Unsubscribe() // fails only if the connection is closed
-	}
-	for _, stop := range c.stop {
-		stop()
 	}
 	c.cancel(errEnded)
 	c.mu.Lock()

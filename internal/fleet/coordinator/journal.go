@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -50,6 +49,7 @@ type commit struct {
 // meanwhile goes into one message, because each is flushed to disk.
 type journal struct {
 	js      jetstream.JetStream
+	stream  jetstream.Stream
 	objects jetstream.ObjectStore // BucketRuns
 	run     string
 	epoch   string
@@ -160,11 +160,7 @@ func (j *journal) publish(ctx context.Context, batch []appending) error {
 
 // look returns the sequence of the last message, 0 if there is none, and its id.
 func (j *journal) look(ctx context.Context) (seq uint64, id string, err error) {
-	stream, err := j.js.Stream(ctx, fleet.StreamJournal)
-	if err != nil {
-		return 0, "", err
-	}
-	m, err := stream.GetLastMsgForSubject(ctx, fleet.JournalSubject(j.run))
+	m, err := j.stream.GetLastMsgForSubject(ctx, fleet.JournalSubject(j.run))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return 0, "", nil
 	}
@@ -202,35 +198,24 @@ func (j *journal) own(ctx context.Context, m *orchestrate.Meta, repo string) err
 	})
 }
 
-// read gives each entry up to the last one known to f.
+// read calls f for each entry up to our own last one.
 func (j *journal) read(ctx context.Context, f func(entry) error) error {
 	if j.last == 0 {
 		return nil
 	}
-	consumer, err := j.js.OrderedConsumer(ctx, fleet.StreamJournal, jetstream.OrderedConsumerConfig{FilterSubjects: []string{fleet.JournalSubject(j.run)}, InactiveThreshold: time.Minute})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
+	for from := uint64(1); ; {
+		var m *jetstream.RawStreamMsg
+		err := persist(ctx, func(ctx context.Context) (err error) {
+			m, err = next(ctx, j.stream, fleet.JournalSubject(j.run), from)
+			return err
+		})
+		if m == nil || err != nil {
 			return err
 		}
-		meta, err := m.Metadata()
-		if err != nil {
+		if err := j.each(ctx, m.Data, f); err != nil || m.Sequence >= j.last {
 			return err
 		}
-		if err := j.each(ctx, m.Data(), f); err != nil {
-			return err
-		}
-		if meta.Sequence.Stream >= j.last {
-			return nil
-		}
+		from = m.Sequence + 1
 	}
 }
 

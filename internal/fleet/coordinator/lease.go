@@ -3,12 +3,10 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
@@ -33,7 +31,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
-	if err := c.nc.FlushWithContext(ctx); err != nil {
+	if err := persist(ctx, c.nc.FlushWithContext); err != nil {
 		return err
 	}
 	c.work.Go(c.watchLeases)
@@ -227,45 +225,4 @@ func (c *Coordinator) checkLeases(now time.Time, deaf bool) (extend []string, si
 		}
 	}
 	return extend, silent
-}
-
-// followResults takes what workers deliver. It returns when it has seen all that
-// was delivered before.
-func (c *Coordinator) followResults(ctx context.Context) error {
-	var consumer jetstream.Consumer
-	err := persist(ctx, func(ctx context.Context) (err error) {
-		consumer, err = c.js.OrderedConsumer(ctx, fleet.StreamResults, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"fleet.result.*." + c.run + ".>"}})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	before := consumer.CachedInfo().NumPending
-	caught := make(chan struct{})
-	if before == 0 {
-		close(caught)
-	}
-	seen := uint64(0)
-	follow, err := consumer.Consume(func(m jetstream.Msg) {
-		c.onResult(m)
-		if seen++; seen == before {
-			close(caught)
-		}
-	}, jetstream.PullHeartbeat(5*time.Second), jetstream.PullExpiry(30*time.Second), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		if !errors.Is(err, jetstream.ErrNoHeartbeat) {
-			c.opts.Logger.Warn("fleet.results_interrupted", "run", c.run, "error", err)
-		}
-	}))
-	if err != nil {
-		return err
-	}
-	c.stop = append(c.stop, func() { follow.Stop(); <-follow.Closed() })
-	select {
-	case <-caught:
-		return nil
-	case <-time.After(oneTry):
-		return nil // what comes later counts as well
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // owner is this coordinator's row in TableOwners.
@@ -66,7 +67,7 @@ func (o *owner) take(ctx context.Context, limit time.Duration) (before fleet.Own
 			o.rev = rev
 			return nil
 		}
-		if rev != 0 && !row.Ended && !row.Beat.IsZero() && age < limit && !diedHere(row, o.row.Member) {
+		if rev != 0 && alive(row, age, limit) && !diedHere(row, o.row.Member) {
 			return &bridge.Error{Code: bridge.CodeBusy, Message: fmt.Sprintf("the run %s is going on on %s (process %d, in %s)", o.run, row.Host, row.PID, row.Dir),
 				Remedy: fmt.Sprintf("wait for it, or end it there; it can be taken over %s after its last sign of life", limit)}
 		}
@@ -77,6 +78,11 @@ func (o *owner) take(ctx context.Context, limit time.Duration) (before fleet.Own
 		return err
 	})
 	return before, err
+}
+
+// alive says whether the owner of a run has to be taken for alive.
+func alive(row fleet.Owner, age, limit time.Duration) bool {
+	return !row.Ended && !row.Beat.IsZero() && age < limit
 }
 
 // diedHere says that the owner was a process of this machine that has ended.
@@ -115,8 +121,14 @@ func (o *owner) renew(ctx context.Context) error {
 	if row.Epoch != o.row.Epoch {
 		return takenOver(o.run, row)
 	}
-	o.rev = rev
-	return nil
+	return o.write(ctx, rev) // a write of ours had come through whose answer had not
+}
+
+// describe says what the run is about. It is written with the next beat.
+func (o *owner) describe(task, dir string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.row.Task, o.row.Dir = text.FirstLine(task, 100), dir
 }
 
 // release says that nobody works on the run. With ended, it is over.

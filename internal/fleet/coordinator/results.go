@@ -2,9 +2,12 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -22,15 +25,95 @@ type delivery struct {
 	result fleet.Result
 }
 
+// resultsEvery is how often the results are looked through without a hint.
+const resultsEvery = time.Second
+
+// followResults takes what workers deliver. It returns when it has seen all that
+// was delivered before.
+//
+// The stream is read by sequence: that needs no state on the server, which would
+// have to be made anew when that restarts. A subscription to what the workers
+// publish only says when to look.
+func (c *Coordinator) followResults(ctx context.Context) error {
+	subject := "fleet.result.*." + c.run + ".>"
+	hints := make(chan struct{}, 4096) // one that does not fit is no loss
+	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) {
+		select {
+		case hints <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.subs = append(c.subs, sub)
+	from := uint64(1)
+	read := func(ctx context.Context) (n int, err error) {
+		for {
+			m, err := next(ctx, c.stores.results, subject, from)
+			if m == nil || err != nil {
+				return n, err
+			}
+			from = m.Sequence + 1
+			n++
+			c.onResult(m.Subject, m.Data)
+		}
+	}
+	err = persist(ctx, func(ctx context.Context) error { _, err := read(ctx); return err })
+	if err == nil {
+		c.work.Go(func() { c.pollResults(hints, read) })
+	}
+	return err
+}
+
+// pollResults looks at hints, until the results that they announced are there,
+// and now and then without one.
+func (c *Coordinator) pollResults(hints <-chan struct{}, read func(context.Context) (int, error)) {
+	owed, wait := 0, resultsEvery
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-hints:
+			owed++
+			wait = time.Millisecond // the server is still writing it to disk
+		case <-timer.C:
+			wait = min(2*wait, resultsEvery)
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, oneTry)
+		n, err := read(ctx)
+		cancel()
+		if err != nil && c.ctx.Err() == nil {
+			c.opts.Logger.Warn("fleet.results_interrupted", "run", c.run, "error", err)
+		}
+		if owed = max(owed-n, 0); owed == 0 || wait == resultsEvery {
+			owed, wait = 0, resultsEvery // a hint may be of a result that the server dropped as sent twice
+		}
+		timer.Reset(wait)
+	}
+}
+
+// next returns the first message of a subject from a sequence on, nil if there is
+// none.
+func next(ctx context.Context, s jetstream.Stream, subject string, from uint64) (*jetstream.RawStreamMsg, error) {
+	m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(subject))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	return m, err
+}
+
 // onResult looks at a result that was delivered. Only the present claim of a task
 // may deliver; everything else is refused.
-func (c *Coordinator) onResult(m jetstream.Msg) {
-	parts := strings.Split(m.Subject(), ".") // fleet.result.<worker>.<run>.<task>.<claim>
+func (c *Coordinator) onResult(subject string, data []byte) {
+	parts := strings.Split(subject, ".") // fleet.result.<worker>.<run>.<task>.<claim>
 	if len(parts) != 6 {
 		return
 	}
 	d := delivery{worker: parts[2]}
-	if err := fleet.Decode(m.Data(), &d.result); err != nil {
+	if err := fleet.Decode(data, &d.result); err != nil {
 		d.result = fleet.Result{Claim: parts[5]}
 		c.deny(d, err.Error())
 		return

@@ -68,6 +68,11 @@ func (f *Fleet) Recorded() []string {
 // WaitRecorded waits until the hub has recorded a line with all these words.
 func (f *Fleet) WaitRecorded(t testing.TB, words ...string) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("recorded: %q", f.Recorded())
+		}
+	}()
 	Wait(t, "a record of "+strings.Join(words, ", "), func() bool {
 		for _, line := range f.Recorded() {
 			found := true

@@ -1,0 +1,191 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
+)
+
+// The bounds of the look through a result. Trees that hold the same tree many
+// times over are small, and endless to walk.
+const (
+	lookTime   = time.Minute
+	lookTrees  = 100_000   // directories
+	lookBytes  = 256 << 20 // of directories and small files
+	maxPath    = 4096
+	maxLink    = 4096
+	maxPattern = 1 << 20 // of .gitattributes
+)
+
+// checkResult checks that a result's only parent is the expected one, and that it
+// adds nothing that could do harm where it is checked out. git itself has refused
+// names like .git, and settings of submodules that run something.
+func (a *arrival) checkResult(ctx context.Context) (err error) {
+	looking, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	objects, err := a.repo.Objects(looking, a.in)
+	if err != nil {
+		return err
+	}
+	w := walk{objects: objects, hash: len(a.expect.Commit) / 2, bytes: lookBytes, trees: lookTrees}
+	err = w.commits(a.expect)
+	closeErr := objects.Close()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case looking.Err() != nil:
+		return errTooMuch()
+	}
+	return errors.Join(err, closeErr)
+}
+
+func errTooMuch() error { return refused("they change too much to be looked through") }
+
+// walk looks through what differs between two trees.
+type walk struct {
+	objects *git.Objects
+	hash    int   // bytes of an object's name
+	bytes   int64 // that may still be read
+	trees   int
+}
+
+// read reads an object that has to be of a kind.
+func (w *walk) read(kind, name string, most int64) ([]byte, error) {
+	got, data, err := w.objects.Read(name, min(most, w.bytes))
+	switch {
+	case bridge.CodeOf(err) == bridge.CodeBusy:
+		return nil, errTooMuch()
+	case err != nil:
+		return nil, err
+	case got != kind:
+		return nil, refused("%s %s is not among them", kind, name)
+	}
+	w.bytes -= int64(len(data))
+	return data, nil
+}
+
+func (w *walk) commits(e Expect) error {
+	tree, parents, err := w.commit(e.Commit)
+	if err != nil {
+		return err
+	}
+	if strings.Join(parents, " ") != e.Parent {
+		return refused("the parents of commit %s are %.200q, and %s is expected", e.Commit, parents, e.Parent)
+	}
+	before, _, err := w.commit(e.Parent)
+	if err != nil || before == tree {
+		return err
+	}
+	return w.compare("", before, tree)
+}
+
+// commit reads a commit's first lines, whose form git has checked.
+func (w *walk) commit(name string) (tree string, parents []string, err error) {
+	data, err := w.read("commit", name, 1<<20)
+	for l := range strings.Lines(string(data)) {
+		word, value, _ := strings.Cut(strings.TrimSpace(l), " ")
+		switch {
+		case word == "tree" && tree == "":
+			tree = value
+		case word == "parent":
+			parents = append(parents, value)
+		default:
+			return tree, parents, err
+		}
+	}
+	return tree, parents, err
+}
+
+// treeEntry is one of a tree.
+type treeEntry struct{ mode, object string }
+
+// entries reads a tree; "" is an empty one. Its form has been checked by git, or
+// by the user who had it before.
+func (w *walk) entries(tree string) (names []string, all map[string]treeEntry, err error) {
+	if tree == "" {
+		return nil, nil, nil
+	}
+	if w.trees--; w.trees < 0 {
+		return nil, nil, errTooMuch()
+	}
+	data, err := w.read("tree", tree, lookBytes)
+	all = map[string]treeEntry{}
+	for len(data) > 0 {
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, name, spaced := strings.Cut(string(head), " ")
+		if !ok || !spaced || len(rest) < w.hash {
+			return nil, nil, refused("tree %s is broken", tree)
+		}
+		names, all[name], data = append(names, name), treeEntry{mode, hex.EncodeToString(rest[:w.hash])}, rest[w.hash:]
+	}
+	return names, all, err
+}
+
+// compare judges what a tree has that another one had not.
+func (w *walk) compare(dir, before, after string) error {
+	_, old, err := w.entries(before)
+	if err != nil {
+		return err
+	}
+	names, all, err := w.entries(after)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		e, was := all[name], old[name]
+		if e == was {
+			continue
+		}
+		full := path.Join(dir, name)
+		if len(full) > maxPath {
+			return refused("%.200q… is too long a path", full)
+		}
+		if strings.TrimLeft(e.mode, "0") != "40000" {
+			err = w.file(full, e)
+		} else if strings.TrimLeft(was.mode, "0") == "40000" {
+			err = w.compare(full, was.object, e.object)
+		} else {
+			err = w.compare(full, "", e.object)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var usesLFS = regexp.MustCompile(`(?m)^[^#\n]*filter=lfs`)
+
+// file judges a new or changed file.
+func (w *walk) file(name string, e treeEntry) error {
+	switch e.mode {
+	case "160000":
+		err := refused("%.200q is a submodule, which the result adds or changes", name)
+		err.Remedy = "run the task without --fleet"
+		return err
+	case "120000":
+		target, err := w.read("blob", e.object, maxLink)
+		if err == nil && git.LeadsOut(name, string(target)) {
+			err = refused("%.200q is a link to %.200q, out of the repository", name, target)
+		}
+		return err
+	case "100644", "100755":
+		if !strings.EqualFold(path.Base(name), ".gitattributes") {
+			return nil
+		}
+		text, err := w.read("blob", e.object, maxPattern)
+		if err == nil && usesLFS.Match(text) {
+			err = refused("%.200q keeps files with Git LFS, whose contents are not in commits", name)
+		}
+		return err
+	}
+	return refused("%.200q has the mode %.20q", name, e.mode)
+}
