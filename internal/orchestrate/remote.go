@@ -22,8 +22,7 @@ type Remote interface {
 	Begin(ctx context.Context, m Meta, past []Event, repo *git.Repository) error
 	// Append stores an event that a resumption depends on. The run continues
 	// when it returns, and ends if it fails. It is called by one goroutine at a
-	// time; reports of progress wait meanwhile, so it must not wait for them.
-	// The commits that the event names are in the repository.
+	// time. The commits that the event names are in the repository.
 	Append(ctx context.Context, e Event) error
 	// Attempt does one attempt at a task. Outcome.Work is a commit that is in the
 	// repository: Begin, or one whose only parent is Begin. The first report

@@ -445,6 +445,40 @@ func TestRecordIsLost(t *testing.T) {
 	}
 }
 
+// Progress is seen while the record waits for the network.
+func TestProgressDoesNotWaitForTheRecord(t *testing.T) {
+	t.Parallel()
+	y, e := newYard(t), newElsewhere(t)
+	waiting, seen := make(chan struct{}), make(chan struct{})
+	e.refuse = func(x Event) error {
+		if x.Type == TaskCompleted && x.Task == "a" {
+			close(waiting)
+			select {
+			case <-seen:
+			case <-time.After(30 * time.Second):
+				return errors.New("no progress came through")
+			}
+		}
+		return nil
+	}
+	e.before = func(_ context.Context, w RemoteWork, report func(Progress)) error {
+		if w.Task.ID == "b" {
+			<-waiting
+			report(Progress{Text: "still here"})
+		}
+		return nil
+	}
+	o := y.remotely(e, TaskPlan{Tasks: []SubTask{task("a", "write a.txt a"), task("b", "write b.txt b")}})
+	o.Watch = func(x Event) {
+		if x.Text == "still here" {
+			close(seen)
+		}
+	}
+	if r, err := Run(t.Context(), o); err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+}
+
 // What does not build on what an attempt began with is refused, and does not
 // reach the user's files.
 func TestWrongResultsAreRefused(t *testing.T) {
@@ -518,6 +552,7 @@ func (e *elsewhere) commitOf(y *yard, work string, parents ...string) string {
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	y, e := newYard(t), newElsewhere(t)
+	y.write("README.md", "hello\nnot committed, so it stays on this machine\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	o := y.remotely(e, diamond())
