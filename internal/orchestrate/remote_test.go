@@ -99,7 +99,7 @@ func (e *elsewhere) Attempt(ctx context.Context, w RemoteWork, report func(Progr
 	if err := e.carry(e.repo.Top, e.mirror.Common, w.Begin); err != nil {
 		return Outcome{}, err
 	}
-	out, err := Attempt(ctx, AttemptOptions{RemoteWork: w, Repo: e.mirror, Dir: filepath.Join(e.home, "attempts"), Open: workers(e.log, "")}, func(p Progress) {
+	out, err := Attempt(ctx, AttemptOptions{RemoteWork: w, Repo: e.mirror, Dir: filepath.Join(e.home, "attempts", w.Task.ID), Open: workers(e.log, "")}, func(p Progress) {
 		if p.At != (Place{}) {
 			p.At.Worker = "box"
 		}
@@ -202,8 +202,8 @@ func TestRemoteEqualsLocal(t *testing.T) {
 	if err != nil || seen[0].Tasks[0].Place.Worker != "box" || seen[0].Tasks[0].Tree != "" || seen[0].Concurrency != 0 || !seen[0].Remote {
 		t.Errorf("%v: %+v", err, seen)
 	}
-	left, err := os.ReadDir(filepath.Join(e.home, "attempts"))
-	if left = slices.DeleteFunc(left, func(x os.DirEntry) bool { return strings.HasPrefix(x.Name(), "lock") }); err != nil || len(left) > 0 {
+	left, err := filepath.Glob(filepath.Join(e.home, "attempts", "*", "*"))
+	if err != nil || len(left) > 0 {
 		t.Errorf("%v: %v", err, left)
 	}
 }
@@ -698,38 +698,4 @@ func (y *yard) clone() *yard {
 	y.git("clone", "--quiet", "--no-local", y.dir, other.dir)
 	other.git("remote", "remove", "origin")
 	return other
-}
-
-// A worker that was killed leaves worktrees, and its next process removes them.
-func TestSweepAttempts(t *testing.T) {
-	y, e := newYard(t), newElsewhere(t)
-	head, dir := y.git("rev-parse", "HEAD"), filepath.Join(e.home, "attempts")
-	if err := e.carry(y.dir, e.mirror.Common, head); err != nil {
-		t.Fatal(err)
-	}
-	repo := &repository{Repository: e.mirror, scratch: dir, lockFile: filepath.Join(dir, "lock")}
-	if _, err := repo.addWorktree(t.Context(), dir, "killed", "", head); err != nil {
-		t.Fatal(err)
-	}
-	if n := worktreesOf(t, e.mirror); n != 1 {
-		t.Fatal(n)
-	}
-	if err := SweepAttempts(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) || worktreesOf(t, e.mirror) != 0 {
-		t.Error(err)
-	}
-	if err := SweepAttempts(dir); err != nil {
-		t.Errorf("again: %v", err)
-	}
-}
-
-func worktreesOf(t *testing.T, m *git.Repository) int {
-	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(m.Common, "worktrees"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return len(entries)
 }
