@@ -347,6 +347,9 @@ func TestServerRestart(t *testing.T) {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.Msgs == 2
 	})
+	beating, stop := context.WithCancel(t.Context())
+	defer stop()
+	go w.beatUntil(beating, a)
 	if err := f.Hub.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
