@@ -108,7 +108,7 @@ func join(ctx context.Context, i Invitation, dir string, key nkeys.KeyPair, o Jo
 		return Member{}, fmt.Errorf("the right that the fleet gave: %w", err)
 	}
 	m := Member{Fleet: reply.Fleet, ID: reply.Member, Name: o.Name, Role: reply.Role, URLs: i.URLs, CA: ca, Labels: reply.Labels}
-	return m, Store(dir, m, seed, reply.JWT)
+	return m, Store(dir, m, seed, reply.JWT, reply.Renewal)
 }
 
 // knock connects with the invitation's own key, and says which CA the fleet has.

@@ -98,7 +98,7 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 }
 
 func (k *keeper) listen() error {
-	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.admin.*"} {
+	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.admin.*"} {
 		// One of several hubs answers.
 		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
 		if err != nil {
@@ -172,6 +172,8 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	switch parts[1] {
 	case "join":
 		answer = k.join(ctx, who, msg.Data)
+	case "renew":
+		answer = k.renew(who, msg.Data)
 	case "hello":
 		answer = k.hello(ctx, who, msg.Data)
 	default:
@@ -265,12 +267,12 @@ func (k *keeper) newCoordinator(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	token, err := k.hub.keys.memberRight(record)
+	token, renewal, err := k.hub.keys.memberRights(record)
 	if err != nil {
 		return err
 	}
 	m := fleet.Member{Fleet: k.hub.keys.fleet, ID: id, Name: name, Role: fleet.RoleCoordinator, URLs: k.hub.local, CA: k.hub.ca}
-	return fleet.Store(dir, m, seed, token)
+	return fleet.Store(dir, m, seed, token, renewal)
 }
 
 // refreshCoordinator brings this machine's membership up to date: the right, which
@@ -280,12 +282,12 @@ func (k *keeper) refreshCoordinator(dir string, m fleet.Member) error {
 	if !ok || record.Removed {
 		return &bridge.Error{Code: bridge.CodeConflict, Message: "this machine was removed from its own fleet as a coordinator", Remedy: "Remove " + dir + "; it then becomes one again."}
 	}
-	token, err := k.hub.keys.memberRight(record)
+	token, renewal, err := k.hub.keys.memberRights(record)
 	if err != nil {
 		return err
 	}
 	m.URLs, m.CA = k.hub.local, k.hub.ca
-	return fleet.Renew(dir, m, token)
+	return fleet.Renew(dir, m, token, renewal)
 }
 
 // newID is a random name, long enough that nobody guesses it.

@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+var errLost = errors.New("the connection to the fleet was lost")
+
+// online does something that needs the connection. When that is lost it ends f
+// and does it again when the connection is back, until ctx ends.
+func online(ctx context.Context, nc *nats.Conn, f func(ctx context.Context) error) error {
+	for {
+		err := untilLost(ctx, nc, f)
+		again := errors.Is(err, errLost) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)
+		if !again || ctx.Err() != nil {
+			return err
+		}
+		timer := time.NewTimer(askPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
+}
+
+// untilLost calls f with a context that ends when the connection is lost, since
+// an answer that was on its way then does not come any more.
+func untilLost(ctx context.Context, nc *nats.Conn, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	changed := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer nc.RemoveStatusListener(changed) // closes it, which ends the goroutine
+	watch.Go(func() {
+		if _, ok := <-changed; ok {
+			cancel(errLost)
+		}
+	})
+	defer cancel(nil)
+	if !nc.IsConnected() {
+		return errLost
+	}
+	err := f(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errLost) {
+		return errors.Join(errLost, err)
+	}
+	return err
+}
