@@ -23,7 +23,7 @@ import (
 // commit that they began with.
 const begin = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-// lease is that of the tests.
+// lease is that of tests in which claims get lost.
 const lease = time.Second
 
 // hand is a worker whose every step a test says. It speaks what workers speak.
@@ -200,11 +200,11 @@ func (r *record) has(words ...string) bool {
 
 const testRun = "20261119-120000-abcdef"
 
-// start begins a run, which ends with the test.
+// start begins a run with the usual lease, if o has none, which ends with the test.
 func start(t testing.TB, conn *fleet.Conn, o Options) *Coordinator {
 	t.Helper()
 	o.Logger = slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	o.Lease, o.Scratch, o.Host = lease, t.TempDir(), "desk"
+	o.Scratch, o.Host = t.TempDir(), "desk"
 	if o.Owner == 0 {
 		o.Owner = 2 * time.Second
 	}
