@@ -72,12 +72,12 @@ func (c *claim) tell(now bool) {
 		c.event.Schema = fleet.Schema
 		c.send("event", c.event)
 		c.fresh = false
-	case !now && at.Sub(c.sent) >= fleet.BeatEvery:
+	case !now && at.Sub(c.alive) >= fleet.BeatEvery:
 		c.send("beat", fleet.Beat{Schema: fleet.Schema})
 	default:
 		return
 	}
-	c.sent = at
+	c.alive = at
 }
 
 // send publishes a message of the claim.

@@ -61,7 +61,8 @@ type Done struct {
 // The bounds of what a worker waits for.
 const (
 	answerBound   = 5 * time.Second  // for an answer of the hub or the server
-	claimBound    = time.Minute      // for an assignment; its bundle is made meanwhile
+	claimBound    = 30 * time.Second // for an assignment; its bundle is made meanwhile
+	probeBound    = 10 * time.Second // the same, of a coordinator that has not answered before
 	transferBound = 15 * time.Minute // for a bundle
 	askBound      = 10 * time.Minute // for an answer of a person
 	keepBound     = time.Hour        // for a word on a result
