@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
-	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
 const (
@@ -42,6 +40,7 @@ type Conn struct {
 	JS     jetstream.JetStream
 
 	dir  string
+	tls  *tls.Config
 	done chan struct{} // closed when NC has ended for good
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -66,6 +65,7 @@ func Connect(ctx context.Context, dir string, o ConnectOptions) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.tls = config
 	options := append(DialOptions(config), nats.Name(o.Name), nats.CustomInboxPrefix(Inbox(m.ID)),
 		nats.UserJWT(c.token, c.sign), nats.MaxReconnects(-1), nats.CustomReconnectDelay(reconnectDelay),
 		nats.ClosedHandler(c.closed))
@@ -173,7 +173,7 @@ func (c *Conn) explain(err error) error {
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "this machine's right to the fleet ended on " + ends.Format(time.DateTime), Remedy: joinAgain, Cause: err}
 	case refused(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " refuses this machine: it was removed", Remedy: joinAgain, Cause: err}
-	case errors.Is(err, nats.ErrTLS):
+	case foreign(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " shows a certificate that is not the fleet's",
 			Remedy: "Another server answers at that address, or something on the way reads along. If the fleet was set up anew, join it again.", Cause: err}
 	}
@@ -182,6 +182,13 @@ func (c *Conn) explain(err error) error {
 }
 
 const joinAgain = "If it should be in the fleet, make an invitation with “copilot-bridge fleet invite” and join with it."
+
+// foreign reports whether err means that the server is not the fleet's, rather
+// than that the connection broke.
+func foreign(err error) bool {
+	var verification *tls.CertificateVerificationError
+	return errors.As(err, &verification) || errors.Is(err, errNotPinned) || errors.Is(err, nats.ErrSecureConnWanted)
+}
 
 func refused(err error) bool {
 	for _, known := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
@@ -219,10 +226,39 @@ func (c *Conn) Close() {
 	c.wg.Wait()
 }
 
+// token is the right to show. One that has ended is renewed first, past the
+// connection that it is for.
 func (c *Conn) token() (string, error) {
 	c.mu.Lock()
+	creds := c.creds
+	c.mu.Unlock()
+	if ends := creds.ends(); ends.IsZero() || time.Now().Before(ends) {
+		return creds.token, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
+	defer cancel()
+	err := c.renew(ctx, creds)
+	if err != nil && !refused(err) && bridge.CodeOf(err) != bridge.CodeDenied {
+		return "", err // it is tried again
+	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.creds.token, nil
+	return c.creds.token, nil // the old one, if there is no new one: the server says no
+}
+
+// renew asks the hub for a new right.
+func (c *Conn) renew(ctx context.Context, creds credentials) error {
+	nc, err := Dial(ctx, c.Member.URLs, append(DialOptions(c.tls), nats.Name("renew"), nats.NoReconnect(), nats.CustomInboxPrefix(Inbox(c.Member.ID)),
+		nats.UserJWT(func() (string, error) { return creds.renewal, nil }, creds.key.Sign))...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	reply, err := Request[HelloReply](ctx, nc, RenewSubject(c.Member.ID), Hello{Schema: Schema, Name: c.Member.Name})
+	if err != nil {
+		return err
+	}
+	return c.setRights(reply.JWT, reply.Renewal)
 }
 
 func (c *Conn) sign(nonce []byte) ([]byte, error) { return c.creds.key.Sign(nonce) } // the key never changes
@@ -236,17 +272,23 @@ func (c credentials) ends() time.Time {
 
 // SetJWT stores a new right. It is used from the next time on that the connection
 // is made; the server ends the present one when the old right ends.
-func (c *Conn) SetJWT(token string) error {
+func (c *Conn) SetJWT(token string) error { return c.setRights(token, "") }
+
+// setRights stores a new right and, if there is one, a new renewal.
+func (c *Conn) setRights(token, renewal string) error {
 	claims, err := claimsFor(c.creds.key, token)
 	if err != nil {
 		return fmt.Errorf("the new right to the fleet: %w", err)
 	}
-	if err := durable.WriteFile(filepath.Join(c.dir, jwtFile), []byte(token), 0o600); err != nil {
+	if err := storeRights(c.dir, token, renewal); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.creds.token, c.creds.claims = token, claims
+	if renewal != "" {
+		c.creds.renewal = renewal
+	}
 	return nil
 }
 
@@ -265,7 +307,7 @@ func (c *Conn) Hello(ctx context.Context, h Hello) (HelloReply, error) {
 	c.lag = time.Since(begun)
 	c.mu.Unlock()
 	if reply.JWT != "" {
-		return reply, c.SetJWT(reply.JWT)
+		return reply, c.setRights(reply.JWT, reply.Renewal)
 	}
 	return reply, nil
 }

@@ -74,7 +74,7 @@ func pinned(pin, host string, found func(ca *x509.Certificate)) *tls.Config {
 				roots := x509.NewCertPool()
 				roots.AddCert(ca)
 				if _, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: host}); err != nil {
-					return err
+					return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
 				}
 				found(ca)
 				return nil

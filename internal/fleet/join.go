@@ -76,11 +76,18 @@ func join(ctx context.Context, i Invitation, dir string, key nkeys.KeyPair, o Jo
 	if err != nil {
 		return Member{}, err
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	nc, ca, err := knock(ctx, i)
 	if err != nil {
 		return Member{}, err
 	}
 	defer nc.Close()
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			stop(&bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the invitation gives no right to join: it was altered", Remedy: newInvitation, Cause: err})
+		}
+	})
 	request := JoinRequest{Schema: Schema, Key: public, Proof: base64.StdEncoding.EncodeToString(proof), Name: o.Name, Host: o.Host, Version: o.Version}
 	var reply JoinReply
 	for try := range joinTries {
@@ -91,6 +98,9 @@ func join(ctx context.Context, i Invitation, dir string, key nkeys.KeyPair, o Jo
 			break
 		}
 	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return Member{}, err
 	}
@@ -98,7 +108,7 @@ func join(ctx context.Context, i Invitation, dir string, key nkeys.KeyPair, o Jo
 		return Member{}, fmt.Errorf("the right that the fleet gave: %w", err)
 	}
 	m := Member{Fleet: reply.Fleet, ID: reply.Member, Name: o.Name, Role: reply.Role, URLs: i.URLs, CA: ca, Labels: reply.Labels}
-	return m, Store(dir, m, seed, reply.JWT)
+	return m, Store(dir, m, seed, reply.JWT, reply.Renewal)
 }
 
 // knock connects with the invitation's own key, and says which CA the fleet has.
@@ -130,16 +140,17 @@ func knock(ctx context.Context, i Invitation) (nc *nats.Conn, ca string, err err
 	return nil, "", explainKnock(i, err)
 }
 
+const newInvitation = "Make a new invitation with “copilot-bridge fleet invite”."
+
 func explainKnock(i Invitation, err error) error {
-	const again = "Make a new invitation with “copilot-bridge fleet invite”."
 	switch {
 	case refused(err):
 		why := "the fleet does not know this invitation"
 		if claims, bad := jwt.DecodeUserClaims(i.JWT); bad == nil && claims.Expires != 0 && time.Now().Unix() >= claims.Expires {
 			why = "the invitation ended on " + time.Unix(claims.Expires, 0).Format(time.DateTime)
 		}
-		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: why, Remedy: again, Cause: err}
-	case errors.Is(err, nats.ErrTLS):
+		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: why, Remedy: newInvitation, Cause: err}
+	case foreign(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the server at " + i.URLs[0] + " is not the fleet's that the invitation names",
 			Remedy: "Nothing was sent to it. Another server answers at that address, or something on the way reads along; ask whoever made the invitation.", Cause: err}
 	case errors.Is(err, context.Canceled):

@@ -29,6 +29,7 @@ type Member struct {
 const (
 	memberFile = "member.json"
 	jwtFile    = "user.jwt"
+	renewFile  = "renew.jwt"
 	keyFile    = "user.nk"
 )
 
@@ -50,30 +51,40 @@ func Load(dir string) (Member, error) {
 
 // Store writes a membership with its key and right. The membership itself comes
 // last: without it the rest does not count.
-func Store(dir string, m Member, seed []byte, token string) error {
+func Store(dir string, m Member, seed []byte, token, renewal string) error {
 	if err := durable.WriteFile(filepath.Join(dir, keyFile), seed, 0o600); err != nil {
 		return err
 	}
-	return Renew(dir, m, token)
+	return Renew(dir, m, token, renewal)
 }
 
-// Renew writes a membership and its right, and keeps the key.
-func Renew(dir string, m Member, token string) error {
+// Renew writes a membership and its rights, and keeps the key.
+func Renew(dir string, m Member, token, renewal string) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(dir, jwtFile), []byte(token), 0o600); err != nil {
+	if err := storeRights(dir, token, renewal); err != nil {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(dir, memberFile), append(data, '\n'), 0o600)
 }
 
-// credentials are a member's key and right.
+func storeRights(dir, token, renewal string) error {
+	if renewal != "" {
+		if err := durable.WriteFile(filepath.Join(dir, renewFile), []byte(renewal), 0o600); err != nil {
+			return err
+		}
+	}
+	return durable.WriteFile(filepath.Join(dir, jwtFile), []byte(token), 0o600)
+}
+
+// credentials are a member's key and rights.
 type credentials struct {
-	key    nkeys.KeyPair
-	token  string
-	claims *jwt.UserClaims
+	key     nkeys.KeyPair
+	token   string
+	claims  *jwt.UserClaims // of token
+	renewal string
 }
 
 func loadCredentials(dir string) (credentials, error) {
@@ -86,7 +97,11 @@ func loadCredentials(dir string) (credentials, error) {
 	if err != nil {
 		return c, fmt.Errorf("read the right to the fleet: %w", err)
 	}
-	c.token = string(token)
+	renewal, err := durable.ReadFile(filepath.Join(dir, renewFile))
+	if err != nil {
+		return c, fmt.Errorf("read the renewal of the right to the fleet: %w", err)
+	}
+	c.token, c.renewal = string(token), string(renewal)
 	if c.key, err = nkeys.FromSeed(seed); err == nil {
 		c.claims, err = claimsFor(c.key, c.token)
 	}

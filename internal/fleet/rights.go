@@ -37,3 +37,12 @@ func InvitationRights(id string) jwt.Permissions {
 	p.Sub.Allow.Add(Inbox(id) + ".>")
 	return p
 }
+
+// RenewalRights is what a member may do with its renewal: ask for a new right,
+// after it was away for longer than the old one lasts.
+func RenewalRights(id string) jwt.Permissions {
+	var p jwt.Permissions
+	p.Pub.Allow.Add(RenewSubject(id))
+	p.Sub.Allow.Add(Inbox(id) + ".>")
+	return p
+}

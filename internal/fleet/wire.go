@@ -250,6 +250,7 @@ type HelloReply struct {
 	Queues   []string      `json:"queues"` // whose labels the worker has
 	Draining bool          `json:"draining,omitempty"`
 	JWT      string        `json:"jwt,omitempty"` // a new one, in place of one that ends soon
+	Renewal  string        `json:"renewal,omitempty"`
 	Refused  *bridge.Error `json:"refused,omitempty"`
 }
 
@@ -271,6 +272,7 @@ type JoinReply struct {
 	Role    Role          `json:"role,omitempty"`
 	Labels  []string      `json:"labels,omitempty"` // given with the invitation
 	JWT     string        `json:"jwt,omitempty"`
+	Renewal string        `json:"renewal,omitempty"` // a right to nothing but asking for a new JWT
 	Refused *bridge.Error `json:"refused,omitempty"`
 }
 

@@ -57,16 +57,25 @@ func FindRun(home, id string) (Meta, error) {
 	if err != nil {
 		return Meta{}, err
 	}
+	metas := make([]Meta, len(runs))
+	for i, r := range runs {
+		metas[i] = r.Meta
+	}
+	return PickRun(metas, id)
+}
+
+// PickRun is FindRun among these runs.
+func PickRun(runs []Meta, id string) (Meta, error) {
 	if id == "last" && len(runs) > 0 {
-		return runs[0].Meta, nil
+		return slices.MaxFunc(runs, func(a, b Meta) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(b.ID, a.ID)) }), nil
 	}
 	var found []Meta
-	for _, r := range runs {
-		if r.ID == id {
-			return r.Meta, nil
+	for _, m := range runs {
+		if m.ID == id {
+			return m, nil
 		}
-		if id != "" && strings.HasPrefix(r.ID, id) {
-			found = append(found, r.Meta)
+		if id != "" && strings.HasPrefix(m.ID, id) {
+			found = append(found, m)
 		}
 	}
 	switch len(found) {

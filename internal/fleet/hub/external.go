@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -118,10 +119,29 @@ func externalKeys(x *External) (*keys, error) {
 	return &keys{fleet: fleetName(account), account: account, signer: signer, lasts: externalLasts}, nil
 }
 
-// replicas is how many servers keep each stream.
-func (h *Hub) replicas(context.Context) (int, error) {
-	if h.server != nil || len(h.nc.Servers()) < 3 {
-		return 1, nil
+// prepare makes what the fleet stores. Where the servers can, three of them keep
+// each stream; what there is keeps its number, also while servers are away.
+func (h *Hub) prepare(ctx context.Context) (replicas int, err error) {
+	if h.server != nil {
+		return 1, Prepare(ctx, h.js, 1)
 	}
-	return 3, nil
+	tasks, err := h.js.Stream(ctx, fleet.StreamTasks)
+	switch {
+	case err == nil:
+		replicas = tasks.CachedInfo().Config.Replicas
+		return replicas, Prepare(ctx, h.js, replicas)
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, fmt.Errorf("look at the streams of the fleet: %w", err)
+	}
+	if err = Prepare(ctx, h.js, 3); !fewServers(err) {
+		return 3, err
+	}
+	return 1, Prepare(ctx, h.js, 1)
+}
+
+// fewServers reports whether there are not enough servers for the replicas.
+func fewServers(err error) bool {
+	var answer *jetstream.APIError
+	const noPeers, notClustered = 10005, 10074
+	return errors.As(err, &answer) && (answer.ErrorCode == noPeers || answer.ErrorCode == notClustered)
 }

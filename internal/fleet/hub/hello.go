@@ -21,15 +21,13 @@ func (k *keeper) hello(ctx context.Context, id string, data []byte) fleet.HelloR
 	if err := fleet.Decode(data, &h); err != nil {
 		return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
 	}
-	m, ok := k.member(id)
-	if !ok || m.Removed {
-		return fleet.HelloReply{Schema: fleet.Schema, Refused: &bridge.Error{Code: bridge.CodeDenied, Message: "this machine was removed from the fleet",
-			Remedy: "If it should be in the fleet, make an invitation with “copilot-bridge fleet invite” and join with it."}}
+	m, err := k.present(id)
+	if err != nil {
+		return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
 	}
 	reply := fleet.HelloReply{Schema: fleet.Schema, Draining: m.Draining}
-	var err error
 	if time.Until(h.Expires) < k.hub.keys.lasts/2 {
-		if reply.JWT, err = k.hub.keys.memberRight(m); err != nil {
+		if reply.JWT, reply.Renewal, err = k.hub.keys.memberRights(m); err != nil {
 			return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
 		}
 	}
@@ -46,6 +44,34 @@ func (k *keeper) hello(ctx context.Context, id string, data []byte) fleet.HelloR
 	k.seen[id] = presence{hello: h, at: time.Now()}
 	reply.Queues = k.queuesFor(m)
 	return reply
+}
+
+// renew answers a member whose right has ended.
+func (k *keeper) renew(id string, data []byte) fleet.HelloReply {
+	reply := fleet.HelloReply{Schema: fleet.Schema}
+	err := fleet.Decode(data, &fleet.Hello{})
+	var m fleet.MemberRecord
+	if err == nil {
+		m, err = k.present(id)
+	}
+	if err == nil {
+		reply.JWT, reply.Renewal, err = k.hub.keys.memberRights(m)
+	}
+	if err != nil {
+		k.hub.refuse(refusal{kind: RefusedConnection, member: id, text: err.Error()})
+		return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
+	}
+	return reply
+}
+
+// present is a member, unless it was removed.
+func (k *keeper) present(id string) (fleet.MemberRecord, error) {
+	m, ok := k.member(id)
+	if !ok || m.Removed {
+		return m, &bridge.Error{Code: bridge.CodeDenied, Message: "this machine was removed from the fleet",
+			Remedy: "If it should be in the fleet, make an invitation with “copilot-bridge fleet invite” and join with it."}
+	}
+	return m, nil
 }
 
 // queuesFor is which queues a worker may take from. The caller holds mu.

@@ -122,11 +122,8 @@ func (h *Hub) start(ctx, background context.Context) error {
 	if h.js, err = jetstream.New(h.nc, jetstream.WithDefaultTimeout(apiTimeout)); err != nil {
 		return err
 	}
-	replicas, err := h.replicas(ctx)
+	replicas, err := h.prepare(ctx)
 	if err != nil {
-		return err
-	}
-	if err := Prepare(ctx, h.js, replicas); err != nil {
 		return err
 	}
 	h.wg.Go(func() { h.recordRefusals(background) })

@@ -76,7 +76,7 @@ func (k *keeper) join(ctx context.Context, invite string, data []byte) fleet.Joi
 	}
 	reply := fleet.JoinReply{Schema: fleet.Schema, Fleet: k.hub.keys.fleet, Member: m.ID, Role: m.Role, Labels: m.Labels}
 	if err == nil {
-		reply.JWT, err = k.hub.keys.memberRight(m)
+		reply.JWT, reply.Renewal, err = k.hub.keys.memberRights(m)
 	}
 	if err != nil {
 		k.hub.refuse(refusal{kind: RefusedJoin, member: "invitation-" + invite, text: fmt.Sprintf("machine %.60q: %v", r.Name, err)})

@@ -22,6 +22,8 @@ import (
 const (
 	// offlineAfter is how long a worker may say nothing and still counts as there.
 	offlineAfter = 3 * fleet.HelloEvery
+	// lookEvery is how often the store is looked at.
+	lookEvery = 5 * time.Second
 	// handlers is how many requests are answered at the same time.
 	handlers = 8
 	// updateTries bounds a compare-and-set that others keep winning.
@@ -96,7 +98,7 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 }
 
 func (k *keeper) listen() error {
-	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.admin.*"} {
+	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.admin.*"} {
 		// One of several hubs answers.
 		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
 		if err != nil {
@@ -134,14 +136,22 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// upkeep does now and then what is due.
+// upkeep does now and then what is due, and looks whether the store still works:
+// the server goes on without it when the disk is full or fails.
 func (k *keeper) upkeep(ctx context.Context) {
-	tick := time.NewTicker(time.Hour)
+	tick, look := time.NewTicker(time.Hour), time.NewTicker(lookEvery)
 	defer tick.Stop()
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-look.C:
+			if k.hub.server != nil && !k.hub.server.JetStreamEnabled() {
+				k.hub.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet's server can no longer write to " + k.hub.options.Dir,
+					Remedy: "Look whether the disk is full or failing, then start the hub again; nothing that it has answered for is lost."})
+			}
+			continue
 		case <-tick.C:
 		}
 		err := k.sweepInvites(ctx)
@@ -162,6 +172,8 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	switch parts[1] {
 	case "join":
 		answer = k.join(ctx, who, msg.Data)
+	case "renew":
+		answer = k.renew(who, msg.Data)
 	case "hello":
 		answer = k.hello(ctx, who, msg.Data)
 	default:
@@ -255,12 +267,12 @@ func (k *keeper) newCoordinator(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	token, err := k.hub.keys.memberRight(record)
+	token, renewal, err := k.hub.keys.memberRights(record)
 	if err != nil {
 		return err
 	}
 	m := fleet.Member{Fleet: k.hub.keys.fleet, ID: id, Name: name, Role: fleet.RoleCoordinator, URLs: k.hub.local, CA: k.hub.ca}
-	return fleet.Store(dir, m, seed, token)
+	return fleet.Store(dir, m, seed, token, renewal)
 }
 
 // refreshCoordinator brings this machine's membership up to date: the right, which
@@ -270,12 +282,12 @@ func (k *keeper) refreshCoordinator(dir string, m fleet.Member) error {
 	if !ok || record.Removed {
 		return &bridge.Error{Code: bridge.CodeConflict, Message: "this machine was removed from its own fleet as a coordinator", Remedy: "Remove " + dir + "; it then becomes one again."}
 	}
-	token, err := k.hub.keys.memberRight(record)
+	token, renewal, err := k.hub.keys.memberRights(record)
 	if err != nil {
 		return err
 	}
 	m.URLs, m.CA = k.hub.local, k.hub.ca
-	return fleet.Renew(dir, m, token)
+	return fleet.Renew(dir, m, token, renewal)
 }
 
 // newID is a random name, long enough that nobody guesses it.

@@ -34,8 +34,12 @@ type keys struct {
 	claims   *jwt.AccountClaims
 }
 
-// rightLasts is how long a member of an embedded server may stay away.
-const rightLasts = 30 * 24 * time.Hour
+const (
+	// rightLasts is how long a member's right on an embedded server lasts.
+	rightLasts = 30 * 24 * time.Hour
+	// awayAtMost is how long a member may stay away before it has to join again.
+	awayAtMost = 90 * 24 * time.Hour
+)
 
 func fleetName(account string) string {
 	sum := sha256.Sum256([]byte(account))
@@ -138,7 +142,7 @@ func (k *keys) revoke(public ...string) (token string, claims *jwt.AccountClaims
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, key := range public {
-		k.claims.RevokeAt(key, time.Now().Add(2*rightLasts))
+		k.claims.RevokeAt(key, time.Now().Add(awayAtMost))
 	}
 	if token, err = k.claims.Encode(k.operator); err != nil {
 		return "", nil, err
@@ -171,9 +175,14 @@ func (k *keys) right(public, name string, p jwt.Permissions, lasts time.Duration
 	return token, nil
 }
 
-// memberRight is the right of a member. It never outlasts what keys say.
-func (k *keys) memberRight(m fleet.MemberRecord) (string, error) {
-	return k.right(m.Key, m.ID, fleet.Rights(m.Role, m.ID), k.lasts)
+// memberRights are the right of a member, and the one to renew it, which lasts for
+// as long as a member may stay away.
+func (k *keys) memberRights(m fleet.MemberRecord) (token, renewal string, err error) {
+	if token, err = k.right(m.Key, m.ID, fleet.Rights(m.Role, m.ID), k.lasts); err != nil {
+		return "", "", err
+	}
+	renewal, err = k.right(m.Key, m.ID, fleet.RenewalRights(m.ID), awayAtMost)
+	return token, renewal, err
 }
 
 // revoked reports whether a right was taken back.

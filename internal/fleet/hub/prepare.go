@@ -49,10 +49,15 @@ func Prepare(ctx context.Context, js jetstream.JetStream, replicas int) error {
 // are what the worker has put in (see fleet.Rights).
 func makeBucket(ctx context.Context, js jetstream.JetStream, worker string, replicas int) error {
 	bucket := fleet.WorkerBucket(worker)
-	_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	config := jetstream.StreamConfig{
 		Name: "OBJ_" + bucket, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"},
 		Storage: jetstream.FileStorage, Replicas: replicas, MaxAge: keepBundles, Discard: jetstream.DiscardNew, AllowRollup: true,
-	})
+	}
+	_, err := js.CreateOrUpdateStream(ctx, config)
+	if fewServers(err) { // one is away just now; bundles can be sent again
+		config.Replicas = 1
+		_, err = js.CreateOrUpdateStream(ctx, config)
+	}
 	if err != nil {
 		return fmt.Errorf("make the bucket of %s: %w", worker, err)
 	}

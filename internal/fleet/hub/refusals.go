@@ -33,7 +33,9 @@ type serverLog struct {
 	fatal atomic.Pointer[string]
 }
 
-var clientLine = regexp.MustCompile(`^(\S+) - cid:(\d+) - (.*)$`)
+// clientLine is a line about a client: its address, its number, what it says about
+// itself, and what was refused.
+var clientLine = regexp.MustCompile(`^(\S+) - cid:(\d+) - (?:.* - )?((?:Publish Violation|Subscription Violation|authentication error|TLS handshake error|Bad src|Outside connect).*)$`)
 
 func (l *serverLog) Noticef(format string, v ...any) {
 	l.hub.log.Debug("fleet.server", "text", fmt.Sprintf(format, v...))
@@ -47,18 +49,13 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	parts := clientLine.FindStringSubmatch(text)
 	if parts == nil {
-		l.hub.log.Error("fleet.server", "text", text)
+		l.hub.log.Warn("fleet.server", "text", text)
 		return
 	}
 	r := refusal{kind: RefusedConnection, text: parts[3] + ", from " + parts[1]}
 	r.cid, _ = strconv.ParseUint(parts[2], 10, 64) // 0 means nobody
-	switch {
-	case strings.HasPrefix(parts[3], "Publish Violation"), strings.HasPrefix(parts[3], "Subscription Violation"):
+	if strings.Contains(parts[3], "Violation") {
 		r.kind = RefusedMessage
-	case strings.HasPrefix(parts[3], "authentication error"), strings.HasPrefix(parts[3], "TLS handshake error"), strings.HasPrefix(parts[3], "Bad src"):
-	default:
-		l.hub.log.Warn("fleet.server", "text", text)
-		return
 	}
 	l.hub.refuse(r)
 }
@@ -71,7 +68,13 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.hub.fail(fmt.Errorf("the fleet's server has failed: %s", text))
 }
 
-func (l *serverLog) Debugf(string, ...any) {}
+// Debugf is where the server tells of clients that do not begin with TLS.
+func (l *serverLog) Debugf(format string, v ...any) {
+	if strings.Contains(format, "TLS handshake error") {
+		l.Errorf(format, v...)
+	}
+}
+
 func (l *serverLog) Tracef(string, ...any) {}
 
 // refuse hands a refusal to the recorder. It never blocks: the server calls it.
@@ -134,9 +137,6 @@ func (h *Hub) identify(ctx context.Context, r *refusal) {
 		list, err := h.server.Connz(&server.ConnzOptions{CID: r.cid, Username: true, State: server.ConnAll})
 		if err == nil && len(list.Conns) == 1 && list.Conns[0] != nil {
 			c := list.Conns[0]
-			if r.member = c.NameTag; r.member != "" {
-				return
-			}
 			if claims, err := jwt.DecodeUserClaims(c.JWT); err == nil {
 				r.member = claims.Name
 				if h.keys.revoked(claims) {

@@ -70,7 +70,7 @@ func (h *Hub) startServer(ctx context.Context) error {
 		return fmt.Errorf("start the fleet's server: %w", err)
 	}
 	h.server = e
-	e.SetLoggerV2(e.log, false, false, false)
+	e.SetLoggerV2(e.log, true, false, false)
 	e.Start()
 	if err := e.ready(ctx, net.JoinHostPort(host, strconv.Itoa(max(port, 0)))); err != nil {
 		return err

@@ -1,5 +1,3 @@
-// Package fleettest starts real fleets for tests: a hub with its server on
-// loopback, a coordinator, workers' connections.
 package fleettest
 
 import (
@@ -70,6 +68,11 @@ func (f *Fleet) Recorded() []string {
 // WaitRecorded waits until the hub has recorded a line with all these words.
 func (f *Fleet) WaitRecorded(t testing.TB, words ...string) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("recorded: %q", f.Recorded())
+		}
+	}()
 	Wait(t, "a record of "+strings.Join(words, ", "), func() bool {
 		for _, line := range f.Recorded() {
 			found := true
