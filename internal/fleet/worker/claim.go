@@ -88,7 +88,7 @@ func (w *worker) claim(t fleet.Ticket, ack string, wait time.Duration) (*fleet.A
 	ctx, cancel := context.WithTimeout(w.work, wait)
 	defer cancel()
 	w.mu.Lock()
-	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.answers == "demo"}
+	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.answers == string(bridge.AnswersDemo)}
 	w.mu.Unlock()
 	r.Have = w.root.mirrors.Have(t.Repo)
 	var reply fleet.ClaimReply
@@ -132,12 +132,11 @@ func (c *claim) do(t fleet.Ticket, release func()) {
 	defer c.stop(nil)
 	r := fleet.Result{Schema: fleet.Schema, Run: c.Run, Task: c.Task, Attempt: c.Attempt, Claim: c.Claim}
 	done, err := c.attempt(t)
+	r.Summary, r.Usage, r.Tools, r.Denied, r.Session = text.Clip(done.Summary, maxText), done.Usage, done.Tools, done.Denied, done.Session
 	if err == nil {
-		r.Commit, r.Summary, r.Usage, r.Tools, r.Denied, r.Session = done.Commit, text.Clip(done.Summary, maxText), done.Usage, done.Tools, done.Denied, done.Session
-		r.Bundle = done.bundle
+		r.Commit, r.Bundle = done.Commit, done.bundle
 	} else {
 		r.Error = plain(err)
-		r.Usage, r.Session = c.last()
 		c.w.noteFull(err)
 	}
 	if c.ctx.Err() == nil {

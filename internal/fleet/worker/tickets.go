@@ -126,7 +126,7 @@ func (t *tickets) queues(now time.Time) []string {
 func (w *worker) open() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.notReady != "" || time.Now().Before(w.full.until) || !w.conn.NC.IsConnected() {
+	if w.cannot() != "" || !w.conn.NC.IsConnected() {
 		return nil
 	}
 	return w.queues

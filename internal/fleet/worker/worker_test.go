@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,12 +51,11 @@ func TestDelivers(t *testing.T) {
 	if len(y.asked[1].Have) == 0 || second.Bundle.Object != "" {
 		t.Errorf("the second claim has %v and was given %+v", y.asked[1].Have, second.Bundle)
 	}
-	began := y.given["claim-1"].Bundle
 	fleettest.Wait(t, "the objects to go", func() bool {
 		store, err := y.boss.JS.ObjectStore(t.Context(), fleet.WorkerBucket(w.id))
 		y.must(err)
 		list, err := store.List(t.Context())
-		return err != nil && len(list) == 0 && began.Object != ""
+		return err == nil && len(list) == 1 && list[0].Name == y.given["claim-1"].Bundle.Object // the coordinator's
 	})
 }
 
@@ -398,6 +399,58 @@ func TestCoordinatorVanishes(t *testing.T) {
 	}
 }
 
+// Tasks that begin with the same commit fetch it once; nobody takes it from the others.
+func TestOneBeginForAll(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any")
+	y.whole = true
+	y.start(Options{Capacity: 4, Attempt: commit})
+	for i := range 8 {
+		y.put("any", fmt.Sprint("t", i))
+	}
+	for task, r := range y.wait(8) {
+		if r.Error != nil {
+			t.Errorf("%s: %v", task, r.Error)
+		}
+	}
+}
+
+// A machine that cannot do tasks takes none, and says why; also after its disk
+// was full.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any")
+	var why atomic.Pointer[string]
+	say := func(s string) { why.Store(&s) }
+	says := func(word string) func() bool {
+		return func() bool {
+			s, err := fleet.GetStatus(t.Context(), y.boss)
+			return err == nil && len(s.Workers) == 1 && s.Workers[0].Hello != nil && strings.Contains(s.Workers[0].Hello.NotReady, word) && (word != "" || s.Workers[0].Hello.NotReady == "")
+		}
+	}
+	say("nobody is logged in")
+	w := y.start(Options{Ready: func() (string, string) { return "github", *why.Load() }, Attempt: func(context.Context, Job) (Done, error) {
+		return Done{}, &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC}
+	}})
+	y.put("any", "one")
+	fleettest.Wait(t, "the reason", says("logged in"))
+	y.mu.Lock()
+	if len(y.asked) > 0 {
+		t.Error("it has claimed a task nevertheless")
+	}
+	y.mu.Unlock()
+	say("")
+	if e := y.wait(1)["one"].Error; e == nil || e.Code != bridge.CodeUnavailable || !strings.Contains(e.Message, "full") {
+		t.Errorf("the full disk is told as %+v", e)
+	}
+	y.put("any", "two")
+	fleettest.Wait(t, "the full disk", says("full"))
+	w.stop()
+	if len(y.asked) != 1 {
+		t.Errorf("%d claims with a full disk", len(y.asked))
+	}
+}
+
 // A refusal is no reason to stop.
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -452,9 +505,13 @@ func TestBadAssignments(t *testing.T) {
 		t.Errorf("%s was begun", j.Task)
 		return Done{}, nil
 	}})
-	want := map[string]string{"schema": "version 7", "hash": "SHA-256", "size": "ends after", "object": "not found", "repo": "ticket", "empty": "not among them",
-		"panic": "its log says where", "fail": "wait", "full": "No space"}
+	want := map[string]string{"schema": "version 7", "hash": "SHA-256", "size": "ends after", "object": "not found", "repo": "ticket", "empty": "not among them"}
 	for task := range want {
+		y.put("any", task)
+	}
+	y.wait(len(want))
+	for task, words := range map[string]string{"panic": "its log says where", "fail": "wait", "full": "No space"} {
+		want[task] = words
 		y.put("any", task)
 	}
 	y.wait(len(want))

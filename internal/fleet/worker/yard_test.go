@@ -304,6 +304,8 @@ type running struct {
 	ended  chan error
 }
 
+func ready() (string, string) { return "github", "" }
+
 // start starts a worker that does what attempt says.
 func (y *yard) start(o Options) *running {
 	y.t.Helper()
@@ -312,6 +314,9 @@ func (y *yard) start(o Options) *running {
 	r := &running{y: y, conn: conn, id: conn.Member.ID, cancel: cancel, ended: make(chan error, 1)}
 	if o.Root = y.root; o.Capacity == 0 {
 		o.Capacity = 1
+	}
+	if o.Ready == nil {
+		o.Ready = ready
 	}
 	o.Environ, o.Version = os.Environ(), "test"
 	if testing.Verbose() {
