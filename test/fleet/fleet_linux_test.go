@@ -74,7 +74,7 @@ func newFleet(t *testing.T, net *fleettest.Network, hubArgs ...string) *machines
 	f.startHub()
 	eventually(t, commandBound, "the hub is not ready", func() string {
 		if !strings.Contains(f.hub.Out.String(), "\n") {
-			return f.hub.Err.String()
+			return "it says: " + f.hub.Err.String()
 		}
 		return ""
 	})

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -24,12 +25,12 @@ func testMain(m *testing.M) int {
 	if os.Getenv("COPILOT_BRIDGE_TEST_FLEET") != "1" {
 		return m.Run() // all tests are skipped, so nothing to build
 	}
-	dir, err := os.MkdirTemp("", "copilot-bridge-fleet-binaries-")
+	dir, err := fleettest.TempDir()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
+	defer func() { _ = os.RemoveAll(dir) }() // the next run removes a leftover
 	binary, natsServer = filepath.Join(dir, "copilot-bridge"), filepath.Join(dir, "nats-server")
 	for path, pkg := range map[string]string{binary: "../../cmd/copilot-bridge", natsServer: "github.com/nats-io/nats-server/v2"} {
 		build := exec.Command("go", "build", "-o", path, pkg)

@@ -19,9 +19,15 @@ import (
 	"time"
 )
 
-// rootPrefix begins the name of a network's directory. The number of the process
-// that made it follows.
-const rootPrefix = "copilot-bridge-fleet-"
+// tempPrefix begins the names of TempDir. The number of the process that made it
+// follows.
+const tempPrefix = "copilot-bridge-fleet-"
+
+// TempDir makes a directory that the next network removes if this process is
+// killed.
+func TempDir() (string, error) {
+	return os.MkdirTemp("", fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
+}
 
 // Host is a machine: its programs see its name, its network and its home only.
 type Host struct {
@@ -302,12 +308,12 @@ func (h *Host) Files(match func(path string) bool) (found []string) {
 // killed.
 func removeLeftovers(tb testing.TB) {
 	tb.Helper()
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), rootPrefix+"*"))
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for _, dir := range dirs {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), rootPrefix), "-")
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), tempPrefix), "-")
 		pid, err := strconv.Atoi(number)
 		if err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue // it is still at work

@@ -46,7 +46,7 @@ const maxQueued = 4096
 func NewNetwork(tb testing.TB, n int, seed uint64) *Network {
 	tb.Helper()
 	removeLeftovers(tb)
-	root, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", rootPrefix, os.Getpid()))
+	root, err := TempDir()
 	if err != nil {
 		tb.Fatal(err)
 	}
