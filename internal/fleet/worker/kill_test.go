@@ -25,7 +25,7 @@ func victim(dir string) error {
 		return err
 	}
 	defer conn.Close()
-	return Run(ctx, conn, Options{Capacity: 1, Root: os.Getenv(victimRoot), Environ: os.Environ(), Attempt: func(ctx context.Context, j Job) (Done, error) {
+	return Run(ctx, conn, Options{Capacity: 1, Root: os.Getenv(victimRoot), Environ: os.Environ(), Ready: ready, Attempt: func(ctx context.Context, j Job) (Done, error) {
 		tree := filepath.Join(j.Dir, "tree")
 		if err := os.Mkdir(tree, 0o700); err != nil {
 			return Done{}, err

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -22,6 +24,9 @@ type root struct {
 	dir     string
 	mirrors *bundle.Mirrors
 	unlock  func() error
+
+	mu        sync.Mutex
+	receiving map[string]chan struct{} // by repository; holds a value while somebody fetches into the mirror
 }
 
 // holder says who has the lock.
@@ -43,7 +48,7 @@ func openRoot(dir, worker string, environ []string) (*root, error) {
 	if !ok {
 		return nil, inUse(dir)
 	}
-	r := &root{dir: dir, unlock: unlock}
+	r := &root{dir: dir, unlock: unlock, receiving: map[string]chan struct{}{}}
 	data, err := json.Marshal(holder{os.Getpid(), worker, time.Now()})
 	if err == nil {
 		err = durable.WriteFile(r.holderFile(), data, 0o600)
@@ -118,6 +123,23 @@ func unlockAll(mirror string) error {
 		}
 		return nil
 	})
+}
+
+// lockMirror waits until nobody else fetches into a mirror.
+func (r *root) lockMirror(ctx context.Context, repo string) (unlock func(), err error) {
+	r.mu.Lock()
+	lock := r.receiving[repo]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		r.receiving[repo] = lock
+	}
+	r.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // tree makes the directory of an attempt.

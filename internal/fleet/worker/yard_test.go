@@ -35,6 +35,7 @@ type yard struct {
 	id    string // of the repository
 	begin string // its commit
 	root  string // of the worker
+	whole bool   // bundles are never thin
 
 	// reply changes an assignment before it is given; nil and no error: no answer.
 	reply func(r fleet.ClaimRequest, a *fleet.Assignment) (*fleet.Assignment, error)
@@ -72,11 +73,19 @@ func newYard(t testing.TB, queues ...string) *yard {
 	for _, q := range queues {
 		y.queue(q)
 	}
-	for subject, f := range map[string]func(*nats.Msg){"fleet.claim.*." + run: y.claimed, "fleet.beat.>": y.sign, "fleet.event.>": y.sign, "fleet.result.>": y.result} {
+	for subject, f := range map[string]func(*nats.Msg){"fleet.claim.*." + run: y.claimed, "fleet.beat.>": y.sign, "fleet.event.>": y.sign} {
 		_, err := y.boss.NC.Subscribe(subject, f)
 		y.must(err)
 	}
 	y.must(y.boss.NC.Flush())
+	results, err := y.boss.JS.OrderedConsumer(t.Context(), fleet.StreamResults, jetstream.OrderedConsumerConfig{})
+	y.must(err)
+	listening, err := results.Consume(y.result)
+	y.must(err)
+	t.Cleanup(func() {
+		listening.Stop()
+		<-listening.Closed()
+	})
 	return y
 }
 
@@ -150,6 +159,9 @@ func (y *yard) claimed(m *nats.Msg) {
 	y.mu.Unlock()
 	a := &fleet.Assignment{Schema: fleet.Schema, Run: r.Ticket.Run, Task: r.Ticket.Task, Attempt: r.Ticket.Attempt, Claim: claim, Repo: y.id, Begin: y.begin, Description: r.Ticket.Task}
 	var err error
+	if y.whole {
+		r.Have = nil
+	}
 	if a.Bundle, err = y.bundle(worker, claim, r.Have); err != nil {
 		y.t.Error(err)
 		return
@@ -218,15 +230,15 @@ func (y *yard) sign(m *nats.Msg) {
 	}
 }
 
-func (y *yard) result(m *nats.Msg) {
+func (y *yard) result(m jetstream.Msg) {
 	var r fleet.Result
-	if err := fleet.Decode(m.Data, &r); err != nil {
+	if err := fleet.Decode(m.Data(), &r); err != nil {
 		y.t.Error(err)
 		return
 	}
-	words := strings.Split(m.Subject, ".")
-	if m.Header.Get(nats.MsgIdHdr) != r.Claim || words[5] != r.Claim || words[3] != r.Run || words[4] != fleet.Token(r.Task) {
-		y.t.Errorf("the result of %s came on %s with id %s", r.Claim, m.Subject, m.Header.Get(nats.MsgIdHdr))
+	words := strings.Split(m.Subject(), ".")
+	if m.Headers().Get(nats.MsgIdHdr) != r.Claim || words[5] != r.Claim || words[3] != r.Run || words[4] != fleet.Token(r.Task) {
+		y.t.Errorf("the result of %s came on %s with id %s", r.Claim, m.Subject(), m.Headers().Get(nats.MsgIdHdr))
 	}
 	kind := fleet.OrderAccepted
 	if y.judge != nil {
@@ -292,6 +304,8 @@ type running struct {
 	ended  chan error
 }
 
+func ready() (string, string) { return "github", "" }
+
 // start starts a worker that does what attempt says.
 func (y *yard) start(o Options) *running {
 	y.t.Helper()
@@ -300,6 +314,9 @@ func (y *yard) start(o Options) *running {
 	r := &running{y: y, conn: conn, id: conn.Member.ID, cancel: cancel, ended: make(chan error, 1)}
 	if o.Root = y.root; o.Capacity == 0 {
 		o.Capacity = 1
+	}
+	if o.Ready == nil {
+		o.Ready = ready
 	}
 	o.Environ, o.Version = os.Environ(), "test"
 	if testing.Verbose() {
