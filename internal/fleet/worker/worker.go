@@ -32,7 +32,10 @@ type Options struct {
 	// Attempt does a task. It may be called several times at once. What it reports
 	// and returns leaves the machine, so it holds no secrets.
 	Attempt func(ctx context.Context, j Job) (Done, error)
-	Logger  *slog.Logger
+	// Drain, when it is closed, makes the worker finish what it has begun, take
+	// nothing new and return. Nil never is.
+	Drain  <-chan struct{}
+	Logger *slog.Logger
 }
 
 // Job is one attempt at one task.
@@ -130,6 +133,13 @@ func Run(ctx context.Context, conn *fleet.Conn, o Options) (err error) {
 	var loops sync.WaitGroup
 	loops.Go(func() { w.greet(pulse) })
 	loops.Go(func() { w.beat(pulse) })
+	loops.Go(func() {
+		select {
+		case <-w.Drain:
+			w.beginDrain()
+		case <-pulse.Done():
+		}
+	})
 	w.takeTickets()
 	err = w.finish(ctx)
 	stopPulse()
