@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/copilot-bridge/copilot-bridge/internal/cli.versio
 LINT := $(GO) tool -modfile=tools/lint.mod golangci-lint
 PACKAGES := ./...
 
-.PHONY: run demo test race test-sandbox oracle soak test-long test-openclaw test-vscode test-browser vsix lint bench build release test-release release-check cross fuzz generate probe capabilities clean
+.PHONY: run demo test race test-sandbox test-fleet oracle soak test-long test-openclaw test-vscode test-browser vsix lint bench build release test-release release-check cross fuzz generate probe capabilities clean
 
 ## run: build, set up, and serve OpenAI's and Anthropic's APIs on this machine
 run: build
@@ -69,6 +69,11 @@ sandbox-tools:
 	@for p in bwrap:bubblewrap slirp4netns:slirp4netns iptables:iptables curl:curl strace:strace gcc:gcc make:make python3:python3-venv cargo:cargo; do \
 	  command -v $${p%%:*} >/dev/null || apt-get install -y -q $${p##*:} || { apt-get update -q && apt-get install -y -q $${p##*:}; } || sudo -n apt-get install -y -q $${p##*:} || exit 1; \
 	done
+
+## test-fleet: a fleet on five hosts (network namespaces) that are killed, frozen and cut off, 200 tasks (TASKS); SEED repeats the choices; needs root
+TASKS ?= 200
+test-fleet:
+	COPILOT_BRIDGE_TEST_FLEET=1 COPILOT_BRIDGE_TEST_FLEET_TASKS=$(TASKS) SEED=$(if $(filter command line environment,$(origin SEED)),$(SEED)) $(GO) test -count=1 -v -timeout 60m ./test/fleet
 
 ## soak: everything at once for SOAK (default 20m) with random faults; SEED repeats a run's choices
 SOAK ?= 20m

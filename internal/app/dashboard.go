@@ -46,7 +46,7 @@ func DashboardLink(ctx context.Context, c *config.Config, url string) (string, e
 // own calls. Elsewhere they read nothing of the home anyway.
 func unreadableKeys(c *config.Config, root string) ([]policy.Layer, error) {
 	var globs []string
-	for file, rest := range map[string]string{c.Path(dashboardKey): "*", TokenFile(c): "*", live.Dir(c.Home): "/**", timeline.Dir(c.Home): "/**"} {
+	for file, rest := range map[string]string{c.Path(dashboardKey): "*", TokenFile(c): "*", live.Dir(c.Home): "/**", timeline.Dir(c.Home): "/**", c.Path(fleetDir): "/**"} {
 		if rel, err := filepath.Rel(root, file); err == nil && filepath.IsLocal(rel) {
 			globs = append(globs, globChars.ReplaceAllString(filepath.ToSlash(rel), `\\$0`)+rest)
 		}

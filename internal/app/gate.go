@@ -12,6 +12,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/answers"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/audit"
@@ -179,6 +180,8 @@ type Guarding struct {
 	Layers []policy.Layer
 	// Source names them on record.
 	Source string
+	// Other is a policy of another machine that must agree to everything.
+	Other *policy.Other
 	// Protected are more directories that may not be written.
 	Protected []string
 	// Servers are the MCP servers that the caller brings along.
@@ -211,7 +214,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	d := g.Defaults
 	d.Root, d.CaseInsensitive = ws.Root(), ws.CaseFolding()
 	d.Protected = slices.Concat([]string{c.Home, c.AuditLogDir}, g.Protected, repo.Stores(ws.Root()))
-	if rel, err := filepath.Rel(orchestrate.WorktreesDir(c.Home), ws.Root()); err == nil && filepath.IsLocal(rel) && rel != "." {
+	if below(orchestrate.WorktreesDir(c.Home), ws.Root()) || below(memberDir(c, fleet.RoleWorker), ws.Root()) {
 		// A worktree of ours lies in our home. It is all that can be reached
 		// from there, so the rest of the home is as safe as ever.
 		d.Protected = d.Protected[1:]
@@ -220,7 +223,7 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: append(keys, g.Layers...), Source: g.Source}
+	live := &policy.Live{Home: c.Home, Root: rules, Defaults: d, Layers: append(keys, g.Layers...), Source: g.Source, Other: g.Other}
 	switch now := live.Now(); {
 	case now.Err != nil && !g.Lenient:
 		return nil, now.Err
@@ -236,6 +239,10 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		return nil, err
 	}
 	personal := answers.CopilotHome(b.opts.Environ, b.opts.UserDir)
+	allowTools := c.ABP.AllowAlwaysTools
+	if g.Other != nil {
+		allowTools = nil // they would answer the other machine's question
+	}
 	var watcher guard.Observer
 	if b.observer != nil {
 		watcher = b.observer
@@ -244,9 +251,15 @@ func (b *Bridge) Gate(g Guarding) (*guard.Guard, error) {
 		Observer:  watcher,
 		Sessions:  []string{c.Path("copilot", "session-state"), filepath.Join(personal, "session-state")},
 		Workspace: ws, Wall: wall, Dir: g.Dir, Live: live, Redactor: redactor, Audit: log, Asker: b.inbox(g.Asker), Caller: g.Caller, Door: g.Door, Client: g.Client,
-		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: c.ABP.AllowAlwaysTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
+		AskTimeout: c.Engine.ApprovalTimeout, AllowTools: allowTools, MaxRetries: c.MaxRetries, ClientTools: theirs,
 		Home: c.Home, Personal: personal, OwnTools: b.memoryTools(g), Servers: g.Servers, Whole: g.Whole, Reason: g.Reason, Counts: &b.guard.counts,
 	}), nil
+}
+
+// below says whether a path is in a directory, and not that itself.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel) && rel != "."
 }
 
 // TestPolicy says what the policy would say to a tool call of a session in a

@@ -33,7 +33,8 @@ func (b *Bridge) inbox(here approval.Asker) approval.Asker {
 	if here == nil {
 		here = approval.Nobody{}
 	}
-	if _, always := here.(approval.Yes); always {
+	switch here.(type) {
+	case approval.Yes, fleetAsker: // nobody else is to answer
 		return here
 	}
 	return b.shownBy(here)

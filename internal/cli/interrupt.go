@@ -34,6 +34,8 @@ type interruption struct {
 	// by is the signal that came, nil if none has. It may be read after stop.
 	by    os.Signal
 	drain atomic.Int64 // nanoseconds in which a server's running requests may finish
+	// says, if set, is the line that answers the first signal.
+	says atomic.Value
 	// relay, if set, gets the signals instead: a program that has the terminal.
 	relay atomic.Pointer[func(os.Signal)]
 	stop  func() // must be called, and waits
@@ -65,6 +67,9 @@ func (p *program) interruptible(ctx context.Context) (context.Context, *interrup
 				line := "interrupting… (Ctrl-C again to kill)"
 				if drain := time.Duration(in.drain.Load()); drain > 0 {
 					line = fmt.Sprintf("stopping; running requests may finish within %s… (Ctrl-C again to kill)", drain)
+				}
+				if own, ok := in.says.Load().(string); ok {
+					line = own
 				}
 				if s == os.Interrupt {
 					// Beside this loop: a reader that has stopped reading must

@@ -12,8 +12,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/cli/view"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
-	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -24,6 +24,11 @@ type orchestrateOptions struct {
 	concurrency                                   int
 	total, each                                   time.Duration
 	eager, list                                   bool
+
+	fleet  bool
+	alone  bool // --fleet=false: without the fleet, though the run was begun with it
+	labels []string
+	taken  string // the run to take over from another machine of the fleet
 }
 
 func (p *program) orchestrateCommand() *cobra.Command {
@@ -43,11 +48,16 @@ Copilot once; if it remains, it is reported and both versions are kept.
 Runs are recorded in ~/.copilot-bridge/runs. --resume continues an interrupted or partly
 failed run; --discard removes its worktrees, branches and record.
 
+With --fleet the workers of your fleet do the parts; see "copilot-bridge fleet". That needs a
+git repository. --resume also finds runs of other machines; with --fleet=false the rest of
+such a run is done here.
+
 With --json standard output carries one event per line, and "result" last. Consent works
 as in "run".`,
 		Example: `  copilot-bridge orchestrate "add tests for every package" --max-concurrency 4
   copilot-bridge orchestrate "port the parser to Go" --plan-only=mermaid
   copilot-bridge orchestrate "port the parser to Go" --plan plan.json --merge branch
+  copilot-bridge orchestrate "add tests for every package" --fleet --label gpu=yes
   copilot-bridge orchestrate --resume last
   copilot-bridge orchestrate --discard 20260102-150405-a1b2c3
   copilot-bridge orchestrate "…" --json | jq -r 'select(.type=="task_complete") | .task'`,
@@ -74,6 +84,8 @@ as in "run".`,
 	f.DurationVar(&o.total, "timeout", 0, "longest `TIME` the whole may take, such as 2h; parts finished by then are merged")
 	f.DurationVar(&o.each, "task-timeout", 0, "longest `TIME` one part may take, such as 20m")
 	f.BoolVar(&o.eager, "eager", false, "start every part the moment it can, even where that may delay others")
+	f.BoolVar(&o.fleet, "fleet", false, "let the workers of the fleet do the parts")
+	f.labels(&o.labels, "with --fleet: only workers with this `LABEL`, as gpu=yes; may be repeated")
 	f.json("write events and the result as JSON lines")
 	f.yes(&o.yes, "consent to everything that would be asked")
 	f.demo()
@@ -94,8 +106,8 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 		return usage(cmd, "--max-concurrency=%d: must be at least 1", o.concurrency)
 	case o.total < 0 || o.each < 0:
 		return usage(cmd, "a time-out must be positive")
-	case o.list && (fresh || o.resume != "" || o.discard != ""):
-		return usage(cmd, "--list cannot be combined with other flags")
+	case o.list && (len(o.labels) > 0 || fresh || o.resume != "" || o.discard != ""):
+		return usage(cmd, "--list can be combined only with --fleet and --json")
 	case o.discard != "" && (fresh || o.resume != ""):
 		return usage(cmd, "--discard can be combined only with --yes and --json")
 	case o.resume != "" && fresh:
@@ -104,10 +116,16 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 		return usage(cmd, "--resume keeps the settings of the run; leave --merge, --isolation and --cwd out")
 	case !o.list && o.discard == "" && o.resume == "" && !hasTask && o.planFile == "":
 		return usage(cmd, "give a task, --plan FILE, --resume ID, --discard ID or --list")
+	case len(o.labels) > 0 && !o.fleet:
+		return usage(cmd, "--label chooses among the workers of a fleet; give --fleet too")
+	case o.fleet && o.isolation == string(orchestrate.IsolationShared):
+		return usage(cmd, "--fleet needs a worktree for each part; leave --isolation=shared out")
+	case o.fleet && (o.planOnly != "" || o.discard != ""):
+		return usage(cmd, "--fleet does not go with --plan-only and --discard")
 	case o.task == "-" && o.planFile == "-":
 		return usage(cmd, "standard input can be the task or the plan, not both")
 	}
-	return nil
+	return checkLabels(cmd, o.labels)
 }
 
 // runOrchestrate writes a result as the last line with --json, also if the run
@@ -116,6 +134,7 @@ func (p *program) runOrchestrate(cmd *cobra.Command, o *orchestrateOptions, hasT
 	if err := o.check(cmd, hasTask); err != nil {
 		return err
 	}
+	o.alone = cmd.Flags().Changed("fleet") && !o.fleet
 	err := p.orchestrateTask(cmd, o, hasTask)
 	if !p.json || o.list || o.discard != "" || o.planOnly != "" {
 		return err
@@ -146,13 +165,20 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 	}
 	return p.configured(cmd, nil, func(ctx context.Context, c call) error {
 		switch {
+		case o.list && o.fleet:
+			return p.listFleetRuns(ctx, c.cfg)
 		case o.list:
 			return p.listRuns(c.cfg)
 		case o.discard != "":
 			return p.discardRuns(ctx, c, o)
 		}
 		app.RoomFor(c.cfg, max(o.concurrency, orchestrate.DefaultConcurrency)+1)
-		if err := p.findDir(c.cfg, o); err != nil {
+		if o.fleet {
+			if _, err := app.FleetMember(c.cfg, fleet.RoleCoordinator); err != nil {
+				return err
+			}
+		}
+		if err := p.findDir(ctx, c.cfg, o); err != nil {
 			return err
 		}
 		if o.resume == "" && !p.json {
@@ -172,14 +198,17 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 	})
 }
 
-// findDir sets the directory to work in: that of the run, if one is resumed.
-func (p *program) findDir(cfg *config.Config, o *orchestrateOptions) (err error) {
+// findDir sets the directory to work in: that of the run, if one is resumed. A run
+// of another machine of the fleet goes on in the directory that is given.
+func (p *program) findDir(ctx context.Context, cfg *config.Config, o *orchestrateOptions) (err error) {
 	if o.resume != "" {
-		meta, err := orchestrate.FindRun(cfg.Home, o.resume)
+		meta, err := p.findRun(ctx, cfg, o)
 		if err != nil {
 			return err
 		}
-		o.resume, o.dir = meta.ID, meta.Dir
+		if o.resume = meta.ID; o.taken == "" {
+			o.dir, o.fleet = meta.Dir, meta.Remote && !o.alone
+		}
 	}
 	o.dir, err = p.directory(o.dir, "--cwd")
 	return err
@@ -194,10 +223,21 @@ func (p *program) orchestrate(ctx context.Context, b *app.Bridge, o *orchestrate
 		who = approval.Yes{}
 	}
 	shows := p.activity(view.Options{})
-	opts := b.Orchestration(app.Guarding{Workspace: o.dir, Door: "cli", Client: "copilot-bridge", Asker: who, Defaults: policy.DefaultsRun()}, orchestrate.Options{
+	opts := b.Orchestration(o.guarding(who), orchestrate.Options{
 		Task: o.task, Plan: plan, Concurrency: o.concurrency, Isolation: orchestrate.Isolation(o.isolation), Merge: orchestrate.MergeMode(o.merge),
 		Timeout: o.total, TaskTimeout: o.each, Eager: o.eager, Watch: shows.RunEvent,
 	})
+	if o.fleet {
+		f, err := p.joinFleet(ctx, b, o, who, &opts)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := f.Close(); err != nil {
+				p.log.Warn("fleet.not_closed", "error", err)
+			}
+		}()
+	}
 	p.header(b, o.dir)
 	stop := shows.Begin("planning")
 	r, err := b.Orchestrate(ctx, o.resume, opts)

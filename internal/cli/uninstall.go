@@ -44,7 +44,7 @@ is given. How the program itself is removed is said at the end.`,
 // Files in the bridge's home, as patterns. Others are not this program's, and stay.
 var (
 	machineFiles = []string{"cache", "clients.json*", "config.lock*", "dashboard.key*", "live", "models.json*", "openclaw-plugin", "openclaw-registration.json*", "run", "runtime", "serve.token*", "servers", "serves", "state.json*", "vscode", "windows"}
-	userFiles    = []string{"audit", "audit-witness*", "chat-history.jsonl*", "config.draft.yaml", "config.yaml", "copilot", "openclaw-backups", "openclaw-device.json*", "patches", "policy*", "runs", "sessions*", "timelines", "trust*", "usage", "withheld", "worktrees*"}
+	userFiles    = []string{"audit", "audit-witness*", "chat-history.jsonl*", "config.draft.yaml", "config.yaml", "copilot", "fleet", "openclaw-backups", "openclaw-device.json*", "patches", "policy*", "runs", "sessions*", "timelines", "trust*", "usage", "withheld", "worktrees*"}
 )
 
 // removal is something that uninstall removes.

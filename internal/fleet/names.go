@@ -41,6 +41,7 @@ func TaskSubject(queue, run, task string) string {
 }
 func JournalSubject(run string) string       { return "fleet.journal." + run }
 func HelloSubject(member string) string      { return "fleet.hello." + member }
+func RenewSubject(member string) string      { return "fleet.renew." + member }
 func OrderSubject(member string) string      { return "fleet.order." + member }
 func ClaimSubject(worker, run string) string { return "fleet.claim." + worker + "." + run }
 func JoinSubject(invite string) string       { return "fleet.join." + invite }

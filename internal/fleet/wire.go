@@ -94,9 +94,13 @@ type Bundle struct {
 	SHA256 string `json:"sha256,omitempty"` // hexadecimal
 }
 
-// Beat is a sign of life of a claim.
+// Beat is a sign of life of a claim. A worker sends it until its claim is
+// accepted, refused or canceled. The coordinator answers a beat of a claim that
+// is not current with the order that got lost: accepted, refused or cancel.
 type Beat struct {
 	Schema int `json:"schema"`
+	// GivenUp: the worker ends and will deliver nothing. The ticket is free at once.
+	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // Event is progress of a claim, without secrets. It counts as a beat.
@@ -158,7 +162,7 @@ type OrderKind string
 
 // The orders.
 const (
-	OrderCancel   OrderKind = "cancel"   // end the claim, deliver nothing
+	OrderCancel   OrderKind = "cancel"   // end the claim, or all of the run if none is named; deliver nothing
 	OrderAccepted OrderKind = "accepted" // the claim's result is in; forget it
 	OrderRefused  OrderKind = "refused"  // it was refused, as Message says; forget it
 	OrderQueues   OrderKind = "queues"   // these are the queues to take tickets from
@@ -226,6 +230,10 @@ type Hello struct {
 	Answers  string    `json:"answers,omitempty"` // who answers there: github, a provider, demo
 	Since    time.Time `json:"since"`
 	Draining bool      `json:"draining,omitempty"`
+	// Conn.Hello fills these in: when the member's right ends, and how long the
+	// last hello took, there and back.
+	Expires time.Time     `json:"expires,omitzero"`
+	Lag     time.Duration `json:"lag_ns,omitempty"`
 }
 
 // Running is a claim at work.
@@ -242,6 +250,7 @@ type HelloReply struct {
 	Queues   []string      `json:"queues"` // whose labels the worker has
 	Draining bool          `json:"draining,omitempty"`
 	JWT      string        `json:"jwt,omitempty"` // a new one, in place of one that ends soon
+	Renewal  string        `json:"renewal,omitempty"`
 	Refused  *bridge.Error `json:"refused,omitempty"`
 }
 
@@ -258,10 +267,12 @@ type JoinRequest struct {
 // JoinReply makes it one.
 type JoinReply struct {
 	Schema  int           `json:"schema"`
+	Fleet   string        `json:"fleet,omitempty"`
 	Member  string        `json:"member,omitempty"`
 	Role    Role          `json:"role,omitempty"`
 	Labels  []string      `json:"labels,omitempty"` // given with the invitation
 	JWT     string        `json:"jwt,omitempty"`
+	Renewal string        `json:"renewal,omitempty"` // a right to nothing but asking for a new JWT
 	Refused *bridge.Error `json:"refused,omitempty"`
 }
 
@@ -272,7 +283,8 @@ type MemberRecord struct {
 	Name     string    `json:"name"`
 	Role     Role      `json:"role"`
 	Key      string    `json:"key"`
-	Labels   []string  `json:"labels,omitempty"`
+	Labels   []string  `json:"labels,omitempty"` // given with the invitation
+	Offers   []string  `json:"offers,omitempty"` // those and its own, as of its last hello
 	Invite   string    `json:"invite,omitempty"`
 	Joined   time.Time `json:"joined"`
 	Draining bool      `json:"draining,omitempty"`
@@ -322,6 +334,22 @@ type Status struct {
 	Queues  []QueueStatus  `json:"queues"`
 	Runs    []RunStatus    `json:"runs"`
 	Refused *bridge.Error  `json:"refused,omitempty"`
+}
+
+// QueueRecord is a queue, in TableQueues.
+type QueueRecord struct {
+	Schema int      `json:"schema"`
+	Labels []string `json:"labels,omitempty"`
+}
+
+// InviteRecord is what is left of an invitation, in TableInvites.
+type InviteRecord struct {
+	Schema  int       `json:"schema"`
+	Role    Role      `json:"role"`
+	Labels  []string  `json:"labels,omitempty"`
+	Uses    int       `json:"uses"` // that are left
+	Expires time.Time `json:"expires"`
+	Members []string  `json:"members,omitempty"` // who used it
 }
 
 // WorkerStatus is a worker as the hub knows it.

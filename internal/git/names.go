@@ -27,6 +27,19 @@ func (r *Repository) SetRef(ctx context.Context, ref, commit string) error {
 	return err
 }
 
+// SetRefs is SetRef for many names, from each to its commit.
+func (r *Repository) SetRefs(ctx context.Context, refs map[string]string) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for ref, commit := range refs {
+		fmt.Fprintf(&b, "update %s %s\n", ref, commit)
+	}
+	_, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"update-ref", "--stdin"}, Input: b.String()})
+	return err
+}
+
 // DeleteRefs removes names, those that do not exist too.
 func (r *Repository) DeleteRefs(ctx context.Context, refs ...string) error {
 	if len(refs) == 0 {
@@ -47,6 +60,12 @@ func (r *Repository) Refs(ctx context.Context, prefix string) ([]string, error) 
 		return nil, err
 	}
 	return strings.Split(out, "\n"), nil
+}
+
+// RefCommits lists what the names below a prefix stand for.
+func (r *Repository) RefCommits(ctx context.Context, prefix string) ([]string, error) {
+	out, _, err := r.answer(ctx, r.Top, r.named(), Call{Args: []string{"for-each-ref", "--format=%(objectname)", prefix}})
+	return strings.Fields(out), err
 }
 
 // Unlock removes the locks that a killed git has left on the names below a

@@ -34,8 +34,10 @@ type Progress struct {
 // Place is where an attempt at a task is at work.
 type Place struct {
 	Session string `json:"session,omitempty"`
+	// Worker names the machine, "" for this one. Session is on that machine.
+	Worker string `json:"worker,omitempty"`
 	// Tree is its worktree and Base the commit with which that began, if it has
-	// one.
+	// one on this machine.
 	Tree string `json:"tree,omitempty"`
 	Base string `json:"base,omitempty"`
 }
@@ -48,6 +50,7 @@ type Outcome struct {
 	Tools   int          `json:"tools"`
 	Denied  int          `json:"denied,omitempty"` // tool calls that the guard refused
 	Session string       `json:"session,omitempty"`
+	Worker  string       `json:"worker,omitempty"` // as in Place
 	// Work is the commit of the result, by which results are put together.
 	Work string `json:"work,omitempty"`
 }

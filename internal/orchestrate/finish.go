@@ -170,12 +170,8 @@ func (r *running) deleteNames(ctx context.Context, result Result) error {
 	if !result.Success {
 		// --resume builds on all of it, but the user does not need
 		// to see it among the branches.
-		for _, t := range result.Tasks {
-			if t.Work != "" {
-				if err := r.repo.SetRef(ctx, keptRef(id, "task-"+slug(t.ID)), t.Work); err != nil {
-					return err
-				}
-			}
+		if err := r.hold(ctx, result.Tasks, nil); err != nil {
+			return err
 		}
 		return r.repo.DeleteRefs(ctx, gone...)
 	}
@@ -193,6 +189,20 @@ func (r *running) deleteNames(ctx context.Context, result Result) error {
 		}
 	}
 	return r.repo.DeleteRefs(ctx, gone...)
+}
+
+// hold gives works names of ours, so that git does not throw them away.
+func (r *running) hold(ctx context.Context, tasks []TaskResult, joins []Join) error {
+	id, refs := r.journal.meta.ID, map[string]string{}
+	for _, t := range tasks {
+		if t.Work != "" {
+			refs[keptRef(id, "task-"+slug(t.ID))] = t.Work
+		}
+	}
+	for _, j := range joins {
+		refs[keptRef(id, "join-"+j.Commit)] = j.Commit
+	}
+	return r.repo.SetRefs(ctx, refs)
 }
 
 // wasDirty says whether the user had uncommitted work when the run's was

@@ -15,6 +15,7 @@ import (
 // repository is the user's, seen from a directory in its working tree.
 type repository struct {
 	*git.Repository
+	prefix  string // the directory of the run, relative to Top, with slashes
 	scratch string // a directory for our own files, outside of the repository
 	// lockFile is held while the list of worktrees is changed.
 	lockFile string
@@ -27,7 +28,7 @@ func openRepository(ctx context.Context, environ []string, scratch, dir string, 
 	if err != nil {
 		return nil, err
 	}
-	return &repository{Repository: r, scratch: scratch}, nil
+	return &repository{Repository: r, prefix: r.Prefix, scratch: scratch}, nil
 }
 
 // ask is for answers of one line.
@@ -74,7 +75,7 @@ func (r *repository) keep(name string) bool {
 	if r.mayRead == nil || err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return true
 	}
-	rel, err := filepath.Rel(filepath.FromSlash(r.Prefix), filepath.FromSlash(name))
+	rel, err := filepath.Rel(filepath.FromSlash(r.prefix), filepath.FromSlash(name))
 	return err != nil || !filepath.IsLocal(rel) || r.mayRead(rel)
 }
 

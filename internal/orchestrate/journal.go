@@ -31,6 +31,9 @@ type Meta struct {
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	// Base is the commit on which the run builds.
 	Base string `json:"base,omitempty"`
+	// Remote says that other machines do the tasks, and that the record here may
+	// not be the newest.
+	Remote bool `json:"remote,omitempty"`
 }
 
 const metaVersion = 1
@@ -165,10 +168,14 @@ func readMeta(dir string) (m Meta, err error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, &bridge.Error{Code: bridge.CodeInvalid, Message: filepath.Join(dir, "run.json") + " is damaged", Cause: err, Remedy: "start the task anew"}
 	}
+	return m, m.check()
+}
+
+func (m Meta) check() error {
 	if m.Version > metaVersion {
-		return m, &bridge.Error{Code: bridge.CodeUnsupported, Message: "the run " + m.ID + " was made by a newer copilot-bridge", Remedy: "use that one to resume it"}
+		return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the run " + m.ID + " was made by a newer copilot-bridge", Remedy: "use that one to resume it"}
 	}
-	return m, nil
+	return nil
 }
 
 func (j *journal) openEvents() (err error) {

@@ -21,38 +21,38 @@ type Local struct {
 // Execute does one attempt at a task.
 func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)) (out Outcome, err error) {
 	report(Progress{Text: "preparing"})
-	o := Opening{Dir: l.dir, Title: l.run + " " + a.Task.ID + ": " + text.FirstLine(a.Task.Description, 50), Task: a.Task.ID, Run: l.run}
 	if l.trees == nil {
-		return l.converse(ctx, o, prompt(l.goal, a), report)
+		out, _, err = converse(ctx, l.open, opening(l.run, l.dir, a.Task), prompt(l.goal, a), report)
+		return out, err
 	}
-	tree, err := l.trees.enter(ctx, a, report)
+	begin, err := l.trees.join(ctx, a.Task.ID, a.Needs, report)
+	if err != nil {
+		return Outcome{}, err
+	}
+	tree, err := l.trees.repo.addWorktree(ctx, l.trees.path, slug(a.Task.ID), branchOf(l.run, a.Task.ID), begin)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, tree.remove(ctx)) }()
-	o.Dir = tree.work
-	out, err = l.converse(ctx, o, prompt(l.goal, a), func(p Progress) {
-		if p.At.Session != "" {
-			p.At.Tree, p.At.Base = tree.path, tree.base
-		}
-		report(p)
-	})
-	if err != nil {
-		return out, errors.Join(err, tree.salvage(ctx, a))
+	work := RemoteWork{Assignment: a, Run: l.run, Goal: l.goal, Begin: begin}
+	if out, err = tree.converse(ctx, l.open, work, report); err != nil {
+		return out, errors.Join(err, l.trees.salvage(ctx, tree, a.Task))
 	}
-	err = tree.keep(ctx, a, &out)
-	return out, err
+	return out, tree.keep(ctx, work, &out)
 }
 
-// converse runs one turn in a new session. The scheduler bounds how many
-// there are at a time.
-func (l *Local) converse(ctx context.Context, o Opening, request string, report func(Progress)) (out Outcome, err error) {
-	s, err := l.open(ctx, o)
+func opening(run, dir string, t SubTask) Opening {
+	return Opening{Dir: dir, Title: run + " " + t.ID + ": " + text.FirstLine(t.Description, 50), Task: t.ID, Run: run}
+}
+
+// converse runs one turn in a new session, and returns its last message besides.
+// The scheduler bounds how many there are at a time.
+func converse(ctx context.Context, open Opener, o Opening, request string, report func(Progress)) (out Outcome, said string, err error) {
+	s, err := open(ctx, o)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, "", err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
 	report(Progress{Text: "starting", At: Place{Session: s.ID()}})
-	out, _, err = turn(ctx, s, o.Dir, bridge.Prompt{Text: request}, report)
-	return out, err
+	return turn(ctx, s, o.Dir, bridge.Prompt{Text: request}, report)
 }

@@ -54,8 +54,9 @@ func NewLooker(home string) *Looker { return &Looker{home: home, runs: map[strin
 
 // looking is how far a run's journal was read, and what it says.
 type looking struct {
-	read int64
-	last Looked
+	read  int64
+	last  Looked
+	index map[string]int // of the tasks, by id
 }
 
 // List returns the newest runs, the newest first.
@@ -187,7 +188,7 @@ func (l *looking) add(e Event) {
 	r := &l.last
 	r.Ended = e.Time
 	t := &LookedTask{} // of no task
-	if i := slices.IndexFunc(r.Tasks, func(t LookedTask) bool { return t.ID == e.Task }); i >= 0 {
+	if i, known := l.index[e.Task]; known {
 		t = &r.Tasks[i]
 	}
 	switch e.Type {
@@ -219,6 +220,7 @@ func (l *looking) add(e Event) {
 		if e.Result != nil {
 			t.TaskResult, t.Doing, t.Ended = *e.Result, "", e.Time
 			t.Session = cmp.Or(e.Result.Session, t.Session)
+			t.Place.Worker = cmp.Or(e.Result.Worker, t.Place.Worker)
 		}
 	case Conflicted:
 		if c := e.Conflict; c != nil {
@@ -232,7 +234,7 @@ func (l *looking) add(e Event) {
 			return
 		}
 		for _, done := range e.Outcome.Tasks { // what the end has made of them
-			if i := slices.IndexFunc(r.Tasks, func(t LookedTask) bool { return t.ID == done.ID }); i >= 0 {
+			if i, known := l.index[done.ID]; known {
 				r.Tasks[i].TaskResult = done
 			}
 		}
@@ -244,8 +246,9 @@ func (l *looking) plan(p *TaskPlan) {
 	if p == nil || l.last.Plan != nil {
 		return
 	}
-	l.last.Plan = p
-	for _, t := range p.Tasks {
+	l.last.Plan, l.index = p, make(map[string]int, len(p.Tasks))
+	for i, t := range p.Tasks {
+		l.index[t.ID] = i
 		l.last.Tasks = append(l.last.Tasks, LookedTask{TaskResult: TaskResult{ID: t.ID, State: Pending}})
 	}
 	if g, err := newGraph(*p); err == nil {

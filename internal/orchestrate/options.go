@@ -26,8 +26,14 @@ const (
 	IsolationShared   Isolation = "shared"   // all in the one directory
 )
 
-// DefaultConcurrency is how many sub-tasks run at a time unless told.
-const DefaultConcurrency = 3
+// How many sub-tasks run at a time unless told. With a Remote that is how many
+// are handed out. It is more than any fleet takes at once: workers come and go,
+// and one that is free finds a task waiting. The order among those that are
+// ready is still the longest path first.
+const (
+	DefaultConcurrency       = 3
+	DefaultRemoteConcurrency = 1000
+)
 
 // Options are what a run needs. Home, Dir, Task and Open are required.
 type Options struct {
@@ -36,7 +42,8 @@ type Options struct {
 	Task string
 	// Plan is carried out; without one the model is asked.
 	Plan *TaskPlan
-	// Concurrency is how many tasks run at a time; 0 means 3.
+	// Concurrency is how many tasks run at a time; 0 means 3, or 1,000 with a
+	// Remote.
 	Concurrency int
 	// Eager starts tasks early even where that may delay others.
 	Eager bool
@@ -56,6 +63,9 @@ type Options struct {
 	// CodeDenied leaves the work on a branch. nil: all may be written.
 	Admit func(ctx context.Context, files []string, diff string) error
 	Open  Opener
+	// Remote does the tasks on other machines; nil does them here. It needs a git
+	// repository. Open is still used, for the plan and for conflicts.
+	Remote Remote
 	// Mask hides the secrets of a text. Everything that the run keeps, shows or
 	// passes on goes through it, the task first of all. Nil changes nothing.
 	Mask func(string) string
@@ -67,6 +77,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency
+		if o.Remote != nil {
+			o.Concurrency = DefaultRemoteConcurrency
+		}
 	}
 	if o.Merge == "" {
 		o.Merge = MergeTree

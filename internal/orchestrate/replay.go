@@ -21,6 +21,7 @@ type replay struct {
 	outcome         *Result
 	conflicts       []Conflict
 	busy            time.Duration
+	events          []Event // those that a Remote gets
 }
 
 // replayEvents reads a journal up to the first line that is not whole, and
@@ -58,10 +59,15 @@ func replayEvents(data []byte) (*replay, int, error) {
 				first = e.Time
 			}
 		case TaskCompleted:
-			last = e.Time
+			if last = e.Time; first.IsZero() && e.Result != nil {
+				first = e.Result.Started // a Remote does not keep the other
+			}
 		default:
 		}
 		r.add(e)
+		if e.recorded() {
+			r.events = append(r.events, e)
+		}
 	}
 	addBusy()
 	return r, whole, nil

@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,11 @@ type running struct {
 	trees   *trees
 	graph   *graph
 
+	// share gives the Remote its record; nil without one. Apart from mu, so that
+	// progress does not wait for it.
+	sharing sync.Mutex
+	share   func(Event) error
+
 	mu        sync.Mutex // guards the journal, Watch and conflicts
 	conflicts []Conflict
 }
@@ -30,10 +36,14 @@ type running struct {
 // even if the error is not nil; that tasks fail is no error. A run that was
 // interrupted is continued by Resume.
 func Run(ctx context.Context, o Options) (Result, error) {
+	asked := o.Concurrency
 	o = o.withDefaults()
 	o.Task = o.Mask(o.Task)
 	meta := Meta{Version: metaVersion, ID: newID(time.Now()), Task: o.Task, Dir: o.Dir, Created: time.Now().UTC(), Isolation: o.Isolation, Merge: o.Merge,
-		Concurrency: o.Concurrency, TaskTimeout: o.TaskTimeout, Timeout: o.Timeout}
+		Concurrency: o.Concurrency, TaskTimeout: o.TaskTimeout, Timeout: o.Timeout, Remote: o.Remote != nil}
+	if meta.Remote {
+		meta.Concurrency = max(0, asked) // the default depends on where it is resumed
+	}
 	r := &running{opts: o, past: &replay{done: map[string]TaskResult{}}}
 	scratch := filepath.Join(RunsDir(o.Home), meta.ID)
 	if err := r.settle(ctx, &meta, scratch); err != nil {
@@ -65,7 +75,7 @@ func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	}
 	meta = j.meta
 	o.Task, o.Dir, o.Isolation, o.Merge = meta.Task, meta.Dir, meta.Isolation, meta.Merge
-	if o.Concurrency <= 0 {
+	if o.Concurrency <= 0 && (o.Remote == nil || meta.Remote) {
 		o.Concurrency = meta.Concurrency
 	}
 	if o.TaskTimeout <= 0 {
@@ -83,7 +93,12 @@ func Resume(ctx context.Context, id string, o Options) (Result, error) {
 	o.Task = o.Mask(o.Task) // a version that kept it as it was may have begun the run
 	j.meta.Task = o.Task
 	r := &running{opts: o, journal: j, past: past, conflicts: past.conflicts}
-	if err := r.settle(ctx, &meta, j.dir); err != nil {
+	err = r.settle(ctx, &meta, j.dir)
+	if err == nil && o.Remote != nil && !meta.Remote {
+		j.meta.Remote, j.meta.Concurrency = true, 0
+		err = j.put("run.json", j.meta)
+	}
+	if err != nil {
 		return Result{}, errors.Join(err, r.closeRepository(), j.close())
 	}
 	return r.execute(ctx)
@@ -99,12 +114,16 @@ func (r *running) closeRepository() error {
 // settle decides where tasks work and, in a new run, on what they build.
 func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	if m.Isolation == IsolationShared {
-		return nil
+		return r.checkShared(nil)
 	}
 	repo, err := openRepository(ctx, r.opts.Environ, scratch, m.Dir, r.opts.Confine)
 	if err != nil {
 		code := bridge.CodeOf(err)
-		if m.Isolation == "" && (code == bridge.CodeNotFound || code == bridge.CodeUnavailable || code == bridge.CodeUnsupported) {
+		without := code == bridge.CodeNotFound || code == bridge.CodeUnavailable || code == bridge.CodeUnsupported
+		if without {
+			err = cmp.Or(r.checkShared(err), err)
+		}
+		if without && r.opts.Remote == nil && m.Isolation == "" {
 			m.Isolation, r.without = IsolationShared, err
 			return nil
 		}
@@ -125,9 +144,19 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	return nil
 }
 
+// checkShared says that a Remote needs a repository, where there is none.
+func (r *running) checkShared(why error) error {
+	if r.opts.Remote == nil {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "only work in a git repository can be given to other machines", Cause: why,
+		Remedy: "work in a git repository (`git init` makes one), or do it on this machine only"}
+}
+
 // execute does all that is left to do, and closes the journal.
 func (r *running) execute(ctx context.Context) (result Result, err error) {
-	defer func() { err = errors.Join(err, r.closeRepository(), r.journal.close()) }()
+	end := func() {}
+	defer func() { end(); err = errors.Join(err, r.closeRepository(), r.journal.close()) }()
 	m := r.journal.meta
 	result = Result{Run: m.ID, Tasks: []TaskResult{}, Files: []string{}, CriticalPath: []string{}}
 	if r.repo != nil { // a git of this run may have been killed
@@ -143,6 +172,11 @@ func (r *running) execute(ctx context.Context) (result Result, err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.Timeout, &bridge.Error{Code: bridge.CodeTimeout,
 			Message: fmt.Sprintf("the run took longer than %s", r.opts.Timeout), Remedy: "go on with `copilot-bridge orchestrate --resume " + m.ID + "`"})
 		defer cancel()
+	}
+	if r.opts.Remote != nil {
+		if ctx, end, err = r.connect(ctx); err != nil {
+			return result, err
+		}
 	}
 	if err := r.emit(Event{Type: RunStarted, Text: m.Task, Resumed: r.past.plan != nil}); err != nil {
 		return result, err
@@ -189,7 +223,7 @@ func (r *running) prepare() {
 	if r.repo == nil {
 		return
 	}
-	r.trees = newTrees(r.repo, m.ID, r.worktrees(), m.Base, m.Task, r.emit)
+	r.trees = newTrees(r.repo, m.ID, r.worktrees(), m.Base, m.Task, r.opts.Open, r.emit)
 	for _, j := range r.past.joins {
 		r.trees.remember(j)
 	}
@@ -199,12 +233,12 @@ func (r *running) worktrees() string {
 	return filepath.Join(WorktreesDir(r.opts.Home), r.journal.meta.ID)
 }
 
-func (r *running) local() *Local {
-	l := &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: r.journal.meta.Task, run: r.journal.meta.ID}
-	if r.trees != nil {
-		r.trees.converse = l.converse
+func (r *running) executor() Executor {
+	m := r.journal.meta
+	if r.opts.Remote != nil {
+		return &remotely{remote: r.opts.Remote, trees: r.trees, goal: m.Task, run: m.ID}
 	}
-	return l
+	return &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: m.Task, run: m.ID}
 }
 
 // plan takes the plan of the journal, the user's, or the model's.
@@ -263,9 +297,21 @@ func (r *running) emit(e Event) error {
 	if err != nil {
 		return err
 	}
+	e.Run = r.journal.meta.ID
+	if r.share != nil && e.recorded() {
+		r.sharing.Lock()
+		defer r.sharing.Unlock()
+		e.Time = time.Now().UTC()
+		// First: another machine may know more than this one, never less.
+		if err := r.share(e); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.Time, e.Run = time.Now().UTC(), r.journal.meta.ID
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC()
+	}
 	if e.Type == Conflicted {
 		r.conflicts = append(r.conflicts, *e.Conflict)
 	}
@@ -280,8 +326,8 @@ func (r *running) emit(e Event) error {
 func (r *running) carryOut(ctx context.Context) (Result, error) {
 	result := Result{Run: r.journal.meta.ID, Files: []string{}}
 	began := time.Now()
-	tasks, err := RunPlan(ctx, r.graph.plan, r.local(), Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
-		MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
+	tasks, err := RunPlan(ctx, r.graph.plan, r.executor(), Schedule{Limit: r.opts.Concurrency, TaskTimeout: r.opts.TaskTimeout,
+		Remote: r.opts.Remote != nil, MaxRetries: r.opts.MaxRetries, Eager: r.opts.Eager, Done: r.past.done, Emit: r.emit})
 	busy := r.past.busy + time.Since(began)
 	result.Tasks, result.Usage = tasks, r.past.planned
 	// After a time-out of the whole run the finished work is merged; after a

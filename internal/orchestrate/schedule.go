@@ -14,6 +14,9 @@ type Schedule struct {
 	Limit int
 	// TaskTimeout bounds each attempt at a task; 0 means no bound.
 	TaskTimeout time.Duration
+	// Remote says that an attempt first waits for a worker. Its time is counted
+	// from the first report with Place.Worker.
+	Remote bool
 	// MaxRetries caps how often a task that failed is tried again, by class
 	// of error: see bridge.Class.Retries.
 	MaxRetries int
@@ -48,6 +51,7 @@ type attempt struct {
 	task    int
 	outcome Outcome
 	err     error
+	began   time.Time // when a worker began with it; zero without workers
 }
 
 // RunPlan runs the tasks of a plan, each as soon as what it depends on is done
@@ -138,7 +142,7 @@ func (r *scheduler) emit(e Event) {
 // start begins an attempt at a task.
 func (r *scheduler) start(ctx context.Context, i int) {
 	t := &r.results[i]
-	if t.Started.IsZero() {
+	if t.Started.IsZero() && !r.Remote {
 		t.Started = time.Now()
 	}
 	t.State = Running
@@ -150,21 +154,33 @@ func (r *scheduler) start(ctx context.Context, i int) {
 	}
 	r.running++
 	go func() {
-		out, err := r.attempt(ctx, a)
-		r.finished <- attempt{i, out, err}
+		done := r.attempt(ctx, a)
+		done.task = i
+		r.finished <- done
 	}()
 }
 
 // attempt runs on its own goroutine, for which run waits.
-func (r *scheduler) attempt(ctx context.Context, a Assignment) (Outcome, error) {
+func (r *scheduler) attempt(ctx context.Context, a Assignment) attempt {
 	whole := ctx
-	if r.TaskTimeout > 0 {
+	late := &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the task took longer than %s", r.TaskTimeout),
+		Remedy: "allow more with --task-timeout, or make the task smaller"}
+	if r.TaskTimeout > 0 && !r.Remote {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.TaskTimeout, &bridge.Error{Code: bridge.CodeTimeout,
-			Message: fmt.Sprintf("the task took longer than %s", r.TaskTimeout), Remedy: "allow more with --task-timeout, or make the task smaller"})
+		ctx, cancel = context.WithTimeoutCause(ctx, r.TaskTimeout, late)
 		defer cancel()
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var began time.Time
+	var clock *time.Timer
 	out, err := r.exec.Execute(ctx, a, func(p Progress) {
+		if p.At.Worker != "" && began.IsZero() {
+			began = time.Now()
+			if r.TaskTimeout > 0 {
+				clock = time.AfterFunc(r.TaskTimeout, func() { end(late) })
+			}
+		}
 		// A journal that cannot be written is noticed with the next event
 		// that matters.
 		e := Event{Type: TaskProgress, Task: a.Task.ID, Text: p.Text, Usage: &p.Usage}
@@ -173,6 +189,9 @@ func (r *scheduler) attempt(ctx context.Context, a Assignment) (Outcome, error) 
 		}
 		_ = r.Emit(e)
 	})
+	if clock != nil {
+		clock.Stop()
+	}
 	if err != nil && ctx.Err() != nil {
 		// What the executor says of its context is less than why it ended.
 		err = context.Cause(ctx)
@@ -180,13 +199,18 @@ func (r *scheduler) attempt(ctx context.Context, a Assignment) (Outcome, error) 
 			err = context.Cause(whole)
 		}
 	}
-	return out, err
+	return attempt{outcome: out, err: err, began: began}
 }
 
 // finish takes note of how an attempt ended.
 func (r *scheduler) finish(ctx context.Context, a attempt) {
 	t := &r.results[a.task]
-	t.Duration = time.Since(t.Started)
+	if t.Started.IsZero() {
+		t.Started = a.began
+	}
+	if !t.Started.IsZero() {
+		t.Duration = time.Since(t.Started)
+	}
 	t.Outcome = a.outcome
 	if t.Files == nil {
 		t.Files = []string{}

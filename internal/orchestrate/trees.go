@@ -1,15 +1,18 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
@@ -24,8 +27,7 @@ type trees struct {
 	base string // the commit on which everything builds
 	goal string
 	emit func(Event) error
-	// converse opens a session that resolves a conflict.
-	converse func(ctx context.Context, o Opening, text string, report func(Progress)) (Outcome, error)
+	open Opener // of sessions that resolve conflicts
 
 	mu       sync.Mutex
 	salvaged map[string]string // branches with unfinished work, by task
@@ -38,56 +40,22 @@ type trees struct {
 	last  bool              // conflicts are not tried again
 }
 
-func newTrees(repo *repository, run, path, base, goal string, emit func(Event) error) *trees {
-	return &trees{repo: repo, run: run, path: path, base: base, goal: goal, emit: emit, turn: make(chan struct{}, 1), salvaged: map[string]string{},
+func newTrees(repo *repository, run, path, base, goal string, open Opener, emit func(Event) error) *trees {
+	return &trees{repo: repo, run: run, path: path, base: base, goal: goal, open: open, emit: emit, turn: make(chan struct{}, 1), salvaged: map[string]string{},
 		joins: map[string]Join{}, lost: map[string]error{}, names: map[string]string{base: "the beginning"}}
 }
 
-// ownTree is the worktree of one attempt.
-type ownTree struct {
-	*worktree
-	trees *trees
-	work  string // the directory to work in
-}
-
-// enter makes a worktree with the work of all that the task depends on.
-func (t *trees) enter(ctx context.Context, a Assignment, report func(Progress)) (*ownTree, error) {
-	begin, err := t.join(ctx, a.Task.ID, a.Needs, report)
-	if err != nil {
-		return nil, err
-	}
-	w, err := t.repo.addWorktree(ctx, t.path, slug(a.Task.ID), branchOf(t.run, a.Task.ID), begin)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := w.work()
-	if err != nil {
-		return nil, errors.Join(err, w.remove(ctx))
-	}
-	return &ownTree{w, t, dir}, nil
-}
-
-// keep commits the work of a finished attempt.
-func (o *ownTree) keep(ctx context.Context, a Assignment, out *Outcome) (err error) {
-	message := text.FirstLine(a.Task.Description, 72) + "\n\nTask " + a.Task.ID + " of run " + o.trees.run + "."
-	if out.Work, err = o.commit(ctx, message); err != nil {
-		return err
-	}
-	out.Files, err = o.repo.changed(ctx, o.base, out.Work)
-	return err
-}
-
 // salvage commits the work of an attempt that failed, for a person to look at.
-func (o *ownTree) salvage(ctx context.Context, a Assignment) error {
+func (t *trees) salvage(ctx context.Context, w *worktree, task SubTask) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	work, err := o.commit(ctx, "Unfinished: "+text.FirstLine(a.Task.Description, 60)+"\n\nTask "+a.Task.ID+" of run "+o.trees.run+".")
-	if err != nil || work == o.base {
+	work, err := w.commit(ctx, "Unfinished: "+text.FirstLine(task.Description, 60)+"\n\nTask "+task.ID+" of run "+t.run+".")
+	if err != nil || work == w.base {
 		return err
 	}
-	o.trees.mu.Lock()
-	defer o.trees.mu.Unlock()
-	o.trees.salvaged[a.Task.ID] = o.branch
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.salvaged[task.ID] = w.branch
 	return nil
 }
 
@@ -103,24 +71,37 @@ func (t *trees) lock(ctx context.Context) (unlock func(), err error) {
 
 // join returns a commit that holds the works of all that a task depends on.
 func (t *trees) join(ctx context.Context, task string, needs []TaskResult, report func(Progress)) (string, error) {
+	names := map[string]string{}
+	var works []string
+	for _, n := range needs {
+		if _, twice := names[n.Work]; !twice && n.Work != "" && n.Work != t.base {
+			works = append(works, n.Work)
+		}
+		names[n.Work] = n.ID
+	}
+	if len(works) == 0 {
+		return t.base, nil
+	}
+	if len(works) == 1 {
+		return works[0], nil
+	}
 	unlock, err := t.lock(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	var works []string
-	for _, n := range needs {
-		t.names[n.Work] = n.ID
-		works = append(works, n.Work)
-	}
+	maps.Copy(t.names, names)
 	if works, err = t.independent(ctx, works); err != nil {
 		return "", err
 	}
-	if len(works) == 0 {
-		return t.base, nil
+	head, works, err := t.atOnce(ctx, task, works)
+	if err != nil {
+		return "", err
 	}
-	head := works[0]
-	for _, w := range works[1:] {
+	if head == "" {
+		head, works = works[0], works[1:]
+	}
+	for _, w := range works {
 		if head, err = t.pair(ctx, task, head, w, report); err != nil {
 			return "", err
 		}
@@ -128,31 +109,29 @@ func (t *trees) join(ctx context.Context, task string, needs []TaskResult, repor
 	return head, nil
 }
 
-// independent drops works that are part of others, and keeps the order.
+// independent drops works that are part of others, and keeps the order. They
+// are distinct and build on the base. What any of them builds on is a parent of
+// something between the base and them; git's own way takes quadratic time.
 func (t *trees) independent(ctx context.Context, works []string) ([]string, error) {
-	works = slices.DeleteFunc(slices.Clone(works), func(w string) bool { return w == "" || w == t.base })
 	if len(works) < 2 {
 		return works, nil
 	}
-	out, err := t.repo.ask(ctx, append([]string{"merge-base", "--independent"}, works...)...)
+	out, _, err := t.repo.Run(ctx, git.Call{Args: []string{"rev-list", "--parents", "--stdin"}, Input: strings.Join(works, "\n") + "\n^" + t.base + "\n"})
 	if err != nil {
 		return nil, err
 	}
-	kept := strings.Fields(out)
-	var in []string
-	for _, w := range works {
-		if slices.Contains(kept, w) && !slices.Contains(in, w) {
-			in = append(in, w)
+	part := map[string]bool{}
+	for line := range strings.Lines(out) {
+		for _, parent := range strings.Fields(line)[1:] {
+			part[parent] = true
 		}
 	}
-	return in, nil
+	return slices.DeleteFunc(slices.Clone(works), func(w string) bool { return part[w] }), nil
 }
 
 // pair joins two works; the caller has the turn.
 func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func(Progress)) (string, error) {
-	works := []string{ours, theirs}
-	slices.Sort(works)
-	key := strings.Join(works, " ")
+	key := joinKey([]string{ours, theirs})
 	if j, ok := t.joins[key]; ok {
 		return j.Commit, nil
 	}
@@ -163,7 +142,7 @@ func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func
 	if err != nil {
 		return "", err
 	}
-	j := Join{Works: works}
+	j := Join{Works: slices.Sorted(slices.Values([]string{ours, theirs}))}
 	label := t.names[ours] + " and " + t.names[theirs]
 	if len(m.conflicts) == 0 {
 		j.Commit, err = t.repo.commit(ctx, m.tree, "Put together "+label, ours, theirs)
@@ -177,12 +156,19 @@ func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func
 		}
 		return "", err
 	}
-	if err := t.repo.SetRef(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
-		return "", err
-	}
-	t.joins[key], t.names[j.Commit] = j, label
-	return j.Commit, t.emit(Event{Type: Joined, Task: task, Join: &j})
+	return j.Commit, t.joined(ctx, task, j, label)
 }
+
+// joined takes note of a join; the caller has the turn.
+func (t *trees) joined(ctx context.Context, task string, j Join, label string) error {
+	if err := t.repo.SetRef(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
+		return err
+	}
+	t.joins[joinKey(j.Works)], t.names[j.Commit] = j, label
+	return t.emit(Event{Type: Joined, Task: task, Join: &j})
+}
+
+func joinKey(works []string) string { return strings.Join(slices.Sorted(slices.Values(works)), " ") }
 
 // keptRef names a commit of a run that belongs to no branch. It must not look
 // like a branch's name, or git would not know which is meant.
@@ -204,7 +190,7 @@ func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs
 	if err := w.writeOtherSides(ctx, m); err != nil {
 		return "", err
 	}
-	out, err := t.converse(ctx, Opening{Dir: w.path, Task: "a conflict", Run: t.run, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
+	out, _, err := converse(ctx, t.open, Opening{Dir: w.path, Task: "a conflict", Run: t.run, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
 		resolvePrompt(t.goal, m, c.Ours, c.Theirs), report)
 	t.usage = t.usage.Add(out.Usage)
 	if ctx.Err() != nil {
@@ -245,43 +231,41 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 	}
 	defer unlock()
 	head, t.last = t.base, true
+	byWork := map[string]int{}
+	var all []string
+	for _, i := range g.order {
+		if r := results[i]; r.State == Done && r.Work != "" && r.Work != t.base {
+			if _, twice := byWork[r.Work]; !twice {
+				all, byWork[r.Work], t.names[r.Work] = append(all, r.Work), i, r.ID
+			}
+		}
+	}
 	skip := map[int]bool{}
-	for {
-		var works []string
-		byWork := map[string]int{}
-		for _, i := range g.order {
-			if r := results[i]; r.State == Done && !skip[i] && r.Work != "" {
-				if _, twice := byWork[r.Work]; !twice {
-					works, byWork[r.Work], t.names[r.Work] = append(works, r.Work), i, r.ID
-				}
-			}
+	left, err := t.independent(ctx, all)
+	if err == nil {
+		var many string
+		many, left, err = t.atOnce(ctx, "", left)
+		head = cmp.Or(many, head)
+	}
+	for err == nil && len(left) > 0 {
+		next := left[0]
+		left = left[1:]
+		if head == t.base {
+			head = next
+			continue
 		}
-		works, err = t.independent(ctx, append(works, head))
-		if err != nil {
-			return "", nil, err
+		joined, pairErr := t.pair(ctx, results[byWork[next]].ID, head, next, func(Progress) {})
+		if bridge.CodeOf(pairErr) == bridge.CodeConflict {
+			// What it builds on may fit.
+			skip[byWork[next]] = true
+			all = slices.DeleteFunc(all, func(w string) bool { return w == next })
+			left, err = t.beside(ctx, all, head)
+			continue
 		}
-		works = slices.DeleteFunc(works, func(w string) bool { return w == head })
-		if len(works) == 0 {
-			break
-		}
-		next := works[0]
-		var joined string
-		switch ahead, err := t.repo.contains(ctx, next, head); {
-		case err != nil:
-			return "", nil, err
-		case ahead:
-			joined = next
-		default:
-			joined, err = t.pair(ctx, results[byWork[next]].ID, head, next, func(Progress) {})
-			if bridge.CodeOf(err) == bridge.CodeConflict {
-				skip[byWork[next]] = true
-				continue
-			}
-			if err != nil {
-				return "", nil, err
-			}
-		}
-		head = joined
+		head, err = joined, pairErr
+	}
+	if err != nil {
+		return "", nil, err
 	}
 	for i := range results {
 		if !skip[i] {
@@ -298,8 +282,15 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 	return head, held, nil
 }
 
+// beside lists the works of which none is part of another or of head.
+func (t *trees) beside(ctx context.Context, works []string, head string) ([]string, error) {
+	works = slices.DeleteFunc(slices.Clone(works), func(w string) bool { return w == head })
+	left, err := t.independent(ctx, append(works, head))
+	return slices.DeleteFunc(left, func(w string) bool { return w == head }), err
+}
+
 // remember takes over a join from the journal.
 func (t *trees) remember(j Join) {
-	t.joins[strings.Join(j.Works, " ")] = j
+	t.joins[joinKey(j.Works)] = j
 	t.names[j.Commit] = "works that were put together before"
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // branchOf is where the work of a task is kept. Ids may hold what branch names
@@ -109,21 +110,49 @@ func (w *worktree) work() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = root.MkdirAll(filepath.FromSlash(cmp.Or(w.repo.Prefix, ".")), 0o755) // it may hold only ignored files
+	err = root.MkdirAll(filepath.FromSlash(cmp.Or(w.repo.prefix, ".")), 0o755) // it may hold only ignored files
 	if err = errors.Join(err, root.Close()); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(w.path, filepath.FromSlash(w.repo.Prefix))
+	dir := filepath.Join(w.path, filepath.FromSlash(w.repo.prefix))
 	top, err1 := filepath.EvalSymlinks(w.path)
 	at, err2 := filepath.EvalSymlinks(dir)
 	if err := errors.Join(err1, err2); err != nil {
 		return "", err
 	}
-	if at != filepath.Join(top, filepath.FromSlash(w.repo.Prefix)) {
+	if at != filepath.Join(top, filepath.FromSlash(w.repo.prefix)) {
 		// Another part made a link of it: the guard would stand elsewhere.
-		return "", &bridge.Error{Code: bridge.CodeDenied, Message: "an earlier part has made " + w.repo.Prefix + " a link", Remedy: "start the task anew without that part"}
+		return "", &bridge.Error{Code: bridge.CodeDenied, Message: "an earlier part has made " + w.repo.prefix + " a link", Remedy: "start the task anew without that part"}
 	}
 	return dir, nil
+}
+
+// converse does an attempt in the worktree.
+func (w *worktree) converse(ctx context.Context, open Opener, work RemoteWork, report func(Progress)) (Outcome, error) {
+	dir, err := w.work()
+	if err != nil {
+		return Outcome{}, err
+	}
+	out, said, err := converse(ctx, open, opening(work.Run, dir, work.Task), prompt(work.Goal, work.Assignment), func(p Progress) {
+		if p.At.Session != "" {
+			p.At.Tree, p.At.Base = w.path, w.base
+		}
+		report(p)
+	})
+	if isAll(work.Goal, work.Assignment) {
+		out.Summary = text.Clip(said, maxAnswer)
+	}
+	return out, err
+}
+
+// keep commits the work of a finished attempt.
+func (w *worktree) keep(ctx context.Context, work RemoteWork, out *Outcome) (err error) {
+	message := text.FirstLine(work.Task.Description, 72) + "\n\nTask " + work.Task.ID + " of run " + work.Run + "."
+	if out.Work, err = w.commit(ctx, message); err != nil {
+		return err
+	}
+	out.Files, err = w.repo.changed(ctx, w.base, out.Work)
+	return err
 }
 
 // commit makes one commit of the work in the worktree, whatever was
@@ -228,18 +257,22 @@ func removeAll(dir string) error {
 // changed lists what differs between two commits or trees, relative to the
 // directory where the run works if it is inside.
 func (r *repository) changed(ctx context.Context, from, to string) ([]string, error) {
-	entries, err := r.diff(ctx, from, to)
+	changes, err := r.diff(ctx, from, to)
+	return r.names(changes), err
+}
+
+func (r *repository) names(changes []change) []string {
 	out := []string{}
-	for _, e := range entries {
+	for _, e := range changes {
 		name := e.path
-		if r.Prefix != "" {
-			if rel, ok := strings.CutPrefix(name, r.Prefix+"/"); ok {
+		if r.prefix != "" {
+			if rel, ok := strings.CutPrefix(name, r.prefix+"/"); ok {
 				name = rel
 			} else {
-				name = strings.Repeat("../", strings.Count(r.Prefix, "/")+1) + name
+				name = strings.Repeat("../", strings.Count(r.prefix, "/")+1) + name
 			}
 		}
 		out = append(out, name)
 	}
-	return out, err
+	return out
 }

@@ -36,6 +36,7 @@ const (
 	HookRepair      Hook = "repair"
 	HookPrune       Hook = "prune"
 	HookPolicy      Hook = "policy" // the policy in force has changed
+	HookFleet       Hook = "fleet"  // a machine of the fleet was refused something
 )
 
 // Entry is one line of the log. The caller of Append sets the fields from Hook

@@ -89,6 +89,8 @@ type Policy struct {
 	rules     map[string][]Rule      // the lists that unite: denials, asks, and what eases a sandbox
 	allow     map[string][]allowList // the lists that intersect, one for each layer
 	protected protection
+
+	other *Policy // one that must agree; see Other. Nil for none
 }
 
 // allowList is one layer's list. Everything must be on every one of them.
@@ -142,4 +144,9 @@ func Combine(defaults Defaults, layers ...Layer) *Policy {
 }
 
 // ReadOnly reports whether nothing may be written, and who says so.
-func (p *Policy) ReadOnly() (bool, Source) { return p.readOnly, p.readOnlySource }
+func (p *Policy) ReadOnly() (bool, Source) {
+	if !p.readOnly && p.other != nil {
+		return p.other.ReadOnly()
+	}
+	return p.readOnly, p.readOnlySource
+}

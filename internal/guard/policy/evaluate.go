@@ -10,7 +10,15 @@ import (
 // Evaluate decides about an action. The strictest of all that applies wins;
 // among equals the reason is that of the earliest stage. It denies whatever
 // it does not understand, and if it fails itself.
-func (p *Policy) Evaluate(a Action) (out Outcome) {
+func (p *Policy) Evaluate(a Action) Outcome {
+	out := p.evaluate(a)
+	if p != nil && p.other != nil {
+		out = stricter(out, p.other.evaluate(a))
+	}
+	return out
+}
+
+func (p *Policy) evaluate(a Action) (out Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			out = Outcome{Stage: StageDefault, Reason: fmt.Sprintf("denied: the policy failed: %v", r)}

@@ -59,6 +59,8 @@ type Live struct {
 	// Layers are rules besides the files', and Source is what to call them.
 	Layers []Layer
 	Source string
+	// Other, if not nil, must agree to everything besides.
+	Other *Other
 
 	mu      sync.Mutex
 	last    *InForce
@@ -148,7 +150,11 @@ func (l *Live) read() *InForce {
 	if len(l.Layers) > 0 {
 		layers, n.Sources = append(layers, l.Layers...), append(n.Sources, l.Source)
 	}
-	n.Policy, n.SHA256 = Combine(l.Defaults, layers...), sumOf(n.files, "")
+	if n.SHA256 = sumOf(n.files, ""); l.Other == nil {
+		n.Policy = Combine(l.Defaults, layers...)
+		return n
+	}
+	n.Policy, n.Sources = under(l.Defaults, layers, l.Other), append(n.Sources, l.Other.Source)
 	return n
 }
 

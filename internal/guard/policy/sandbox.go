@@ -238,6 +238,9 @@ func (p *Policy) Lift(source string, additions ...Addition) *Policy {
 
 // AllHosts reports whether every host may be reached without a question.
 func (p *Policy) AllHosts() bool {
+	if p.other != nil && !p.other.AllHosts() {
+		return false
+	}
 	all := func(r *Rule) bool { return r.host != nil && r.host.all && r.host.port == 0 }
 	if len(p.rules["network.deny"]) > 0 || slices.ContainsFunc(p.allow["network.allow"], func(l allowList) bool { return l.find(all) == nil }) {
 		return false
@@ -253,6 +256,10 @@ func (p *Policy) Places() (read, write []string) {
 	}
 	for _, r := range p.rules["sandbox.write"] {
 		write = append(write, r.place)
+	}
+	if p.other != nil {
+		r, w := p.other.Places()
+		read, write = inBoth(slices.Concat(read, write), slices.Concat(r, w)), inBoth(write, w)
 	}
 	return read, write
 }

@@ -1,0 +1,179 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/coordinator"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// FleetRun is one run of orchestrate whose parts the fleet does.
+type FleetRun struct {
+	conn        *fleet.Conn
+	coordinator *coordinator.Coordinator
+	labels      []string
+	demo        bool
+	scratch     string
+}
+
+// UseFleet connects a run to the fleet: opts gets the Remote that does its parts.
+// Only workers with all the labels get them. The caller closes it when the run has
+// ended.
+func (b *Bridge) UseFleet(ctx context.Context, g Guarding, labels []string, opts *orchestrate.Options) (*FleetRun, error) {
+	c := b.opts.Config
+	if _, err := FleetMember(c, fleet.RoleCoordinator); err != nil {
+		return nil, err
+	}
+	layers, digest, err := sentPolicy(c, g.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	dir := memberDir(c, fleet.RoleCoordinator)
+	f := &FleetRun{labels: labels, demo: b.Answers.Kind == bridge.AnswersDemo}
+	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate"}); err != nil {
+		return nil, err
+	}
+	if f.scratch, err = os.MkdirTemp(dir, "scratch-"); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	host, _ := os.Hostname() // without one the member's name says enough
+	o := coordinator.Options{Host: cmp.Or(host, f.conn.Member.Name), Scratch: f.scratch, Labels: labels, Policy: layers, PolicyDigest: digest, Effort: c.ReasoningEffort,
+		Demo: f.demo, Ask: b.askHere(g), Record: b.recordFleet, Logger: b.opts.Logger}
+	if c.Origin("model").Source != config.SourceDefault {
+		o.Model = c.Model
+	}
+	f.coordinator = coordinator.New(f.conn, o)
+	opts.Remote = waiting{f.coordinator, wanted(labels, false)}
+	return f, nil
+}
+
+// askHere puts the questions of workers to the person here, wherever they are
+// shown: they say which part wants what, and where.
+func (b *Bridge) askHere(g Guarding) func(context.Context, coordinator.Question) (json.RawMessage, error) {
+	asker := b.inbox(g.Asker)
+	return func(ctx context.Context, q coordinator.Question) (json.RawMessage, error) {
+		return answerWorker(ctx, asker, "Copilot, for "+q.Task+" on "+cmp.Or(q.Name, q.Member)+",", g.Workspace, q.Question)
+	}
+}
+
+// Take brings a run of another machine here, so that Orchestrate can resume it in
+// o.Dir, a clone of the repository. It is refused while its coordinator lives.
+func (f *FleetRun) Take(ctx context.Context, run string, o orchestrate.Options) (err error) {
+	r, err := f.coordinator.Take(ctx, run)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.coordinator.End(context.WithoutCancel(ctx), false))
+		}
+	}()
+	repo, err := git.Open(ctx, git.Options{Dir: o.Dir, Scratch: f.scratch, Environ: o.Environ, Confine: o.Confine})
+	if err != nil {
+		return err
+	}
+	err = f.coordinator.Import(ctx, r, repo)
+	if err = errors.Join(err, repo.Close()); err != nil {
+		return err
+	}
+	_, err = orchestrate.Materialise(ctx, o.Home, o.Dir, r.Meta, r.Events)
+	return err
+}
+
+// Missing says why no worker that is there now would take a part, "" if one
+// would.
+func (f *FleetRun) Missing(ctx context.Context) (string, error) {
+	s, err := fleet.GetStatus(ctx, f.conn)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range s.Workers {
+		if w.Removed || w.Draining || !w.Online || w.Hello == nil || w.Hello.Draining || w.Hello.NotReady != "" {
+			continue
+		}
+		if fleet.Fits(fleet.Offers(w.Labels, w.Hello.Labels), f.labels) && (f.demo || w.Hello.Answers != string(bridge.AnswersDemo)) {
+			return "", nil
+		}
+	}
+	return fmt.Sprintf("no %s is ready in the fleet now; parts wait until one is (see `copilot-bridge fleet status`)", wanted(f.labels, f.demo)), nil
+}
+
+// wanted is the worker that parts wait for.
+func wanted(labels []string, demo bool) string {
+	what := "worker"
+	if len(labels) > 0 {
+		what += " with " + strings.Join(labels, " and ")
+	}
+	if demo {
+		what += " with --demo"
+	}
+	return what
+}
+
+// waiting says for which worker a part waits.
+type waiting struct {
+	*coordinator.Coordinator
+	worker string
+}
+
+// Attempt implements orchestrate.Remote.
+func (w waiting) Attempt(ctx context.Context, work orchestrate.RemoteWork, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
+	return w.Coordinator.Attempt(ctx, work, func(p orchestrate.Progress) {
+		if p.Text == "waiting for a worker" {
+			p.Text = "waiting for a " + w.worker
+		}
+		report(p)
+	})
+}
+
+// Close ends the connection.
+func (f *FleetRun) Close() error {
+	f.conn.Close()
+	if f.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(f.scratch)
+}
+
+// FindFleetRun returns the run of the fleet that an id, the beginning of one, or
+// "last" names.
+func FindFleetRun(ctx context.Context, o Options, id string) (fleet.RunStatus, error) {
+	s, err := FleetStatus(ctx, o)
+	if err != nil {
+		return fleet.RunStatus{}, err
+	}
+	slices.SortFunc(s.Runs, func(a, b fleet.RunStatus) int { return strings.Compare(b.Run, a.Run) }) // an id begins with the time
+	var found []fleet.RunStatus
+	for _, r := range s.Runs {
+		if r.Run == id || id == "last" {
+			return r, nil
+		}
+		if strings.HasPrefix(r.Run, id) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return fleet.RunStatus{}, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("the fleet knows no run %q", id), Remedy: "`copilot-bridge orchestrate --list --fleet` shows what there is"}
+	}
+	return fleet.RunStatus{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%d runs of the fleet begin with %q", len(found), id), Remedy: "give more of the id, such as " + found[0].Run}
+}
+
+// InFleet says whether this machine may give work to a fleet.
+func InFleet(c *config.Config) bool {
+	_, err := fleet.Load(memberDir(c, fleet.RoleCoordinator))
+	return err == nil
+}

@@ -1,0 +1,354 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// clear reads the claims of earlier coordinators of the run and removes their
+// tickets.
+func (c *Coordinator) clear(ctx context.Context) error {
+	if c.before.Epoch == "" {
+		return nil // a new run
+	}
+	if err := c.purgeTickets(ctx); err != nil {
+		return err
+	}
+	watch, err := c.stores.claims.Watch(ctx, c.run+".*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watch.Stop() }() // fails only if the connection is closed
+	for {
+		select {
+		case e := <-watch.Updates():
+			if e == nil { // that was all
+				return nil
+			}
+			var r row
+			if err := json.Unmarshal(e.Value(), &r.Claim); err != nil {
+				return damaged(c.run, err)
+			}
+			if r.Schema != fleet.Schema {
+				return otherSchema("a claim of the run", r.Schema)
+			}
+			r.rev = e.Revision()
+			c.rows[strings.TrimPrefix(e.Key(), c.run+".")] = r
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// setRow writes the claim's row by compare-and-set. The caller has the attempt's
+// turn. A row that somebody else wrote meanwhile is overwritten only if the run is
+// still ours: then its writer is an earlier coordinator that does not know yet.
+func (c *Coordinator) setRow(ctx context.Context, a *attempt, cl *claim, state, result string) error {
+	r := row{Claim: fleet.Claim{Schema: fleet.Schema, Owner: c.epoch, Claim: cl.id, Worker: cl.worker, Attempt: a.work.Attempt, At: time.Now().UTC(),
+		State: state, Begin: a.work.Begin, Result: result}}
+	data, err := json.Marshal(r.Claim)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	rev := c.rows[a.token].rev
+	c.mu.Unlock()
+	key := fleet.ClaimKey(c.run, a.work.Task.ID)
+	err = persist(ctx, func(ctx context.Context) error {
+		next, err := c.stores.claims.Update(ctx, key, data, rev)
+		if err == nil {
+			r.rev = next
+		}
+		if !overtaken(err) {
+			return err
+		}
+		e, err := c.stores.claims.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			rev = 0
+			return errAgain
+		}
+		if err != nil {
+			return err
+		}
+		if string(e.Value()) == string(data) { // an earlier try has come through
+			r.rev = e.Revision()
+			return nil
+		}
+		rev = e.Revision()
+		if err := c.owner.renew(ctx); err != nil {
+			return err
+		}
+		return errAgain
+	})
+	if err != nil {
+		if bridge.CodeOf(err) == bridge.CodeConflict {
+			c.cancel(err)
+		}
+		return err
+	}
+	c.mu.Lock()
+	c.rows[a.token] = r
+	c.mu.Unlock()
+	return nil
+}
+
+// adopt goes on with the claim that an earlier coordinator gave for the same
+// work: its worker may be at it still, or have delivered.
+func (c *Coordinator) adopt(ctx context.Context, a *attempt) (bool, error) {
+	c.mu.Lock()
+	r, known := c.rows[a.token]
+	early, has := c.early[r.Claim.Claim]
+	fits := known && r.Owner != c.epoch && r.Begin == a.work.Begin && (has && early.result.Error == nil || r.State == fleet.StateClaimed && !has)
+	if known {
+		delete(c.early, r.Claim.Claim)
+		stale := r
+		stale.Owner = c.epoch // whoever has it is told that it is over
+		c.rows[a.token] = stale
+	}
+	c.mu.Unlock()
+	if !fits {
+		if has {
+			c.deny(early, "it is of an attempt that an earlier coordinator began and that was begun anew")
+		}
+		return false, nil
+	}
+	member, err := c.member(ctx, r.Worker)
+	if err != nil {
+		return false, ignoreRefusal(err)
+	}
+	unlock, err := a.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	cl := c.newClaim(a, r.Claim.Claim, r.Worker, member.Name)
+	cl.state = working
+	state := r.State
+	if state != fleet.StateAccepted {
+		state = fleet.StateClaimed
+	}
+	if err := c.setRow(ctx, a, cl, state, r.Result); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	a.claim, c.claims[cl.id] = cl, cl
+	c.mu.Unlock()
+	a.tell(orchestrate.Progress{Text: "at work since before", At: orchestrate.Place{Worker: cl.name}})
+	if has {
+		c.spawn(nil, func() { c.take(cl, early) })
+	}
+	return true, nil
+}
+
+// ignoreRefusal drops an error that is about a worker and not about the run.
+func ignoreRefusal(err error) error {
+	if e := bridge.AsError(err); e != nil && (e.Code == bridge.CodeDenied || e.Code == bridge.CodeUnsupported) {
+		return nil
+	}
+	return err
+}
+
+func (c *Coordinator) newClaim(a *attempt, id, worker, name string) *claim {
+	now := time.Now()
+	cl := &claim{id: id, worker: worker, name: name, attempt: a, sign: now, extended: now}
+	cl.ctx, cl.cancel = context.WithCancel(c.ctx)
+	return cl
+}
+
+// member returns the record of a worker that may take part.
+func (c *Coordinator) member(ctx context.Context, id string) (m fleet.MemberRecord, err error) {
+	err = persist(ctx, func(ctx context.Context) error {
+		e, err := c.stores.members.Get(ctx, id)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return refusal(bridge.CodeDenied, "%s is not in the fleet", id)
+		}
+		if err == nil {
+			err = json.Unmarshal(e.Value(), &m)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+	case m.Schema != fleet.Schema:
+		err = otherSchema("the record of "+id, m.Schema)
+	case m.Removed:
+		err = refusal(bridge.CodeDenied, "%s was removed from the fleet", m.Name)
+	case m.Role != fleet.RoleWorker:
+		err = refusal(bridge.CodeDenied, "%s is not a worker", m.Name)
+	}
+	return m, err
+}
+
+func refusal(code bridge.Code, format string, args ...any) *bridge.Error {
+	return &bridge.Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// onClaim answers a worker that wants a task.
+func (c *Coordinator) onClaim(m *nats.Msg) {
+	worker := strings.Split(m.Subject, ".")[2]
+	c.spawn(c.claiming, func() {
+		reply := fleet.ClaimReply{Schema: fleet.Schema}
+		assignment, err := c.give(worker, m.Data)
+		if err != nil {
+			reply.Refused = fleet.Refusal(err)
+		} else {
+			reply.Assignment = assignment
+		}
+		if err := fleet.Respond(m, worker, reply); err != nil {
+			c.opts.Logger.Warn("fleet.claim_not_answered", "run", c.run, "worker", worker, "error", err)
+			if bridge.CodeOf(err) == bridge.CodeDenied {
+				c.opts.Record("fleet_claim", worker, err.Error())
+			}
+		}
+	})
+}
+
+// give gives the task of a ticket to a worker, if it may have it.
+func (c *Coordinator) give(worker string, data []byte) (*fleet.Assignment, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
+	defer cancel()
+	var req fleet.ClaimRequest
+	if err := fleet.Decode(data, &req); err != nil {
+		return nil, err
+	}
+	if req.Ticket.Schema != fleet.Schema {
+		return nil, otherSchema("the ticket", req.Ticket.Schema)
+	}
+	member, err := c.member(ctx, worker)
+	switch {
+	case err != nil:
+		if bridge.CodeOf(err) == bridge.CodeDenied {
+			c.opts.Record("fleet_claim", worker, err.Error())
+		}
+		return nil, err
+	case member.Draining:
+		return nil, refusal(bridge.CodeDenied, "%s is being drained and gets no new tasks", member.Name)
+	case !fleet.Fits(member.Offers, c.opts.Labels):
+		return nil, refusal(bridge.CodeDenied, "%s does not have the labels that the run asks for: %s", member.Name, strings.Join(c.opts.Labels, ", "))
+	case req.Demo && !c.opts.Demo:
+		return nil, refusal(bridge.CodeDenied, "%s answers with the demo model, which the run does not want", member.Name)
+	case c.opts.Model != "" && len(req.Models) > 0 && !contains(req.Models, c.opts.Model):
+		return nil, refusal(bridge.CodeUnsupported, "the account of %s does not offer the model %s", member.Name, c.opts.Model)
+	}
+	a, err := c.find(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := a.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return c.assign(ctx, a, member, req)
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the attempt whose ticket a worker shows.
+func (c *Coordinator) find(ctx context.Context, req fleet.ClaimRequest) (*attempt, error) {
+	stale := refusal(bridge.CodeConflict, "the ticket is not in force any more")
+	seq, ok := ticketOf(req.Ack, fleet.Queue(c.opts.Labels))
+	if !ok || req.Ticket.Run != c.run {
+		return nil, refusal(bridge.CodeInvalid, "the claim names no ticket of the run %s", c.run)
+	}
+	c.mu.Lock()
+	a, spent := c.attempts[fleet.Token(req.Ticket.Task)], c.spent[seq]
+	c.mu.Unlock()
+	if spent {
+		_ = c.nc.Publish(req.Ack, []byte("+TERM")) // it comes up again otherwise
+	}
+	if spent || a == nil || a.work.Attempt != req.Ticket.Attempt {
+		return nil, stale
+	}
+	select { // a worker may be faster than the answer to us
+	case <-a.offered:
+	case <-a.done:
+		return nil, stale
+	case <-ctx.Done():
+		return nil, stale
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.ticket != seq || a.over {
+		return nil, stale
+	}
+	a.ack = req.Ack // the newest one is the one to extend
+	return a, nil
+}
+
+// assign writes the claim and makes the assignment. The caller has the turn.
+func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.MemberRecord, req fleet.ClaimRequest) (*fleet.Assignment, error) {
+	c.mu.Lock()
+	holder, over := a.claim, a.over
+	c.mu.Unlock()
+	if over {
+		return nil, refusal(bridge.CodeConflict, "the ticket is not in force any more")
+	}
+	if holder != nil {
+		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
+	}
+	cl := c.newClaim(a, newID(), member.ID, member.Name)
+	if err := c.setRow(ctx, a, cl, fleet.StateClaimed, ""); err != nil {
+		cl.cancel()
+		return nil, err
+	}
+	c.mu.Lock()
+	a.claim, c.claims[cl.id] = cl, cl
+	c.mu.Unlock()
+	bundle, err := c.send(ctx, cl, a.work.Begin, req.Have)
+	if err != nil {
+		c.lose(a, cl, lost, "the commit could not be sent: "+err.Error())
+		return nil, err
+	}
+	c.mu.Lock()
+	over = a.over || a.claim != cl
+	cl.state, cl.sign = working, time.Now()
+	c.mu.Unlock()
+	if over {
+		return nil, refusal(bridge.CodeConflict, "the task was canceled")
+	}
+	a.tell(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
+	return c.assignment(a, cl, bundle), nil
+}
+
+func (c *Coordinator) assignment(a *attempt, cl *claim, b fleet.Bundle) *fleet.Assignment {
+	w := a.work
+	out := &fleet.Assignment{Schema: fleet.Schema, Run: c.run, Task: w.Task.ID, Attempt: w.Attempt, Claim: cl.id, Goal: w.Goal, Description: w.Task.Description,
+		Complexity: string(w.Task.EstimatedComplexity), Repo: c.repoID, Begin: w.Begin, Prefix: w.Prefix, Bundle: b, Labels: c.opts.Labels,
+		Policy: c.opts.Policy, PolicyDigest: c.opts.PolicyDigest, Model: c.opts.Model, Effort: c.opts.Effort, Limits: c.opts.Limits}
+	for _, n := range w.Needs {
+		out.Needs = append(out.Needs, fleet.Need{ID: n.ID, Summary: n.Summary, Files: n.Files})
+	}
+	return out
+}
+
+// order tells a worker something. It may get lost: a worker that goes on beating
+// hears it again.
+func (c *Coordinator) order(worker string, o fleet.Order) {
+	o.Schema = fleet.Schema
+	data, err := json.Marshal(o)
+	if err == nil {
+		err = c.nc.Publish(fleet.OrderSubject(worker), data)
+	}
+	if err != nil {
+		c.opts.Logger.Warn("fleet.order_not_sent", "run", c.run, "worker", worker, "order", o.Kind, "error", err)
+	}
+}

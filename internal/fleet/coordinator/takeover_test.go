@@ -1,0 +1,367 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
+)
+
+// clone is a repository of a test.
+type clone struct {
+	t    testing.TB
+	dir  string
+	repo *git.Repository
+}
+
+func newRepository(t testing.TB) *clone {
+	t.Helper()
+	c := &clone{t: t, dir: t.TempDir()}
+	c.git("init", "-q", "-b", "main")
+	c.commit("README", "hello\n")
+	c.open()
+	return c
+}
+
+func (c *clone) clone() *clone {
+	c.t.Helper()
+	n := &clone{t: c.t, dir: filepath.Join(c.t.TempDir(), "clone")}
+	c.git("clone", "-q", c.dir, n.dir)
+	n.open()
+	return n
+}
+
+func (c *clone) open() {
+	c.t.Helper()
+	repo, err := git.Open(c.t.Context(), git.Options{Dir: c.dir, Environ: os.Environ(), Scratch: c.t.TempDir()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.repo = repo
+}
+
+func (c *clone) git(args ...string) string {
+	c.t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// commit commits a file on what is checked out.
+func (c *clone) commit(name, text string) string {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.git("add", name)
+	c.git("commit", "-qm", "change "+name)
+	return c.git("rev-parse", "HEAD")
+}
+
+// commitOn commits a file on a commit.
+func (c *clone) commitOn(parent, name, text string) string {
+	c.t.Helper()
+	c.git("checkout", "-q", "--detach", parent)
+	return c.commit(name, text)
+}
+
+func (c *clone) has(commit string) bool {
+	cmd := exec.Command("git", "cat-file", "-e", commit+"^{commit}")
+	cmd.Dir = c.dir
+	return cmd.Run() == nil
+}
+
+// deliverCommit sends a commit of the worker's clone as the result of a claim.
+func (h *hand) deliverCommit(c *clone, a *fleet.Assignment, commit string) {
+	h.t.Helper()
+	name := "result-" + a.Claim
+	file := filepath.Join(h.t.TempDir(), name)
+	b, err := bundle.Make(h.t.Context(), c.repo, file, name, commit, []string{a.Begin})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	bucket, err := h.conn.JS.ObjectStore(h.t.Context(), fleet.WorkerBucket(h.id))
+	if err == nil {
+		err = putFile(h.t.Context(), bucket, name, file)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r := result(a)
+	r.Commit, r.Bundle = commit, b
+	h.mustDeliver(a, r)
+}
+
+// laptop joins a second machine that coordinates.
+func laptop(t testing.TB, f *fleettest.Fleet) *fleet.Conn {
+	t.Helper()
+	f.Join(t, f.Invite(t, fleet.RoleCoordinator, 1), "laptop")
+	return f.Connect(t, "laptop")
+}
+
+func runOf(task string, begin string) orchestrate.RemoteWork {
+	w := work(task, 1)
+	w.Begin = begin
+	return w
+}
+
+func tryOn(ctx context.Context, c *Coordinator, w orchestrate.RemoteWork) <-chan ended {
+	done := make(chan ended, 1)
+	go func() {
+		out, err := c.Attempt(ctx, w, func(orchestrate.Progress) {})
+		done <- ended{out, err}
+	}()
+	return done
+}
+
+func event(text string) orchestrate.Event {
+	return orchestrate.Event{Type: orchestrate.RunStarted, Run: testRun, Text: text, Time: time.Unix(1, 0).UTC()}
+}
+
+// A coordinator dies. Another goes on in another clone: what was done counts, what
+// was delivered meanwhile too, and who is still at work goes on.
+func TestTakeover(t *testing.T) {
+	f := fleettest.Up(t)
+	w := newHand(t, f, "alpha")
+	here := newRepository(t)
+	there := here.clone()
+	base := here.commit("uncommitted", "of the first machine only\n")
+	mirror := here.clone() // the worker's
+	one := New(f.Connect(t, "coordinator"), Options{Host: "desk", Scratch: t.TempDir(), Lease: lease, Owner: lease})
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	if err := one.Begin(ctx, orchestrate.Meta{ID: testRun, Task: "all of it", Dir: "/w", Base: base}, nil, here.repo); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Append(ctx, event("first")); err != nil {
+		t.Fatal(err)
+	}
+	done := tryOn(ctx, one, runOf("done", base))
+	a := claimOn(t, w, base)
+	first := mirror.commitOn(base, "a.txt", "a\n")
+	w.deliverCommit(mirror, a, first)
+	if e := wait(t, done); e.err != nil || e.out.Work != first || !here.has(first) {
+		t.Fatalf("%+v", e)
+	}
+	large := event(strings.Repeat("x", maxEntry))
+	if err := one.Append(ctx, large); err != nil {
+		t.Fatal(err)
+	}
+	tryOn(ctx, one, runOf("delivered", base))
+	b := claimOn(t, w, base)
+	tryOn(ctx, one, runOf("at work", base))
+	d := claimOn(t, w, base)
+	tryOn(ctx, one, runOf("waiting", base))
+	one.conn.NC.Close() // it dies
+	beating, stop := context.WithCancel(t.Context())
+	defer stop()
+	go w.beatUntil(beating, d)
+	second, third := mirror.commitOn(base, "b.txt", "b\n"), mirror.commitOn(base, "c.txt", "c\n")
+	w.deliverCommit(mirror, b, second)
+
+	conn := laptop(t, f)
+	two := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Lease: lease, Owner: lease})
+	if _, err := two.Take(t.Context(), testRun); bridge.CodeOf(err) != bridge.CodeBusy || !strings.Contains(err.Error(), "desk") {
+		t.Fatalf("%v, want that it is still alive on desk", err)
+	}
+	var r Record
+	fleettest.Wait(t, "the end of the owner's beats", func() bool {
+		var err error
+		if r, err = two.Take(t.Context(), testRun); err != nil && bridge.CodeOf(err) != bridge.CodeBusy {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if r.Meta.Base != base || bytes.Count(r.Events, []byte("\n")) != 2 || !bytes.Contains(r.Events, []byte(`"first"`)) || len(r.Events) < maxEntry {
+		t.Errorf("%+v, %d bytes of events", r.Meta, len(r.Events))
+	}
+	if err := two.Import(t.Context(), r, there.repo); err != nil {
+		t.Fatal(err)
+	}
+	if !there.has(base) || !there.has(first) {
+		t.Error("commits are missing")
+	}
+	if err := two.Begin(t.Context(), r.Meta, []orchestrate.Event{event("first"), event("elsewhere")}, there.repo); err != nil {
+		t.Fatal(err)
+	}
+	// The result that waited counts; nobody does the task again.
+	if e := wait(t, tryOn(t.Context(), two, runOf("delivered", base))); e.err != nil || e.out.Work != second || !there.has(second) {
+		t.Fatalf("%+v", e)
+	}
+	going := tryOn(t.Context(), two, runOf("at work", base))
+	again := tryOn(t.Context(), two, runOf("waiting", base))
+	if x := claimOn(t, w, base); x.Task != "waiting" {
+		t.Errorf("%+v", x)
+	} else {
+		w.mustDeliver(x, result(x))
+	}
+	if e := wait(t, again); e.err != nil {
+		t.Error(e.err)
+	}
+	w.deliverCommit(mirror, d, third)
+	if e := wait(t, going); e.err != nil || e.out.Work != third || !there.has(third) {
+		t.Errorf("%+v", e)
+	}
+	if err := two.End(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	kill()
+	if err := one.End(t.Context(), false); err == nil {
+		t.Error("the end of the dead one was recorded")
+	}
+	fresh := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Owner: lease})
+	r, err := fresh.Take(t.Context(), testRun) // at once: it has ended
+	if err != nil || bytes.Count(r.Events, []byte("\n")) != 3 {
+		t.Errorf("%v %d", err, bytes.Count(r.Events, []byte("\n")))
+	}
+	if err := fresh.End(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+}
+
+// claimOn claims the next ticket, for a worker whose mirror has a commit.
+func claimOn(t testing.TB, w *hand, base string) *fleet.Assignment {
+	t.Helper()
+	ticket, ack := w.mustTicket()
+	r, err := fleet.Request[fleet.ClaimReply](t.Context(), w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Assignment
+}
+
+// A coordinator that hung and wakes cannot write any more, and ends.
+func TestOldOwnerIsFencedOff(t *testing.T) {
+	f := fleettest.Up(t)
+	one := New(f.Coordinator, Options{Host: "desk", Scratch: t.TempDir(), Lease: lease, Owner: time.Hour}) // beats hardly ever
+	if err := one.Begin(t.Context(), orchestrate.Meta{ID: testRun, Task: "all of it", Base: begin}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Append(t.Context(), event("first")); err != nil {
+		t.Fatal(err)
+	}
+	done := try(t.Context(), one, "a", nil)
+	conn := laptop(t, f)
+	two := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Lease: lease, Owner: time.Millisecond})
+	fleettest.Wait(t, "the run", func() bool {
+		_, err := two.Take(t.Context(), testRun)
+		return err == nil
+	})
+	const want = "was taken over by laptop"
+	if err := one.Append(t.Context(), event("late")); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v", err)
+	}
+	if e := wait(t, done); e.err == nil || !strings.Contains(e.err.Error(), want) {
+		t.Errorf("%v", e.err)
+	}
+	if _, err := one.Attempt(t.Context(), work("b", 1), func(orchestrate.Progress) {}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v", err)
+	}
+	if err := errors.Join(one.End(t.Context(), false), two.End(t.Context(), true)); err != nil {
+		t.Error(err)
+	}
+	if runs, err := Runs(t.Context(), conn); err != nil || len(runs) != 1 || runs[0].Run != testRun || runs[0].Alive || !runs[0].Owner.Ended {
+		t.Errorf("%+v %v", runs, err)
+	}
+}
+
+// Of several that take a run over at once, one gets it.
+func TestTakeoverAtOnce(t *testing.T) {
+	f := fleettest.Up(t)
+	one := New(f.Coordinator, Options{Scratch: t.TempDir(), Lease: lease})
+	if err := one.Begin(t.Context(), orchestrate.Meta{ID: testRun, Base: begin}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.End(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	conn := laptop(t, f)
+	const n = 5
+	errs := make(chan error, n)
+	winner := make(chan *Coordinator, n)
+	for range n {
+		go func() {
+			c := New(conn, Options{Host: "laptop", Scratch: t.TempDir()})
+			_, err := c.Take(t.Context(), testRun)
+			if err == nil {
+				winner <- c
+			}
+			errs <- err
+		}()
+	}
+	won := 0
+	for range n {
+		switch err := <-errs; {
+		case err == nil:
+			won++
+		case bridge.CodeOf(err) != bridge.CodeBusy:
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Fatalf("%d took the run", won)
+	}
+	if err := (<-winner).End(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	if _, err := New(conn, Options{Scratch: t.TempDir()}).Take(t.Context(), "20200101-000000-000000"); bridge.CodeOf(err) != bridge.CodeNotFound {
+		t.Error(err)
+	}
+}
+
+// The server goes away in the middle and comes back: nothing is lost.
+func TestServerRestart(t *testing.T) {
+	f := fleettest.Up(t)
+	w, other := newHand(t, f, "alpha"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	claimed := try(t.Context(), c, "claimed", nil)
+	a := w.mustClaim()
+	waiting := try(t.Context(), c, "waiting", nil)
+	fleettest.Wait(t, "its ticket", func() bool {
+		i, err := c.stores.tasks.Info(t.Context())
+		return err == nil && i.State.Msgs == 2
+	})
+	beating, stop := context.WithCancel(t.Context())
+	defer stop()
+	go w.beatUntil(beating, a)
+	if err := f.Hub.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	appended := make(chan error, 1)
+	go func() { appended <- c.Append(t.Context(), event("meanwhile")) }()
+	delivered := make(chan error, 1)
+	go func() { delivered <- w.deliver(a, result(a), jetstream.WithMsgID(a.Claim)) }()
+	begun := try(t.Context(), c, "begun meanwhile", nil)
+	f.Start(t)
+	for what, done := range map[string]chan error{"the event": appended, "the result": delivered} {
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	mustDone(t, claimed, "alpha")
+	for range 2 {
+		x := other.mustClaim()
+		other.mustDeliver(x, result(x))
+	}
+	mustDone(t, waiting, "other")
+	mustDone(t, begun, "other")
+}

@@ -1,0 +1,147 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+)
+
+// External is a server, or a cluster, that exists.
+type External struct {
+	URLs       []string
+	Creds      string // file of a user with all rights in the account
+	AccountKey string // file of the seed of the account's key or of one of its signing keys
+	CA         string // file in PEM; "" means the system's CAs
+}
+
+// externalLasts is how long a removed member keeps its connection to a server of
+// others, which nobody tells.
+const externalLasts = time.Hour
+
+// connectExternal connects to the server that exists, and proves that the account
+// key works there.
+func (h *Hub) connectExternal(ctx context.Context) error {
+	x := h.options.External
+	if err := fleet.CheckURLs(x.URLs); err != nil {
+		return err
+	}
+	if x.CA != "" {
+		data, err := os.ReadFile(x.CA)
+		if err != nil {
+			return fmt.Errorf("read the CA's certificate: %w", err)
+		}
+		h.ca = string(data)
+	}
+	var err error
+	if h.keys, err = externalKeys(x); err != nil {
+		return err
+	}
+	config, err := fleet.TLS(h.ca)
+	if err != nil {
+		return err
+	}
+	h.urls, h.local = func() []string { return x.URLs }, x.URLs
+	common := append(fleet.DialOptions(config), nats.Name(hubName), nats.CustomInboxPrefix(fleet.Inbox(hubName)))
+	if h.nc, err = fleet.Dial(ctx, x.URLs, append(common, nats.UserCredentials(x.Creds), nats.MaxReconnects(-1), nats.ClosedHandler(h.closed))...); err != nil {
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "no connection to " + x.URLs[0], Remedy: "Look at the address, --creds and --ca.", Cause: err}
+	}
+	return h.tryKey(ctx, common)
+}
+
+// tryKey connects once with a right that the account key has signed.
+func (h *Hub) tryKey(ctx context.Context, common []nats.Option) error {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return err
+	}
+	defer key.Wipe()
+	public, err := key.PublicKey()
+	if err != nil {
+		return err
+	}
+	token, err := h.keys.right(public, "hub-try", fleet.InvitationRights("try"), time.Minute)
+	if err != nil {
+		return err
+	}
+	nc, err := fleet.Dial(ctx, h.local, append(common, nats.NoReconnect(), nats.UserJWT(func() (string, error) { return token, nil }, key.Sign))...)
+	if errors.Is(err, nats.ErrAuthorization) {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the server does not accept what --account-key signs",
+			Remedy: "Give the seed of the account of --creds, or of a signing key of it without a scope.", Cause: err}
+	} else if err != nil {
+		return err
+	}
+	nc.Close()
+	return nil
+}
+
+// externalKeys reads the account's key, and the account from the credentials.
+func externalKeys(x *External) (*keys, error) {
+	creds, err := os.ReadFile(x.Creds)
+	if err != nil {
+		return nil, fmt.Errorf("read the credentials: %w", err)
+	}
+	token, err := nkeys.ParseDecoratedJWT(creds)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.Creds + " holds no credentials of NATS", Remedy: "Make them with “nsc generate creds”."}
+	}
+	user, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.Creds + " holds no right of a NATS user", Remedy: "Make it with “nsc generate creds”."}
+	}
+	account := user.IssuerAccount
+	if account == "" {
+		account = user.Issuer
+	}
+	seed, err := os.ReadFile(x.AccountKey)
+	if err != nil {
+		return nil, fmt.Errorf("read the account's key: %w", err)
+	}
+	signer, err := nkeys.ParseDecoratedNKey(seed)
+	if err == nil {
+		var public string
+		if public, err = signer.PublicKey(); err == nil && !nkeys.IsValidPublicAccountKey(public) {
+			err = errors.New("not an account's")
+		}
+	}
+	if err != nil {
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.AccountKey + " holds no seed of an account's key", Remedy: "It begins with SA; “nsc export keys --accounts” writes it."}
+	}
+	return &keys{fleet: fleetName(account), account: account, signer: signer, lasts: externalLasts}, nil
+}
+
+// prepare makes what the fleet stores. Where the servers can, three of them keep
+// each stream; what there is keeps its number, also while servers are away.
+func (h *Hub) prepare(ctx context.Context) (replicas int, err error) {
+	if h.server != nil {
+		return 1, Prepare(ctx, h.js, 1)
+	}
+	tasks, err := h.js.Stream(ctx, fleet.StreamTasks)
+	switch {
+	case err == nil:
+		replicas = tasks.CachedInfo().Config.Replicas
+		return replicas, Prepare(ctx, h.js, replicas)
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, fmt.Errorf("look at the streams of the fleet: %w", err)
+	}
+	if err = Prepare(ctx, h.js, 3); !fewServers(err) {
+		return 3, err
+	}
+	return 1, Prepare(ctx, h.js, 1)
+}
+
+// fewServers reports whether there are not enough servers for the replicas.
+func fewServers(err error) bool {
+	var answer *jetstream.APIError
+	const noPeers, notClustered = 10005, 10074
+	return errors.As(err, &answer) && (answer.ErrorCode == noPeers || answer.ErrorCode == notClustered)
+}

@@ -1,0 +1,305 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+)
+
+const (
+	// offlineAfter is how long a worker may say nothing and still counts as there.
+	offlineAfter = 3 * fleet.HelloEvery
+	// lookEvery is how often the store is looked at.
+	lookEvery = 5 * time.Second
+	// handlers is how many requests are answered at the same time.
+	handlers = 8
+	// updateTries bounds a compare-and-set that others keep winning.
+	updateTries = 20
+)
+
+// keeper answers the members: it lets machines in, knows who is there, tells of
+// queues and does what coordinators ask for.
+type keeper struct {
+	hub      *Hub
+	replicas int
+	since    time.Time
+
+	memberTable, invites, queueTable jetstream.KeyValue
+
+	requests chan *nats.Msg
+	subs     []*nats.Subscription
+
+	mu      sync.Mutex
+	members map[string]fleet.MemberRecord // as in the table
+	queues  map[string]fleet.QueueRecord
+	seen    map[string]presence
+}
+
+// presence is the last sign of life of a worker.
+type presence struct {
+	hello fleet.Hello
+	at    time.Time
+}
+
+func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 1024),
+		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{}}
+	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
+		var err error
+		if *table, err = h.js.KeyValue(ctx, name); err != nil {
+			return nil, fmt.Errorf("open the table %s: %w", name, err)
+		}
+	}
+	if err := k.loadMembers(ctx); err != nil {
+		return nil, err
+	}
+	return k, k.sweepInvites(ctx)
+}
+
+// loadMembers reads who is in the fleet. Who was removed stays out, also if the
+// hub died half-way through removing.
+func (k *keeper) loadMembers(ctx context.Context) error {
+	watch, err := k.memberTable.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watch.Stop() }() // its connection is ours
+	var removed []string
+	for entry := range watch.Updates() {
+		if entry == nil {
+			break
+		}
+		var m fleet.MemberRecord
+		if err := fleet.Decode(entry.Value(), &m); err != nil {
+			return fmt.Errorf("read the member %s: %w", entry.Key(), err)
+		}
+		k.members[m.ID] = m
+		if m.Removed {
+			removed = append(removed, m.Key)
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	return k.hub.cut(removed...)
+}
+
+func (k *keeper) listen() error {
+	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.admin.*"} {
+		// One of several hubs answers.
+		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
+		if err != nil {
+			return err
+		}
+		k.subs = append(k.subs, sub)
+	}
+	return k.hub.nc.FlushTimeout(apiTimeout)
+}
+
+// end takes no more requests.
+func (k *keeper) end() {
+	for _, sub := range k.subs {
+		_ = sub.Unsubscribe() // the connection is closed next
+	}
+}
+
+// run answers requests until ctx ends.
+func (k *keeper) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { k.watchQueues(ctx) })
+	wg.Go(func() { k.upkeep(ctx) })
+	for range handlers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case msg := <-k.requests:
+					k.answer(ctx, msg)
+				}
+			}
+		})
+	}
+}
+
+// upkeep does now and then what is due, and looks whether the store still works:
+// the server goes on without it when the disk is full or fails.
+func (k *keeper) upkeep(ctx context.Context) {
+	tick, look := time.NewTicker(time.Hour), time.NewTicker(lookEvery)
+	defer tick.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			if k.hub.server != nil && !k.hub.server.JetStreamEnabled() {
+				k.hub.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet's server can no longer write to " + k.hub.options.Dir,
+					Remedy: "Look whether the disk is full or failing, then start the hub again; nothing that it has answered for is lost."})
+			}
+			continue
+		case <-tick.C:
+		}
+		err := k.sweepInvites(ctx)
+		if k.hub.server != nil {
+			err = errors.Join(err, k.hub.server.renew())
+		}
+		if err != nil && ctx.Err() == nil {
+			k.hub.log.Warn("fleet.upkeep_failed", "error", err)
+		}
+	}
+}
+
+func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	// A message that the server sends at a member's bidding keeps its own subject, so
+	// this may be any.
+	var verb, who string
+	if parts := strings.Split(msg.Subject, "."); len(parts) == 3 {
+		verb, who = parts[1], parts[2]
+	}
+	order := who
+	if verb == "admin" { // by any coordinator; nobody else may publish there
+		who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, fleet.Inbox("")), ".")
+	}
+	if err := fleet.CheckReply(msg, who); err != nil {
+		k.hub.refuse(refusal{kind: RefusedMessage, member: who, text: err.Error()})
+		return
+	}
+	var answer any
+	switch verb {
+	case "join":
+		answer = k.join(ctx, who, msg.Data)
+	case "renew":
+		answer = k.renew(who, msg.Data)
+	case "hello":
+		answer = k.hello(ctx, who, msg.Data)
+	case "admin":
+		answer = k.admin(ctx, order, msg.Data)
+	default:
+		return
+	}
+	if err := fleet.Respond(msg, who, answer); err != nil {
+		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
+	}
+}
+
+// member is what the fleet knows of a member.
+func (k *keeper) member(id string) (fleet.MemberRecord, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m, ok := k.members[id]
+	return m, ok
+}
+
+// updateMember changes a member's record by compare-and-set. Change may be called
+// more than once.
+func (k *keeper) updateMember(ctx context.Context, id string, change func(*fleet.MemberRecord) error) (fleet.MemberRecord, error) {
+	m, err := update(ctx, k.memberTable, id, change)
+	if err == nil {
+		k.mu.Lock()
+		k.members[id] = m
+		k.mu.Unlock()
+	}
+	return m, err
+}
+
+// update changes a row by compare-and-set; a row that is not there begins empty.
+func update[T any](ctx context.Context, table jetstream.KeyValue, key string, change func(*T) error) (T, error) {
+	for range updateTries {
+		var row T
+		var revision uint64
+		entry, err := table.Get(ctx, key)
+		switch {
+		case err == nil:
+			if err := fleet.Decode(entry.Value(), &row); err != nil {
+				return row, err
+			}
+			revision = entry.Revision()
+		case !errors.Is(err, jetstream.ErrKeyNotFound):
+			return row, err
+		}
+		if err := change(&row); err != nil {
+			return row, err
+		}
+		data, err := json.Marshal(row)
+		if err != nil {
+			return row, err
+		}
+		if revision == 0 {
+			_, err = table.Create(ctx, key, data)
+		} else {
+			_, err = table.Update(ctx, key, data, revision)
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return row, err
+		}
+	}
+	var none T
+	return none, &bridge.Error{Code: bridge.CodeBusy, Message: "others change " + key + " all the time", Remedy: "Try again."}
+}
+
+// newCoordinator makes this machine a coordinator.
+func (k *keeper) newCoordinator(ctx context.Context, dir string) error {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return err
+	}
+	defer key.Wipe()
+	public, err := key.PublicKey()
+	if err != nil {
+		return err
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return err
+	}
+	name, _ := os.Hostname()
+	id := fleet.MemberID(name, public)
+	record, err := k.updateMember(ctx, id, func(m *fleet.MemberRecord) error {
+		*m = fleet.MemberRecord{Schema: fleet.Schema, ID: id, Name: name, Role: fleet.RoleCoordinator, Key: public, Joined: time.Now().UTC()}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	token, renewal, err := k.hub.keys.memberRights(record)
+	if err != nil {
+		return err
+	}
+	m := fleet.Member{Fleet: k.hub.keys.fleet, ID: id, Name: name, Role: fleet.RoleCoordinator, URLs: k.hub.local, CA: k.hub.ca}
+	return fleet.Store(dir, m, seed, token, renewal)
+}
+
+// refreshCoordinator brings this machine's membership up to date: the right, which
+// may have ended, and the addresses.
+func (k *keeper) refreshCoordinator(dir string, m fleet.Member) error {
+	record, ok := k.member(m.ID)
+	if !ok || record.Removed {
+		return &bridge.Error{Code: bridge.CodeConflict, Message: "this machine was removed from its own fleet as a coordinator", Remedy: "Remove " + dir + "; it then becomes one again."}
+	}
+	token, renewal, err := k.hub.keys.memberRights(record)
+	if err != nil {
+		return err
+	}
+	m.URLs, m.CA = k.hub.local, k.hub.ca
+	return fleet.Renew(dir, m, token, renewal)
+}
+
+// newID is a random name, long enough that nobody guesses it.
+func newID() string { return strings.ToLower(rand.Text()) }
