@@ -34,7 +34,7 @@ func (p *program) root() *cobra.Command {
 		},
 		SilenceUsage: true,
 	},
-		p.chatCommand(), p.runCommand(), p.orchestrateCommand(), p.fleetCommand(), p.serveCommand(), p.dashboardCommand(), p.launchCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(),
+		p.chatCommand(), p.runCommand(), p.orchestrateCommand(), p.fleetCommand(), p.workerCommand(), p.serveCommand(), p.dashboardCommand(), p.launchCommand(), p.psCommand(), p.stopCommand(), p.logsCommand(),
 		p.serviceCommand(), p.mcpCommand(), p.abpCommand(), p.acpCommand(), p.rpcCommand(), p.registerCommand(), p.unregisterCommand(), p.validateCommand(),
 		p.setupCommand(), p.loginCommand(), p.logoutCommand(), p.statusCommand(), p.modelsCommand(), p.usageCommand(), p.topCommand(), p.sessionsCommand(), p.cleanCommand(),
 		p.configCommand(), p.auditCommand(), p.policyCommand(), p.trustCommand(), p.capabilitiesCommand(), p.upgradeCommand(), p.uninstallCommand(), p.versionCommand())

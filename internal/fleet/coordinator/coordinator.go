@@ -16,6 +16,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
@@ -159,11 +160,14 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // workers.
 func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
 	if c.run == "" {
-		at := m.ID
+		id := ""
 		if repo != nil {
-			at = repo.Common
+			var err error
+			if id, err = bundle.RepoID(ctx, repo, m.Base); err != nil {
+				return err
+			}
 		}
-		if err := c.own(ctx, m.ID, &m, digest(c.conn.Member.ID, at)); err != nil {
+		if err := c.own(ctx, m.ID, &m, id); err != nil {
 			return err
 		}
 		err := c.recall(ctx, func(entry) {})

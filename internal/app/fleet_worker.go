@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/worker"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
+	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
+)
+
+// Worker says how this machine works for its fleet.
+type Worker struct {
+	Member   fleet.Member
+	Capacity int
+	Labels   map[string]string
+	Root     string // where repositories and work are kept; "" for the bridge's home
+	// Tell hears what is done, a line each. It is called concurrently.
+	Tell func(line string)
+}
+
+// Work does parts of other machines' tasks. When drain is done it finishes what
+// is begun and returns; when ctx ends it gives that up.
+func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
+	c := b.opts.Config
+	dir := memberDir(c, fleet.RoleWorker)
+	conn, err := fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "worker",
+		Lost: func(error) { w.Tell("the fleet cannot be reached; trying again…") }, Back: func() { w.Tell("the fleet is back") }})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if w.Root == "" {
+		w.Root = filepath.Join(dir, "work")
+	}
+	f := &fleetWorker{bridge: b, Worker: w}
+	w.Tell(fmt.Sprintf("%s waits for tasks, %d at a time", w.Member.ID, w.Capacity))
+	return worker.Run(ctx, conn, worker.Options{Capacity: w.Capacity, Labels: w.Labels, Version: b.opts.Version, Root: w.Root, Environ: task.PlainEnviron(b.opts.Environ),
+		Ready: f.ready, Attempt: f.attempt, Drain: drain.Done(), Logger: b.opts.Logger})
+}
+
+// fleetWorker does attempts in sessions of a bridge.
+type fleetWorker struct {
+	Worker
+	bridge *Bridge
+
+	mu      sync.Mutex
+	looked  time.Time
+	trouble string
+}
+
+const (
+	lookAgain = 15 * time.Second // how long a look at the login is good
+	lookBound = 5 * time.Second
+)
+
+// ready says who answers here, and why no task can be done, if none can.
+func (f *fleetWorker) ready() (answers, notReady string) {
+	b := f.bridge
+	if b.Answers.Kind == bridge.AnswersDemo {
+		if b.opts.Config.Demo {
+			return string(bridge.AnswersDemo), ""
+		}
+		return "", "nobody is logged in on this machine; run `copilot-bridge login` there"
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) > lookAgain {
+		was := f.trouble
+		f.looked, f.trouble = time.Now(), f.look()
+		if f.trouble != was && f.trouble != "" {
+			f.Tell("takes no tasks: " + f.trouble)
+		}
+	}
+	return string(b.Answers.Kind), f.trouble
+}
+
+// look asks the runtime whether it can answer.
+func (f *fleetWorker) look() string {
+	ctx, cancel := context.WithTimeout(context.Background(), lookBound)
+	defer cancel()
+	status, err := f.bridge.Engine.Status(ctx)
+	switch t := f.bridge.Engine.Trouble(); {
+	case err != nil:
+		return reason(bridge.AsError(err))
+	case status.Failure != nil:
+		return reason(status.Failure)
+	case !status.Authenticated:
+		return "nobody is logged in on this machine"
+	case t != nil && t.Fresh():
+		return reason(t.Error)
+	}
+	return ""
+}
+
+// attempt does one attempt at one task, and says so.
+func (f *fleetWorker) attempt(ctx context.Context, j worker.Job) (worker.Done, error) {
+	what, began := j.Task+" of run "+j.Run, time.Now()
+	f.Tell(what + ": " + text.FirstLine(j.Description, 60))
+	out, err := f.do(ctx, j)
+	took := time.Since(began).Round(100 * time.Millisecond)
+	switch {
+	case ctx.Err() != nil:
+		f.Tell(fmt.Sprintf("%s: canceled after %s", what, took))
+	case err != nil:
+		f.Tell(fmt.Sprintf("%s: failed after %s: %v", what, took, err))
+	default:
+		f.Tell(fmt.Sprintf("%s: done in %s, %s", what, took, text.Plural(len(out.Files), "file")))
+	}
+	return worker.Done{Commit: out.Work, Summary: f.bridge.clean(out.Summary), Usage: out.Usage, Tools: out.Tools, Denied: out.Denied, Session: out.Session}, err
+}
+
+func (f *fleetWorker) do(ctx context.Context, j worker.Job) (orchestrate.Outcome, error) {
+	other, err := receivedPolicy(&j.Assignment)
+	if err != nil {
+		return orchestrate.Outcome{}, err
+	}
+	if j.Limits.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, j.Limits.Timeout)
+		defer cancel()
+	}
+	a := orchestrate.Assignment{Attempt: j.Attempt, Task: orchestrate.SubTask{ID: j.Task, Description: j.Description, EstimatedComplexity: orchestrate.Complexity(j.Complexity)}}
+	for _, n := range j.Needs {
+		a.Needs = append(a.Needs, orchestrate.TaskResult{ID: n.ID, State: orchestrate.Done, Outcome: orchestrate.Outcome{Summary: n.Summary, Files: n.Files}})
+	}
+	clean := f.bridge.clean
+	out, err := orchestrate.Attempt(ctx, orchestrate.AttemptOptions{
+		RemoteWork: orchestrate.RemoteWork{Assignment: a, Run: j.Run, Goal: j.Goal, Begin: j.Begin, Prefix: j.Prefix},
+		Repo:       j.Repo, Dir: j.Dir, Open: f.opener(j, other),
+	}, func(p orchestrate.Progress) {
+		j.Report(fleet.Event{Schema: fleet.Schema, Text: clean(p.Text), Usage: p.Usage, Session: p.At.Session})
+	})
+	if err != nil {
+		e := *bridge.AsError(err)
+		e.Message, e.Remedy, e.Cause = clean(e.Error()), clean(e.Remedy), nil
+		err = &e
+	}
+	return out, err
+}
+
+// opener opens the session of an attempt. Its guard stands under this machine's
+// policy and the coordinator's, and asks the coordinator's person. A policy file
+// in the repository is the coordinator's: it comes with its policy.
+func (f *fleetWorker) opener(j worker.Job, other *policy.Other) orchestrate.Opener {
+	b := f.bridge
+	return func(ctx context.Context, what orchestrate.Opening) (orchestrate.Session, error) {
+		gate, err := b.Gate(Guarding{Workspace: what.Dir, Rules: j.Repo.Common, Door: fleetDoor, Client: "fleet " + f.Member.Fleet, Caller: "Copilot, for " + j.Task + ",",
+			Asker: fleetAsker{j.Ask}, Defaults: policy.DefaultsRun(), Other: other})
+		if err != nil {
+			return nil, err
+		}
+		leave := func() error { return b.guard.forget(what.Dir) }
+		spec := b.Spec(bridge.ProfileAgent, what.Dir)
+		if j.Model != "" && b.Answers.Kind != bridge.AnswersDemo {
+			spec.Model = j.Model
+		}
+		if j.Effort != "" {
+			spec.ReasoningEffort = j.Effort
+		}
+		spec.Gate = gate
+		s, err := b.Engine.Open(ctx, engine.Request{Spec: spec, Door: fleetDoor, Keep: true, Title: what.Title, Client: "fleet", Run: what.Run, Task: what.Task})
+		if err != nil {
+			return nil, errors.Join(err, leave())
+		}
+		return &partSession{Session: s, leave: leave}, nil
+	}
+}
