@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,9 +23,11 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	for i := range cap(ended) {
 		conn := y.fleet.Worker(t, fmt.Sprint("w", i))
-		go func() {
-			ended <- Run(ctx, conn, Options{Capacity: 4, Root: filepath.Join(y.root, fmt.Sprint(i)), Environ: os.Environ(), Ready: ready, Attempt: commit})
-		}()
+		o := Options{Capacity: 4, Root: filepath.Join(y.root, fmt.Sprint(i)), Environ: os.Environ(), Ready: ready, Attempt: commit}
+		if testing.Verbose() {
+			o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		}
+		go func() { ended <- Run(ctx, conn, o) }()
 	}
 	t.Cleanup(func() {
 		cancel()
