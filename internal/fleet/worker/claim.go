@@ -138,9 +138,9 @@ func (c *claim) do(t fleet.Ticket, release func()) {
 	} else {
 		r.Error = plain(err)
 		c.w.noteFull(err)
-		c.w.log.Info("worker.failed", "run", c.Run, "task", c.Task, "claim", c.Claim, "error", err)
 	}
 	if c.ctx.Err() == nil {
+		c.w.log.Info("worker.done", "run", c.Run, "task", c.Task, "claim", c.Claim, "error", err)
 		c.tell(true)
 		c.deliver(r, release)
 	}

@@ -82,14 +82,14 @@ func TestThinBundle(t *testing.T) {
 	}
 }
 
-// No more tasks are begun than there are slots, and two queues get their share.
+// No more tasks are begun, and no more tickets taken, than there are slots.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any", "k=a")
 	var now, most atomic.Int32
 	begun := make(chan string, 100)
 	finish := make(chan struct{})
-	w := y.start(Options{Capacity: 4, Attempt: func(ctx context.Context, j Job) (Done, error) {
+	y.start(Options{Capacity: 4, Attempt: func(ctx context.Context, j Job) (Done, error) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -105,9 +105,8 @@ func TestCapacity(t *testing.T) {
 		y.put("any", fmt.Sprint("any", i))
 		y.put("k=a", fmt.Sprint("a", i))
 	}
-	share := map[byte]int{}
 	for range 4 {
-		share[(<-begun)[1]]++
+		<-begun
 	}
 	// All slots are taken now. What was handed out beyond them would be lost until
 	// its time is up.
@@ -117,9 +116,6 @@ func TestCapacity(t *testing.T) {
 		if n := info.CachedInfo().NumAckPending; n != 0 {
 			t.Errorf("%d tickets of %s are handed out and not claimed", n, queue)
 		}
-	}
-	if share['n'] == 0 || len(share) != 2 {
-		t.Logf("the first four tasks were %v", share) // which queue had tickets first is chance
 	}
 	close(finish)
 	y.wait(12)
@@ -131,7 +127,6 @@ func TestCapacity(t *testing.T) {
 	if len(y.asked) != 12 {
 		t.Errorf("%d claims for 12 tasks", len(y.asked))
 	}
-	_ = w
 }
 
 // A worker with one slot and two queues finds a ticket of either soon.
