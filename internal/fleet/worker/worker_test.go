@@ -129,6 +129,37 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// Where all queues have tickets, they take turns.
+func TestFair(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any", "k=a")
+	for i := range 10 {
+		y.put("any", fmt.Sprint("any", i))
+		y.put("k=a", fmt.Sprint("a", i))
+	}
+	begun, finish := make(chan string), make(chan struct{})
+	y.start(Options{Capacity: 2, Attempt: func(ctx context.Context, j Job) (Done, error) {
+		select {
+		case begun <- j.Task:
+		case <-ctx.Done():
+			return Done{}, ctx.Err()
+		}
+		<-finish
+		return Done{Commit: j.Begin}, nil
+	}})
+	share := map[bool]int{}
+	for i := range 12 {
+		share[strings.HasPrefix(<-begun, "any")]++
+		if i > 0 { // both slots are taken
+			finish <- struct{}{}
+		}
+	}
+	close(finish)
+	if share[true] < 5 || share[false] < 5 {
+		t.Errorf("of twelve tasks %d and %d were begun", share[true], share[false])
+	}
+}
+
 // A worker with one slot and two queues finds a ticket of either soon.
 func TestFewSlots(t *testing.T) {
 	t.Parallel()
