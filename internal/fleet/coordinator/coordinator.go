@@ -161,7 +161,7 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // workers.
 func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
 	if c.run == "" {
-		id := ""
+		id := m.ID
 		if repo != nil {
 			var err error
 			if id, err = bundle.RepoID(ctx, repo, m.Base); err != nil {

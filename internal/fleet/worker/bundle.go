@@ -43,8 +43,13 @@ func (c *claim) receive(ctx context.Context, m *bundle.Mirror) error {
 
 // pack puts the result into the worker's bucket. The mirror keeps it too: what
 // builds on it need not come from the coordinator.
-func (c *claim) pack(ctx context.Context, m *bundle.Mirror, file, commit string) (fleet.Bundle, error) {
-	b, err := bundle.Make(ctx, m.Repo, file, c.Claim, commit, []string{c.Begin})
+func (c *claim) pack(ctx context.Context, m *bundle.Mirror, commit string) (b fleet.Bundle, err error) {
+	file, remove, err := c.w.root.result(c.Claim)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	b, err = bundle.Make(ctx, m.Repo, file, c.Claim, commit, []string{c.Begin})
 	if err == nil && c.Limits.BundleBytes > 0 && b.Size > c.Limits.BundleBytes {
 		err = &bridge.Error{Code: bridge.CodeBudget, Message: "what the task has changed is larger than the coordinator takes"}
 	}

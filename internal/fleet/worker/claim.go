@@ -183,7 +183,7 @@ type made struct {
 
 var errTooLong = errors.New("the attempt took too long")
 
-// attempt does the task in a directory of its own, which is gone afterwards.
+// attempt does the task, and puts its result into the bucket.
 func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 	if err := c.check(t); err != nil {
 		return m, err
@@ -199,15 +199,14 @@ func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 		return m, err
 	}
 	defer mirror.Close()
-	dir, remove, err := c.w.root.tree(c.Claim)
+	dir, err := c.w.root.tree(c.Repo)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
 	if err := c.receive(ctx, mirror); err != nil {
 		return m, err
 	}
-	job := Job{Assignment: c.Assignment, Repo: mirror.Repo, Dir: dir.work, Ask: c.ask, Report: c.report}
+	job := Job{Assignment: c.Assignment, Repo: mirror.Repo, Dir: dir, Ask: c.ask, Report: c.report}
 	if m.Done, err = c.call(ctx, job); err != nil {
 		if errors.Is(context.Cause(ctx), errTooLong) {
 			err = &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the attempt took longer than %s", c.Limits.Timeout), Cause: err}
@@ -218,7 +217,7 @@ func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 		m.Commit = c.Begin
 		return m, nil
 	}
-	m.bundle, err = c.pack(ctx, mirror, dir.file("result"), m.Commit)
+	m.bundle, err = c.pack(ctx, mirror, m.Commit)
 	return m, err
 }
 

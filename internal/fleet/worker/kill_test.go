@@ -61,7 +61,7 @@ func TestKill(t *testing.T) {
 	y.must(cmd.Start())
 	y.put("any", "one")
 	fleettest.Wait(t, "the worktree", func() bool {
-		found, _ := filepath.Glob(filepath.Join(y.root, "trees", "*", "work", "tree", "ready"))
+		found, _ := filepath.Glob(filepath.Join(y.root, "trees", "*", "tree", "ready"))
 		return len(found) == 1
 	})
 	y.must(cmd.Process.Kill())

@@ -43,7 +43,8 @@ type Job struct {
 	fleet.Assignment
 	// Repo is the mirror, which holds Begin. Other attempts may use it at the same time.
 	Repo *git.Repository
-	// Dir is an empty directory of this attempt's own, removed when it has ended.
+	// Dir is where attempts at this repository make their worktrees, several at the
+	// same time, and remove them again.
 	Dir string
 	// Ask puts a question to the coordinator's person. An error is a no.
 	Ask func(ctx context.Context, question json.RawMessage, until time.Time) (json.RawMessage, error)

@@ -35,7 +35,7 @@ func TestDelivers(t *testing.T) {
 		t.Errorf("the first claim is %+v", y.asked[0])
 	}
 	one := y.wait(1)["one"]
-	if one.Error != nil || one.Summary != "did one" || one.Usage.Calls != 1 || one.Tools != 2 || one.Bundle.Object != one.Claim {
+	if one.Error != nil || one.Summary != "did one" || one.Usage.Calls != 1 || one.Session != "session" || one.Bundle.Object != one.Claim {
 		t.Errorf("the first result is %+v", one)
 	}
 	if files := y.fetch(w.id, one); files != "done-one\nnumbers" {
@@ -266,9 +266,8 @@ func TestConnectionLost(t *testing.T) {
 	y.must(y.fleet.Hub.Close(t.Context()))
 	fleettest.Wait(t, "the loss", func() bool { return !w.conn.NC.IsConnected() })
 	close(finish)
-	trees := filepath.Join(y.root, "trees")
 	fleettest.Wait(t, "the result", func() bool {
-		found, _ := filepath.Glob(filepath.Join(trees, "*", "result"))
+		found, _ := filepath.Glob(filepath.Join(y.root, "results", "*"))
 		return len(found) == 1
 	})
 	y.fleet.Start(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 )
 
@@ -378,32 +380,46 @@ func (y *yard) left() []string {
 	return out
 }
 
-// commit is an attempt that writes a file and commits it through git.
+// commit is an attempt in a session that writes a file and commits it through git.
 func commit(ctx context.Context, j Job) (Done, error) {
-	tree := filepath.Join(j.Dir, "tree")
-	if err := os.Mkdir(tree, 0o700); err != nil {
-		return Done{}, err
+	needs := []orchestrate.TaskResult{}
+	for _, n := range j.Needs {
+		needs = append(needs, orchestrate.TaskResult{ID: n.ID, State: orchestrate.Done, Outcome: orchestrate.Outcome{Summary: n.Summary}})
 	}
-	c := git.Call{Tree: tree, Index: filepath.Join(j.Dir, "index")}
-	gitDir, err := j.Repo.AddWorktree(ctx, tree, "", j.Begin)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(tree, "done-"+j.Task), []byte("done\n"), 0o600)
+	out, err := orchestrate.Attempt(ctx, orchestrate.AttemptOptions{Repo: j.Repo, Dir: j.Dir,
+		RemoteWork: orchestrate.RemoteWork{Run: j.Run, Goal: j.Goal, Begin: j.Begin, Prefix: j.Prefix,
+			Assignment: orchestrate.Assignment{Attempt: j.Attempt, Task: orchestrate.SubTask{ID: j.Task, Description: j.Description}, Needs: needs}},
+		Open: func(_ context.Context, o orchestrate.Opening) (orchestrate.Session, error) {
+			return &session{dir: o.Dir, task: j.Task}, nil
+		},
+	}, func(p orchestrate.Progress) { j.Report(fleet.Event{Text: p.Text, Usage: p.Usage, Session: "session"}) })
+	return Done{Commit: out.Work, Summary: out.Summary, Usage: out.Usage, Tools: out.Tools, Session: out.Session}, err
+}
+
+type session struct{ dir, task string }
+
+func (s *session) ID() string                  { return "session" }
+func (s *session) Close(context.Context) error { return nil }
+
+func (s *session) Send(ctx context.Context, _ bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		cmd := exec.CommandContext(ctx, "git", "-c", "user.name=w", "-c", "user.email=w@example.com", "commit", "-qm", s.task)
+		cmd.Dir = s.dir
+		err := os.WriteFile(filepath.Join(s.dir, "done-"+fleet.Token(s.task)), []byte("done\n"), 0o600)
+		if err == nil {
+			add := exec.CommandContext(ctx, "git", "add", ".")
+			add.Dir = s.dir
+			err = add.Run()
+		}
+		if err == nil {
+			err = cmd.Run()
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		_ = yield(bridge.MessageDone{Text: "did " + s.task}, nil) &&
+			yield(bridge.UsageReported{Usage: bridge.Usage{Calls: 1}}, nil) &&
+			yield(bridge.TurnEnded{Reason: bridge.EndDone}, nil)
 	}
-	if err == nil {
-		c.Args = []string{"read-tree", "--reset", "-u", j.Begin}
-		_, _, err = j.Repo.Run(ctx, c)
-	}
-	if err != nil {
-		return Done{}, err
-	}
-	written, err := j.Repo.WriteTree(ctx, tree, c.Index, nil)
-	if err != nil {
-		return Done{}, err
-	}
-	c.Args = []string{"-c", "user.name=w", "-c", "user.email=w@example.com", "commit-tree", "-m", j.Task, "-p", j.Begin, written}
-	made, err := j.Repo.Line(ctx, c)
-	if err == nil {
-		err = os.RemoveAll(gitDir)
-	}
-	return Done{Commit: made, Summary: "did " + j.Task, Usage: bridge.Usage{Calls: 1}, Tools: 2}, err
 }
