@@ -51,6 +51,7 @@ type RemoteWork struct {
 type remotely struct {
 	remote Remote
 	trees  *trees
+	mask   func(string) string
 	goal   string
 	run    string
 }
@@ -62,6 +63,9 @@ func (x *remotely) Execute(ctx context.Context, a Assignment, report func(Progre
 		return Outcome{}, err
 	}
 	report(Progress{Text: "waiting for a worker"})
+	if a, err = hide(x.mask, a); err != nil { // it leaves this machine
+		return Outcome{}, err
+	}
 	work := RemoteWork{Assignment: a, Run: x.run, Goal: x.goal, Begin: begin, Prefix: x.trees.repo.prefix}
 	var mu sync.Mutex // reports come from anywhere
 	worker, over := "", false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -476,6 +477,28 @@ func TestProgressDoesNotWaitForTheRecord(t *testing.T) {
 	}
 	if r, err := Run(t.Context(), o); err != nil || !r.Success {
 		t.Fatalf("%v: %+v", err, r)
+	}
+}
+
+// No secret leaves this machine: not in the record, and not in what a part is
+// told of others.
+func TestRemoteHearsNoSecrets(t *testing.T) {
+	t.Parallel()
+	y, e := newYard(t), newElsewhere(t)
+	e.before = func(_ context.Context, w RemoteWork, _ func(Progress)) error {
+		if said := fmt.Sprintf("%+v", w); strings.Contains(said, "hush") || w.Task.ID == "left" && w.Needs[0].Summary != "(hidden)" {
+			t.Error(said)
+		}
+		return nil
+	}
+	e.after = func(w RemoteWork, out *Outcome) { out.Summary = "hush" }
+	o := y.remotely(e, diamond())
+	o.Task, o.Mask = "the hush whole", func(s string) string { return strings.ReplaceAll(s, "hush", "(hidden)") }
+	if r, err := Run(t.Context(), o); err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	if strings.Contains(string(e.lines), "hush") || strings.Contains(e.meta.Task, "hush") || !strings.Contains(string(e.lines), "(hidden)") {
+		t.Errorf("%+v\n%s", e.meta, e.lines)
 	}
 }
 

@@ -236,7 +236,7 @@ func (r *running) worktrees() string {
 func (r *running) executor() Executor {
 	m := r.journal.meta
 	if r.opts.Remote != nil {
-		return &remotely{remote: r.opts.Remote, trees: r.trees, goal: m.Task, run: m.ID}
+		return &remotely{remote: r.opts.Remote, trees: r.trees, mask: r.opts.Mask, goal: m.Task, run: m.ID}
 	}
 	return &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: m.Task, run: m.ID}
 }
