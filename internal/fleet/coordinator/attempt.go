@@ -186,7 +186,10 @@ func (c *Coordinator) withdraw(a *attempt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), oneTry)
 	defer cancel()
 	unlock, err := a.lock(ctx)
-	if err != nil {
+	if err != nil { // a large result; it is of no use any more
+		c.mu.Lock()
+		a.over = true
+		c.mu.Unlock()
 		return
 	}
 	defer unlock()
@@ -197,7 +200,7 @@ func (c *Coordinator) withdraw(a *attempt) {
 	if cl != nil {
 		c.end(cl, canceled, "")
 	}
-	ticket, queued := a.ticket, a.queued
+	queued := a.queued
 	c.mu.Unlock()
 	if c.ctx.Err() != nil { // another coordinator's now
 		return
@@ -210,7 +213,7 @@ func (c *Coordinator) withdraw(a *attempt) {
 		c.tidy(cl, "")
 	}
 	if queued && !finished {
-		c.dropTicket(ctx, a, ticket)
+		c.dropTicket(ctx, a)
 	}
 }
 

@@ -107,7 +107,6 @@ type Coordinator struct {
 	closed   bool
 	queues   map[string]bool     // whose consumer is there
 	attempts map[string]*attempt // at work, by task (Token)
-	spent    map[uint64]bool     // tickets that are over
 	claims   map[string]*claim   // all that this coordinator gave or took over
 	rows     map[string]row      // TableClaims, by task (Token)
 	early    map[string]delivery // results of claims from before, until their attempt comes
@@ -150,7 +149,7 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
 		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), asking: make(chan struct{}, 64), progress: make(chan func(), 1024),
-		queues: map[string]bool{}, attempts: map[string]*attempt{}, spent: map[uint64]bool{}, claims: map[string]*claim{}, rows: map[string]row{},
+		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{},
 		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
 		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}}
 }
@@ -191,6 +190,7 @@ func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orch
 	if err != nil {
 		return errors.Join(err, c.End(ctx, false))
 	}
+	c.work.Go(c.forget)
 	return nil
 }
 
@@ -400,7 +400,11 @@ func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*oneTry)
 	defer cancel()
-	err := c.purgeTickets(ctx)
+	err := persist(ctx, c.owner.renew) // what follows must not hit another's run
+	if err != nil {
+		return err
+	}
+	err = c.purgeTickets(ctx)
 	if ended {
 		err = errors.Join(err, c.purge(ctx, fleet.StreamResults, "fleet.result.*."+c.run+".>"), c.purge(ctx, "KV_"+fleet.TableClaims, "$KV."+fleet.TableClaims+"."+c.run+".>"))
 	}

@@ -59,6 +59,9 @@ func (c *Coordinator) signal(m *nats.Msg) *claim {
 		waiting = true // of an earlier coordinator; its attempt may come
 	}
 	order := fleet.Order{Kind: fleet.OrderCancel, Run: c.run, Claim: id}
+	if r := c.rows[parts[4]]; waiting && r.State == fleet.StateAccepted && (c.kept[r.Result] || r.Result == r.Begin) {
+		waiting, order.Kind = false, fleet.OrderAccepted // it is on record; the word did not arrive
+	}
 	if cl != nil && cl.worker == worker {
 		order = cl.verdict(c.run)
 	}

@@ -365,3 +365,54 @@ func TestServerRestart(t *testing.T) {
 	mustDone(t, waiting, "other")
 	mustDone(t, begun, "other")
 }
+
+// What the fleet has of old runs is removed by those that come after.
+func TestOldRunsAreForgotten(t *testing.T) {
+	f := fleettest.Up(t)
+	old := New(f.Coordinator, Options{Scratch: t.TempDir()})
+	if err := old.Begin(t.Context(), orchestrate.Meta{ID: "20200101-000000-abcdef", Base: begin}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(old.Append(t.Context(), event(strings.Repeat("x", maxEntry))), old.End(t.Context(), true)); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, f.Coordinator, Options{})
+	if err := c.forgetOlder(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if runs, err := Runs(t.Context(), f.Coordinator); err != nil || len(runs) != 2 {
+		t.Fatalf("%+v %v", runs, err)
+	}
+	if err := c.forgetOlder(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := Runs(t.Context(), f.Coordinator)
+	if err != nil || len(runs) != 1 || runs[0].Run != testRun || !runs[0].Alive {
+		t.Errorf("%+v %v", runs, err)
+	}
+	if _, err := c.stores.runs.List(t.Context()); !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		t.Errorf("objects stayed: %v", err)
+	}
+	if _, err := c.stores.journal.GetLastMsgForSubject(t.Context(), fleet.JournalSubject("20200101-000000-abcdef")); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Errorf("the journal stayed: %v", err)
+	}
+}
+
+// What this machine has on record must not be older than what the fleet has.
+func TestStaleRecordIsRefused(t *testing.T) {
+	f := fleettest.Up(t)
+	meta := orchestrate.Meta{ID: testRun, Base: begin}
+	for i, past := range [][]orchestrate.Event{nil, {event("first")}} {
+		c := New(f.Coordinator, Options{Scratch: t.TempDir()})
+		if err := c.Begin(t.Context(), meta, past, nil); err != nil {
+			t.Fatal(i, err)
+		}
+		if err := errors.Join(c.Append(t.Context(), event([]string{"first", "second"}[i])), c.End(t.Context(), false)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	c := New(f.Coordinator, Options{Scratch: t.TempDir()})
+	if err := c.Begin(t.Context(), meta, []orchestrate.Event{event("first")}, nil); bridge.CodeOf(err) != bridge.CodeConflict {
+		t.Error(err)
+	}
+}
