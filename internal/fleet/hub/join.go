@@ -127,7 +127,7 @@ func (k *keeper) admit(ctx context.Context, invite string, r fleet.JoinRequest) 
 	})
 }
 
-const newInvite = "Make a new invitation with “copilot-bridge fleet invite”."
+const newInvite = "Make a new invitation with `copilot-bridge fleet invite`."
 
 // checkProof makes sure that who asks has the private key.
 func checkProof(invite string, r fleet.JoinRequest) error {
