@@ -54,7 +54,7 @@ func (b *Bridge) UseFleet(ctx context.Context, g Guarding, labels []string, opts
 		o.Model = c.Model
 	}
 	f.coordinator = coordinator.New(f.conn, o)
-	opts.Remote = f.coordinator
+	opts.Remote = waiting{f.coordinator, wanted(labels, false)}
 	return f, nil
 }
 
@@ -106,14 +106,35 @@ func (f *FleetRun) Missing(ctx context.Context) (string, error) {
 			return "", nil
 		}
 	}
-	what := "a worker"
-	switch {
-	case len(f.labels) > 0:
-		what += " with " + strings.Join(f.labels, " and ")
-	case f.demo:
+	return fmt.Sprintf("no %s is ready in the fleet now; parts wait until one is (see `copilot-bridge fleet status`)", wanted(f.labels, f.demo)), nil
+}
+
+// wanted is the worker that parts wait for.
+func wanted(labels []string, demo bool) string {
+	what := "worker"
+	if len(labels) > 0 {
+		what += " with " + strings.Join(labels, " and ")
+	}
+	if demo {
 		what += " with --demo"
 	}
-	return fmt.Sprintf("%s is not in the fleet now; parts wait until one comes (see `copilot-bridge fleet status`)", what), nil
+	return what
+}
+
+// waiting says for which worker a part waits.
+type waiting struct {
+	*coordinator.Coordinator
+	worker string
+}
+
+// Attempt implements orchestrate.Remote.
+func (w waiting) Attempt(ctx context.Context, work orchestrate.RemoteWork, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
+	return w.Coordinator.Attempt(ctx, work, func(p orchestrate.Progress) {
+		if p.Text == "waiting for a worker" {
+			p.Text = "waiting for a " + w.worker
+		}
+		report(p)
+	})
 }
 
 // Close ends the connection.

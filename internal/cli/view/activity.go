@@ -125,6 +125,7 @@ type job struct {
 	id, name string
 	state    state
 	about    string // what it is doing, or how it ended
+	where    string // the machine that does it; "" for this one
 	printed  string // the end of what a command has printed
 	tokens   int64
 	wave     int // of a plan; 0 for a tool call
@@ -151,6 +152,9 @@ func (a *Activity) line(j *job) string {
 	line := marks[j.state] + " " + j.name
 	if about != "" {
 		line += strings.Repeat(" ", max(0, a.widest-len([]rune(j.name)))) + "  " + Fit(about, 60)
+	}
+	if j.where != "" {
+		line += "  on " + Fit(j.where, 30)
 	}
 	if j.tokens > 0 {
 		line += "  " + Count(j.tokens) + " tokens"

@@ -83,8 +83,12 @@ func (a *Activity) task(j *job, e orchestrate.Event) {
 	if e.Usage != nil {
 		j.tokens = e.Usage.InputTokens + e.Usage.OutputTokens
 	}
+	if e.At != nil && e.At.Worker != "" {
+		j.where = approval.Visible(e.At.Worker)
+	}
 	switch e.Type {
 	case orchestrate.TaskStarted:
+		j.where = ""
 		began := j.began
 		a.start(j, " started")
 		if j.about = "starting"; !began.IsZero() {

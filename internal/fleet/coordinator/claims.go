@@ -144,7 +144,7 @@ func (c *Coordinator) adopt(ctx context.Context, a *attempt) (bool, error) {
 	c.mu.Lock()
 	a.claim, c.claims[cl.id] = cl, cl
 	c.mu.Unlock()
-	a.report(orchestrate.Progress{Text: "at work since before", At: orchestrate.Place{Worker: cl.name}})
+	a.tell(orchestrate.Progress{Text: "at work since before", At: orchestrate.Place{Worker: cl.name}})
 	if has {
 		c.spawn(nil, func() { c.take(cl, early) })
 	}
@@ -325,7 +325,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	if over {
 		return nil, refusal(bridge.CodeConflict, "the task was canceled")
 	}
-	a.report(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
+	a.tell(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
 	return c.assignment(a, cl, bundle), nil
 }
 

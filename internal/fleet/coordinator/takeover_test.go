@@ -156,15 +156,7 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := tryOn(ctx, one, runOf("done", base))
-	claim := func() *fleet.Assignment {
-		ticket, ack := w.mustTicket()
-		r, err := fleet.Request[fleet.ClaimReply](ctx, w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Assignment
-	}
-	a := claim()
+	a := claimOn(t, w, base)
 	first := mirror.commitOn(base, "a.txt", "a\n")
 	w.deliverCommit(mirror, a, first)
 	if e := wait(t, done); e.err != nil || e.out.Work != first || !here.has(first) {
@@ -175,9 +167,9 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	tryOn(ctx, one, runOf("delivered", base))
-	b := claim()
+	b := claimOn(t, w, base)
 	tryOn(ctx, one, runOf("at work", base))
-	d := claim()
+	d := claimOn(t, w, base)
 	tryOn(ctx, one, runOf("waiting", base))
 	one.conn.NC.Close() // it dies
 	beating, stop := context.WithCancel(t.Context())
@@ -217,7 +209,7 @@ func TestTakeover(t *testing.T) {
 	}
 	going := tryOn(t.Context(), two, runOf("at work", base))
 	again := tryOn(t.Context(), two, runOf("waiting", base))
-	if x := claim2(t, w, base); x.Task != "waiting" {
+	if x := claimOn(t, w, base); x.Task != "waiting" {
 		t.Errorf("%+v", x)
 	} else {
 		w.mustDeliver(x, result(x))
@@ -246,7 +238,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func claim2(t testing.TB, w *hand, base string) *fleet.Assignment {
+// claimOn claims the next ticket, for a worker whose mirror has a commit.
+func claimOn(t testing.TB, w *hand, base string) *fleet.Assignment {
 	t.Helper()
 	ticket, ack := w.mustTicket()
 	r, err := fleet.Request[fleet.ClaimReply](t.Context(), w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
@@ -347,6 +340,9 @@ func TestServerRestart(t *testing.T) {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.Msgs == 2
 	})
+	beating, stop := context.WithCancel(t.Context())
+	defer stop()
+	go w.beatUntil(beating, a)
 	if err := f.Hub.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
