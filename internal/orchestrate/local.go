@@ -22,7 +22,8 @@ type Local struct {
 func (l *Local) Execute(ctx context.Context, a Assignment, report func(Progress)) (out Outcome, err error) {
 	report(Progress{Text: "preparing"})
 	if l.trees == nil {
-		return converse(ctx, l.open, opening(l.run, l.dir, a.Task), prompt(l.goal, a), report)
+		out, _, err = converse(ctx, l.open, opening(l.run, l.dir, a.Task), prompt(l.goal, a), report)
+		return out, err
 	}
 	begin, err := l.trees.join(ctx, a.Task.ID, a.Needs, report)
 	if err != nil {
@@ -44,15 +45,14 @@ func opening(run, dir string, t SubTask) Opening {
 	return Opening{Dir: dir, Title: run + " " + t.ID + ": " + text.FirstLine(t.Description, 50), Task: t.ID, Run: run}
 }
 
-// converse runs one turn in a new session. The scheduler bounds how many
-// there are at a time.
-func converse(ctx context.Context, open Opener, o Opening, request string, report func(Progress)) (out Outcome, err error) {
+// converse runs one turn in a new session, and returns its last message besides.
+// The scheduler bounds how many there are at a time.
+func converse(ctx context.Context, open Opener, o Opening, request string, report func(Progress)) (out Outcome, said string, err error) {
 	s, err := open(ctx, o)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, "", err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
 	report(Progress{Text: "starting", At: Place{Session: s.ID()}})
-	out, _, err = turn(ctx, s, o.Dir, bridge.Prompt{Text: request}, report)
-	return out, err
+	return turn(ctx, s, o.Dir, bridge.Prompt{Text: request}, report)
 }

@@ -12,15 +12,24 @@ const (
 	maxGoal    = 4 << 10
 	maxSummary = 4 << 10
 	maxContext = 32 << 10 // of all summaries together
+	// maxAnswer bounds the answer to a task that is all there is to do.
+	maxAnswer = 60 << 10
 )
+
+// isAll says that a task is all there is to do: others need to know nothing of it,
+// and its answer is for whoever gave it.
+func isAll(goal string, a Assignment) bool { return goal == a.Task.Description && len(a.Needs) == 0 }
 
 // prompt is the text that a task gets: the whole for orientation, the results
 // before it, and its own part.
 func prompt(goal string, a Assignment) string {
+	if isAll(goal, a) {
+		return goal
+	}
 	var b strings.Builder
 	b.WriteString("You are doing one part of a larger task. Others do the other parts, some of them at the same time in working directories of their own. " +
 		"Do this part only, and do it completely.\n")
-	if goal != "" && goal != a.Task.Description {
+	if goal != "" {
 		b.WriteString("\nThe larger task, for orientation:\n" + quote(text.Clip(goal, maxGoal)))
 	}
 	if len(a.Needs) > 0 {

@@ -150,7 +150,7 @@ func (r *running) checkShared(why error) error {
 		return nil
 	}
 	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "only work in a git repository can be given to other machines", Cause: why,
-		Remedy: "work in a git repository (`git init` makes one), or do without --fleet"}
+		Remedy: "work in a git repository (`git init` makes one), or do it on this machine only"}
 }
 
 // execute does all that is left to do, and closes the journal.

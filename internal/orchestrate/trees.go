@@ -190,7 +190,7 @@ func (t *trees) resolve(ctx context.Context, task string, m merged, ours, theirs
 	if err := w.writeOtherSides(ctx, m); err != nil {
 		return "", err
 	}
-	out, err := converse(ctx, t.open, Opening{Dir: w.path, Task: "a conflict", Run: t.run, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
+	out, _, err := converse(ctx, t.open, Opening{Dir: w.path, Task: "a conflict", Run: t.run, Title: t.run + " conflict: " + c.Ours + ", " + c.Theirs},
 		resolvePrompt(t.goal, m, c.Ours, c.Theirs), report)
 	t.usage = t.usage.Add(out.Usage)
 	if ctx.Err() != nil {

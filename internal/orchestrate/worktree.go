@@ -133,12 +133,16 @@ func (w *worktree) converse(ctx context.Context, open Opener, work RemoteWork, r
 	if err != nil {
 		return Outcome{}, err
 	}
-	return converse(ctx, open, opening(work.Run, dir, work.Task), prompt(work.Goal, work.Assignment), func(p Progress) {
+	out, said, err := converse(ctx, open, opening(work.Run, dir, work.Task), prompt(work.Goal, work.Assignment), func(p Progress) {
 		if p.At.Session != "" {
 			p.At.Tree, p.At.Base = w.path, w.base
 		}
 		report(p)
 	})
+	if isAll(work.Goal, work.Assignment) {
+		out.Summary = text.Clip(said, maxAnswer)
+	}
+	return out, err
 }
 
 // keep commits the work of a finished attempt.
