@@ -163,7 +163,7 @@ func (k *keeper) sweepInvites(ctx context.Context) error {
 		if err := fleet.Decode(entry.Value(), &row); err != nil || time.Since(row.Expires) < keepInvites {
 			continue // what another version wrote is not ours to remove
 		}
-		if err := k.invites.Purge(ctx, id, jetstream.LastRevision(entry.Revision())); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		if err := k.invites.Purge(ctx, id, jetstream.LastRevision(entry.Revision())); err != nil && !overtaken(err) {
 			return err
 		}
 	}
