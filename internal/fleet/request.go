@@ -80,11 +80,22 @@ func Decode(data []byte, v any) error {
 	return nil
 }
 
-// Respond answers a request of a member. It answers nowhere but in the member's
-// inbox: with another reply subject, a worker could put words in our mouth.
+// CheckReply refuses a request that wants its answer elsewhere than in the
+// member's inbox. Check before anything else is done for the request: with another
+// reply subject, a worker could put words in our mouth; and what the server sends
+// at a worker's bidding, such as tickets, has a reply subject of the server's. Such
+// a message also keeps its own subject, whatever was subscribed to.
+func CheckReply(msg *nats.Msg, member string) error {
+	if member == "" || !strings.HasPrefix(msg.Reply, Inbox(member)+".") {
+		return &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("a request to %s wants its answer at %q, which is not its sender's inbox", msg.Subject, msg.Reply)}
+	}
+	return nil
+}
+
+// Respond answers a request of a member, which CheckReply lets pass.
 func Respond(msg *nats.Msg, member string, v any) error {
-	if !strings.HasPrefix(msg.Reply, Inbox(member)+".") {
-		return &bridge.Error{Code: bridge.CodeDenied, Message: fmt.Sprintf("%s asked for an answer to %q, which is not its inbox", member, msg.Reply)}
+	if err := CheckReply(msg, member); err != nil {
+		return err
 	}
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -151,7 +151,8 @@ func (r *Repository) Bundle(ctx context.Context, file, ref, commit string, have 
 		b.WriteString("^" + h + "\n")
 	}
 	b.WriteString(ref + "\n")
-	_, _, err = r.Run(ctx, Call{Args: []string{"bundle", "create", "-q", file, "--ignore-missing", "--stdin"}, Input: b.String(), New: filepath.Dir(file)})
+	_, _, err = r.Run(ctx, Call{Args: []string{"bundle", "create", "-q", file, "--ignore-missing", "--stdin"}, Input: b.String(), New: filepath.Dir(file),
+		more: []setting{{"pack.compression", "1"}, {"core.bigFileThreshold", "16m"}}}) // the other side waits: no deltas of large files
 	if err != nil && strings.Contains(err.Error(), "empty bundle") {
 		return true, nil
 	}

@@ -68,6 +68,8 @@ type Call struct {
 	// Incoming, if set, is where git puts new objects, and finds them besides the
 	// repository's.
 	Incoming *Incoming
+
+	more []setting // for this call alone
 }
 
 // oldest is the first git that merges without a working tree, and that can be
@@ -252,7 +254,7 @@ func (r *Repository) onView(c Call) (tree string, env []string) {
 	if c.Incoming != nil {
 		objects = c.Incoming.dir
 	}
-	return tree, append(configure(slices.Clone(r.environ), r.settings...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+objects,
+	return tree, append(configure(slices.Clone(r.environ), slices.Concat(r.settings, c.more)...), "GIT_DIR="+r.view, "GIT_WORK_TREE="+tree, "GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+objects,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+filepath.Join(r.view, "no-config"), "GIT_SHALLOW_FILE="+filepath.Join(r.Common, "shallow"))
 }
 

@@ -11,11 +11,10 @@ import (
 // AttemptOptions are what an attempt for another machine needs.
 type AttemptOptions struct {
 	RemoteWork
-	// Repo has the commit to begin with, and gets that of the result.
+	// Repo is a mirror of ours. It has the commit to begin with, and gets that of
+	// the result.
 	Repo *git.Repository
-	// Dir is where worktrees are made, with files of ours beside them. Attempts
-	// of one process may share it, and nothing else may be in it.
-	Dir  string
+	Dir  string // of ours, for the worktree and a file beside it
 	Open Opener
 }
 
@@ -24,7 +23,7 @@ type AttemptOptions struct {
 // nothing was changed. The outcome holds what there is even if the error is not
 // nil, but no work.
 func Attempt(ctx context.Context, o AttemptOptions, report func(Progress)) (out Outcome, err error) {
-	repo := &repository{Repository: o.Repo, prefix: o.Prefix, scratch: o.Dir, lockFile: filepath.Join(o.Dir, "lock")}
+	repo := &repository{Repository: o.Repo, prefix: o.Prefix, scratch: o.Dir, lockFile: filepath.Join(o.Repo.Common, "worktrees-lock")}
 	report(Progress{Text: "preparing"})
 	tree, err := repo.addWorktree(ctx, o.Dir, slug(o.Task.ID), "", o.Begin)
 	if err != nil {
@@ -36,8 +35,3 @@ func Attempt(ctx context.Context, o AttemptOptions, report func(Progress)) (out 
 	}
 	return out, tree.keep(ctx, o.RemoteWork, &out)
 }
-
-// SweepAttempts removes a directory of attempts with all that a process that
-// was killed left in it, and what their repositories have on record of the
-// worktrees. No attempt may be under way in it.
-func SweepAttempts(dir string) error { return RemoveOrphan(dir) }

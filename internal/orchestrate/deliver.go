@@ -18,6 +18,7 @@ import (
 type change struct {
 	path   string
 	mode   string // of the new side; all zeros if it is deleted
+	object string // of the new side
 	status byte   // A, D, M or T
 }
 
@@ -51,7 +52,7 @@ func parseDiff(out string) ([]change, error) {
 		if len(words) != 5 || words[4] == "" {
 			return nil, &bridge.Error{Code: bridge.CodeInternal, Message: fmt.Sprintf("git diff-tree said %q", fields[i])}
 		}
-		changes = append(changes, change{path: fields[i+1], mode: words[1], status: words[4][0]})
+		changes = append(changes, change{path: fields[i+1], mode: words[1], object: words[3], status: words[4][0]})
 	}
 	return changes, nil
 }

@@ -86,6 +86,9 @@ func (e Event) Line() string {
 		if e.Task == "" {
 			who = "planning"
 		}
+		if e.At != nil && e.At.Worker != "" {
+			who += " on " + e.At.Worker
+		}
 		if e.Text == "" {
 			return ""
 		}

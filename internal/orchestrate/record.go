@@ -45,7 +45,7 @@ func (r *running) connect(ctx context.Context) (_ context.Context, end func(), e
 	ended := false
 	var lost error // what was not recorded; nothing happens after it
 	r.share = func(e Event) error {
-		if lost != nil || !e.recorded() {
+		if lost != nil {
 			return lost
 		}
 		within, done := outlive(ctx)

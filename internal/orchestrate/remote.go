@@ -5,6 +5,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
@@ -22,15 +23,14 @@ type Remote interface {
 	Begin(ctx context.Context, m Meta, past []Event, repo *git.Repository) error
 	// Append stores an event that a resumption depends on. The run continues
 	// when it returns, and ends if it fails. It is called by one goroutine at a
-	// time; reports of progress wait meanwhile, so it must not wait for them.
-	// The commits that the event names are in the repository.
+	// time. The commits that the event names are in the repository.
 	Append(ctx context.Context, e Event) error
 	// Attempt does one attempt at a task. Outcome.Work is a commit that is in the
 	// repository: Begin, or one whose only parent is Begin. The first report
 	// with Place.Worker says that a machine has begun; until then the attempt
 	// waits, and its time-out does not run. Attempt is called concurrently, up
-	// to Options.Concurrency times, and returns soon after ctx ends. It reports
-	// from one goroutine at a time.
+	// to Options.Concurrency times, and returns soon after ctx ends. What it
+	// reports after it has returned is not heard.
 	Attempt(ctx context.Context, w RemoteWork, report func(Progress)) (Outcome, error)
 	// End is called once if Begin succeeded, when no attempt is under way any
 	// more. ended says that the run was carried out to its end: its last event is
@@ -51,6 +51,7 @@ type RemoteWork struct {
 type remotely struct {
 	remote Remote
 	trees  *trees
+	mask   func(string) string
 	goal   string
 	run    string
 }
@@ -62,14 +63,25 @@ func (x *remotely) Execute(ctx context.Context, a Assignment, report func(Progre
 		return Outcome{}, err
 	}
 	report(Progress{Text: "waiting for a worker"})
+	if a, err = hide(x.mask, a); err != nil { // it leaves this machine
+		return Outcome{}, err
+	}
 	work := RemoteWork{Assignment: a, Run: x.run, Goal: x.goal, Begin: begin, Prefix: x.trees.repo.prefix}
-	worker := ""
+	var mu sync.Mutex // reports come from anywhere
+	worker, over := "", false
 	out, err := x.remote.Attempt(ctx, work, func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
 		worker = cmp.Or(p.At.Worker, worker)
 		p.At.Tree, p.At.Base = "", "" // nothing of this machine
 		report(p)
 	})
-	out.Worker = worker
+	mu.Lock()
+	out.Worker, over = worker, true
+	mu.Unlock()
 	if err == nil {
 		err = x.trees.accept(ctx, work, &out)
 	}

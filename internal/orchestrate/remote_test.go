@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,7 +100,7 @@ func (e *elsewhere) Attempt(ctx context.Context, w RemoteWork, report func(Progr
 	if err := e.carry(e.repo.Top, e.mirror.Common, w.Begin); err != nil {
 		return Outcome{}, err
 	}
-	out, err := Attempt(ctx, AttemptOptions{RemoteWork: w, Repo: e.mirror, Dir: filepath.Join(e.home, "attempts"), Open: workers(e.log, "")}, func(p Progress) {
+	out, err := Attempt(ctx, AttemptOptions{RemoteWork: w, Repo: e.mirror, Dir: filepath.Join(e.home, "attempts", w.Task.ID), Open: workers(e.log, "")}, func(p Progress) {
 		if p.At != (Place{}) {
 			p.At.Worker = "box"
 		}
@@ -202,8 +203,8 @@ func TestRemoteEqualsLocal(t *testing.T) {
 	if err != nil || seen[0].Tasks[0].Place.Worker != "box" || seen[0].Tasks[0].Tree != "" || seen[0].Concurrency != 0 || !seen[0].Remote {
 		t.Errorf("%v: %+v", err, seen)
 	}
-	left, err := os.ReadDir(filepath.Join(e.home, "attempts"))
-	if left = slices.DeleteFunc(left, func(x os.DirEntry) bool { return strings.HasPrefix(x.Name(), "lock") }); err != nil || len(left) > 0 {
+	left, err := filepath.Glob(filepath.Join(e.home, "attempts", "*", "*"))
+	if err != nil || len(left) > 0 {
 		t.Errorf("%v: %v", err, left)
 	}
 }
@@ -308,6 +309,23 @@ func TestTimeoutsCountFromTheWorker(t *testing.T) {
 		}
 		if a, b := results[0], results[1]; a.Error == nil || a.Error.Code != bridge.CodeTimeout || a.Duration != time.Minute || b.State != Done || b.Duration != 50*time.Second {
 			t.Errorf("%+v", results)
+		}
+	})
+}
+
+// The record of a run that was ended is written for a little longer.
+func TestRecordOutlivesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for after, want := range map[time.Duration]time.Duration{0: endPatience, time.Minute: time.Minute + endPatience, time.Hour: recordPatience} {
+			run, cancel := context.WithTimeout(t.Context(), after)
+			began := time.Now()
+			within, done := outlive(run)
+			<-within.Done()
+			if took := time.Since(began); took != want {
+				t.Errorf("%s, and not %s", took, want)
+			}
+			done()
+			cancel()
 		}
 	})
 }
@@ -428,6 +446,62 @@ func TestRecordIsLost(t *testing.T) {
 	}
 }
 
+// Progress is seen while the record waits for the network.
+func TestProgressDoesNotWaitForTheRecord(t *testing.T) {
+	t.Parallel()
+	y, e := newYard(t), newElsewhere(t)
+	waiting, seen := make(chan struct{}), make(chan struct{})
+	e.refuse = func(x Event) error {
+		if x.Type == TaskCompleted && x.Task == "a" {
+			close(waiting)
+			select {
+			case <-seen:
+			case <-time.After(30 * time.Second):
+				return errors.New("no progress came through")
+			}
+		}
+		return nil
+	}
+	e.before = func(_ context.Context, w RemoteWork, report func(Progress)) error {
+		if w.Task.ID == "b" {
+			<-waiting
+			report(Progress{Text: "still here"})
+		}
+		return nil
+	}
+	o := y.remotely(e, TaskPlan{Tasks: []SubTask{task("a", "write a.txt a"), task("b", "write b.txt b")}})
+	o.Watch = func(x Event) {
+		if x.Text == "still here" {
+			close(seen)
+		}
+	}
+	if r, err := Run(t.Context(), o); err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+}
+
+// No secret leaves this machine: not in the record, and not in what a part is
+// told of others.
+func TestRemoteHearsNoSecrets(t *testing.T) {
+	t.Parallel()
+	y, e := newYard(t), newElsewhere(t)
+	e.before = func(_ context.Context, w RemoteWork, _ func(Progress)) error {
+		if said := fmt.Sprintf("%+v", w); strings.Contains(said, "hush") || w.Task.ID == "left" && w.Needs[0].Summary != "(hidden)" {
+			t.Error(said)
+		}
+		return nil
+	}
+	e.after = func(w RemoteWork, out *Outcome) { out.Summary = "hush" }
+	o := y.remotely(e, diamond())
+	o.Task, o.Mask = "the hush whole", func(s string) string { return strings.ReplaceAll(s, "hush", "(hidden)") }
+	if r, err := Run(t.Context(), o); err != nil || !r.Success {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	if strings.Contains(string(e.lines), "hush") || strings.Contains(e.meta.Task, "hush") || !strings.Contains(string(e.lines), "(hidden)") {
+		t.Errorf("%+v\n%s", e.meta, e.lines)
+	}
+}
+
 // What does not build on what an attempt began with is refused, and does not
 // reach the user's files.
 func TestWrongResultsAreRefused(t *testing.T) {
@@ -501,6 +575,7 @@ func (e *elsewhere) commitOf(y *yard, work string, parents ...string) string {
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	y, e := newYard(t), newElsewhere(t)
+	y.write("README.md", "hello\nnot committed, so it stays on this machine\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	o := y.remotely(e, diamond())
@@ -646,38 +721,4 @@ func (y *yard) clone() *yard {
 	y.git("clone", "--quiet", "--no-local", y.dir, other.dir)
 	other.git("remote", "remove", "origin")
 	return other
-}
-
-// A worker that was killed leaves worktrees, and its next process removes them.
-func TestSweepAttempts(t *testing.T) {
-	y, e := newYard(t), newElsewhere(t)
-	head, dir := y.git("rev-parse", "HEAD"), filepath.Join(e.home, "attempts")
-	if err := e.carry(y.dir, e.mirror.Common, head); err != nil {
-		t.Fatal(err)
-	}
-	repo := &repository{Repository: e.mirror, scratch: dir, lockFile: filepath.Join(dir, "lock")}
-	if _, err := repo.addWorktree(t.Context(), dir, "killed", "", head); err != nil {
-		t.Fatal(err)
-	}
-	if n := worktreesOf(t, e.mirror); n != 1 {
-		t.Fatal(n)
-	}
-	if err := SweepAttempts(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) || worktreesOf(t, e.mirror) != 0 {
-		t.Error(err)
-	}
-	if err := SweepAttempts(dir); err != nil {
-		t.Errorf("again: %v", err)
-	}
-}
-
-func worktreesOf(t *testing.T, m *git.Repository) int {
-	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(m.Common, "worktrees"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return len(entries)
 }

@@ -23,9 +23,13 @@ type running struct {
 	trees   *trees
 	graph   *graph
 
-	mu        sync.Mutex // guards the journal, Watch and what follows
+	// share gives the Remote its record; nil without one. Apart from mu, so that
+	// progress does not wait for it.
+	sharing sync.Mutex
+	share   func(Event) error
+
+	mu        sync.Mutex // guards the journal, Watch and conflicts
 	conflicts []Conflict
-	share     func(Event) error // gives the Remote its record; nil without one
 }
 
 // Run plans a task and carries the plan out. The result holds what there is
@@ -232,7 +236,7 @@ func (r *running) worktrees() string {
 func (r *running) executor() Executor {
 	m := r.journal.meta
 	if r.opts.Remote != nil {
-		return &remotely{remote: r.opts.Remote, trees: r.trees, goal: m.Task, run: m.ID}
+		return &remotely{remote: r.opts.Remote, trees: r.trees, mask: r.opts.Mask, goal: m.Task, run: m.ID}
 	}
 	return &Local{open: r.opts.Open, trees: r.trees, dir: r.opts.Dir, goal: m.Task, run: m.ID}
 }
@@ -293,16 +297,23 @@ func (r *running) emit(e Event) error {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e.Time, e.Run = time.Now().UTC(), r.journal.meta.ID
-	if e.Type == Conflicted {
-		r.conflicts = append(r.conflicts, *e.Conflict)
-	}
-	if r.share != nil { // first: another machine may know more than this one, never less
+	e.Run = r.journal.meta.ID
+	if r.share != nil && e.recorded() {
+		r.sharing.Lock()
+		defer r.sharing.Unlock()
+		e.Time = time.Now().UTC()
+		// First: another machine may know more than this one, never less.
 		if err := r.share(e); err != nil {
 			return err
 		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC()
+	}
+	if e.Type == Conflicted {
+		r.conflicts = append(r.conflicts, *e.Conflict)
 	}
 	if err := r.journal.append(e); err != nil {
 		return err

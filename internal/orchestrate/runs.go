@@ -57,25 +57,16 @@ func FindRun(home, id string) (Meta, error) {
 	if err != nil {
 		return Meta{}, err
 	}
-	metas := make([]Meta, len(runs))
-	for i, r := range runs {
-		metas[i] = r.Meta
-	}
-	return PickRun(metas, id)
-}
-
-// PickRun is FindRun among these runs.
-func PickRun(runs []Meta, id string) (Meta, error) {
 	if id == "last" && len(runs) > 0 {
-		return slices.MaxFunc(runs, func(a, b Meta) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(b.ID, a.ID)) }), nil
+		return runs[0].Meta, nil
 	}
 	var found []Meta
-	for _, m := range runs {
-		if m.ID == id {
-			return m, nil
+	for _, r := range runs {
+		if r.ID == id {
+			return r.Meta, nil
 		}
-		if id != "" && strings.HasPrefix(m.ID, id) {
-			found = append(found, m)
+		if id != "" && strings.HasPrefix(r.ID, id) {
+			found = append(found, r.Meta)
 		}
 	}
 	switch len(found) {

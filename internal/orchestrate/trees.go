@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,8 +94,14 @@ func (t *trees) join(ctx context.Context, task string, needs []TaskResult, repor
 	if works, err = t.independent(ctx, works); err != nil {
 		return "", err
 	}
-	head := works[0]
-	for _, w := range works[1:] {
+	head, works, err := t.atOnce(ctx, task, works)
+	if err != nil {
+		return "", err
+	}
+	if head == "" {
+		head, works = works[0], works[1:]
+	}
+	for _, w := range works {
 		if head, err = t.pair(ctx, task, head, w, report); err != nil {
 			return "", err
 		}
@@ -124,9 +131,7 @@ func (t *trees) independent(ctx context.Context, works []string) ([]string, erro
 
 // pair joins two works; the caller has the turn.
 func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func(Progress)) (string, error) {
-	works := []string{ours, theirs}
-	slices.Sort(works)
-	key := strings.Join(works, " ")
+	key := joinKey([]string{ours, theirs})
 	if j, ok := t.joins[key]; ok {
 		return j.Commit, nil
 	}
@@ -137,7 +142,7 @@ func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func
 	if err != nil {
 		return "", err
 	}
-	j := Join{Works: works}
+	j := Join{Works: slices.Sorted(slices.Values([]string{ours, theirs}))}
 	label := t.names[ours] + " and " + t.names[theirs]
 	if len(m.conflicts) == 0 {
 		j.Commit, err = t.repo.commit(ctx, m.tree, "Put together "+label, ours, theirs)
@@ -151,12 +156,19 @@ func (t *trees) pair(ctx context.Context, task, ours, theirs string, report func
 		}
 		return "", err
 	}
-	if err := t.repo.SetRef(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
-		return "", err
-	}
-	t.joins[key], t.names[j.Commit] = j, label
-	return j.Commit, t.emit(Event{Type: Joined, Task: task, Join: &j})
+	return j.Commit, t.joined(ctx, task, j, label)
 }
+
+// joined takes note of a join; the caller has the turn.
+func (t *trees) joined(ctx context.Context, task string, j Join, label string) error {
+	if err := t.repo.SetRef(ctx, keptRef(t.run, "join-"+j.Commit), j.Commit); err != nil {
+		return err
+	}
+	t.joins[joinKey(j.Works)], t.names[j.Commit] = j, label
+	return t.emit(Event{Type: Joined, Task: task, Join: &j})
+}
+
+func joinKey(works []string) string { return strings.Join(slices.Sorted(slices.Values(works)), " ") }
 
 // keptRef names a commit of a run that belongs to no branch. It must not look
 // like a branch's name, or git would not know which is meant.
@@ -230,6 +242,11 @@ func (t *trees) integrate(ctx context.Context, g *graph, results []TaskResult) (
 	}
 	skip := map[int]bool{}
 	left, err := t.independent(ctx, all)
+	if err == nil {
+		var many string
+		many, left, err = t.atOnce(ctx, "", left)
+		head = cmp.Or(many, head)
+	}
 	for err == nil && len(left) > 0 {
 		next := left[0]
 		left = left[1:]
@@ -274,6 +291,6 @@ func (t *trees) beside(ctx context.Context, works []string, head string) ([]stri
 
 // remember takes over a join from the journal.
 func (t *trees) remember(j Join) {
-	t.joins[strings.Join(j.Works, " ")] = j
+	t.joins[joinKey(j.Works)] = j
 	t.names[j.Commit] = "works that were put together before"
 }

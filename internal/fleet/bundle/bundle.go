@@ -178,7 +178,7 @@ func arrive(repo *git.Repository, r io.Reader, b fleet.Bundle, e Expect) (_ *arr
 	if _, err := a.file.Seek(begin, io.SeekStart); err != nil {
 		return nil, err
 	}
-	if a.pack, err = measure(a.file, size-begin, len(e.Commit)/2, e.limits()); err != nil {
+	if a.pack, err = measure(a.file, size-begin, e.Commit, e.limits()); err != nil {
 		return nil, err
 	}
 	_, err = a.file.Seek(begin, io.SeekStart)
@@ -202,10 +202,11 @@ func (a *arrival) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.Parent == "" {
-		err = exists(ctx, a.repo, a.in, e.Commit)
-	} else {
+	switch {
+	case e.Parent != "":
 		err = a.checkResult(ctx)
+	case !a.pack.found:
+		err = exists(ctx, a.repo, a.in, e.Commit)
 	}
 	if err != nil {
 		return err

@@ -4,8 +4,10 @@ package bundle
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/program"
 )
 
 // world is a user with a repository, which the coordinator has open, a clone in
@@ -333,4 +336,48 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A task costs five runs of git at most, and each is in the sandbox, where there
+// is one.
+func TestConfined(t *testing.T) {
+	w := newWorld(t, 0)
+	runs := 0
+	confine := func(_ context.Context, made program.Command, _ ...string) (program.Command, error) {
+		runs++
+		return made, nil
+	}
+	repo, err := git.Open(t.Context(), git.Options{Dir: w.at("repo"), Environ: w.env, Scratch: w.at("scratch-confined"), Confine: confine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := w.mirrorsOptions()
+	o.Confine = confine
+	mirrors := NewMirrors(o)
+	defer func() {
+		if err := errors.Join(mirrors.Close(), repo.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	m, err := mirrors.Open(t.Context(), w.repoID(), w.begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	check := func(step string, want int, err error) {
+		t.Helper()
+		if err != nil || runs != want {
+			t.Errorf("%s: %d runs, %v", step, runs, err)
+		}
+		runs = 0
+	}
+	runs = 0
+	data, b := w.bundleOf(repo, w.begin)
+	check("make what a task begins with", 1, nil)
+	check("receive it", 1, m.Receive(t.Context(), bytes.NewReader(data), b, Expect{Name: "claim", Commit: w.begin}))
+	result := w.work(m, "new.txt", "new\n")
+	runs = 0
+	data, b = w.bundleOf(m.Repo, result, w.begin)
+	check("make a result", 1, nil)
+	check("receive it", 2, Receive(t.Context(), repo, bytes.NewReader(data), b, Expect{Name: "claim", Commit: result, Parent: w.begin}))
 }

@@ -64,7 +64,7 @@ func receiveUntilKilled(file string) {
 // Whenever a worker is killed, its mirror can be used.
 func TestKilled(t *testing.T) {
 	w := newWorld(t, 200)
-	noise := make([]byte, 20<<20)
+	noise := make([]byte, 8<<20)
 	chacha := rand.NewChaCha8([32]byte{1})
 	_, _ = chacha.Read(noise) // never fails
 	w.write("repo", "noise", string(noise))
@@ -85,7 +85,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var took time.Duration
-	for round := range 6 {
+	for round := range 5 {
 		cmd := exec.CommandContext(t.Context(), exe)
 		cmd.Env, cmd.Stderr = append(os.Environ(), childFile+"="+w.at("order")), os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -93,7 +93,7 @@ func TestKilled(t *testing.T) {
 		}
 		began := time.Now()
 		if round > 0 { // the first tells how long it takes
-			timer := time.AfterFunc(took*time.Duration(round)/6, func() { _ = cmd.Process.Kill() })
+			timer := time.AfterFunc(took*time.Duration(round)/5, func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()
 		}
 		err := cmd.Wait()

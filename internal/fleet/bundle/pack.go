@@ -3,9 +3,13 @@ package bundle
 import (
 	"bufio"
 	"compress/zlib"
+	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 )
@@ -14,14 +18,16 @@ import (
 type packStats struct {
 	objects  int64
 	unpacked int64 // bytes
+	found    bool  // the commit is there, and is no delta
 }
 
 // measure reads a pack of the given size and adds up what its objects would take.
 // Deltas are not followed: each says how large its result is. So a pack that
 // becomes too large is refused before git sees it, and before it costs memory or
 // disk. Its hashes are checked by git.
-func measure(f io.Reader, size int64, hash int, l limits) (packStats, error) {
-	p := packReader{r: bufio.NewReaderSize(io.LimitReader(f, size-int64(hash)), 64<<10), hash: hash, limits: l}
+func measure(f io.Reader, size int64, commit string, l limits) (packStats, error) {
+	trailer := len(commit) / 2
+	p := packReader{r: bufio.NewReaderSize(io.LimitReader(f, size-int64(trailer)), 64<<10), commit: commit, hash: trailer, limits: l}
 	err := p.all()
 	var local *fs.PathError
 	switch {
@@ -38,6 +44,7 @@ func measure(f io.Reader, size int64, hash int, l limits) (packStats, error) {
 type packReader struct {
 	r      *bufio.Reader
 	z      io.ReadCloser // unpacks from r; nil before the first object
+	commit string        // to be found
 	hash   int           // bytes of an object's name
 	limits limits
 	stats  packStats
@@ -68,8 +75,9 @@ func (p *packReader) all() error {
 	return nil
 }
 
-// The kinds of entries besides commits, trees, blobs and tags, which are 1 to 4.
+// The kinds of entries. Trees and blobs are between commits and tags.
 const (
+	kindCommit      = 1
 	kindTag         = 4
 	kindOffsetDelta = 6
 	kindNamedDelta  = 7
@@ -93,7 +101,7 @@ func (p *packReader) object() error {
 	}
 	delta := false
 	switch {
-	case kind >= 1 && kind <= kindTag:
+	case kind >= kindCommit && kind <= kindTag:
 	case kind == kindOffsetDelta:
 		delta = true
 		for more := true; more; {
@@ -114,7 +122,7 @@ func (p *packReader) object() error {
 	if err := p.count(size); err != nil {
 		return err
 	}
-	return p.data(size, delta)
+	return p.data(size, kind == kindCommit, delta)
 }
 
 func (p *packReader) count(size int64) error {
@@ -128,7 +136,7 @@ func (p *packReader) count(size int64) error {
 }
 
 // data reads the compressed data, which must be of the size that was said.
-func (p *packReader) data(size int64, delta bool) error {
+func (p *packReader) data(size int64, commit, delta bool) error {
 	var err error
 	if p.z == nil {
 		p.z, err = zlib.NewReader(p.r)
@@ -144,11 +152,27 @@ func (p *packReader) data(size int64, delta bool) error {
 			return err
 		}
 	}
-	rest, err := io.Copy(io.Discard, io.LimitReader(p.z, size-n+1))
+	into := io.Discard
+	var name hash.Hash
+	if commit {
+		name = p.newHash()
+		name.Write(fmt.Appendf(nil, "commit %d\x00", size))
+		into = name
+	}
+	rest, err := io.Copy(into, io.LimitReader(p.z, size-n+1))
 	if err == nil && n+rest != size {
 		err = fmt.Errorf("an object has not the %d bytes that it says", size)
 	}
+	p.stats.found = p.stats.found || commit && hex.EncodeToString(name.Sum(nil)) == p.commit
 	return err
+}
+
+// newHash is the hash by which git names objects.
+func (p *packReader) newHash() hash.Hash {
+	if p.hash == sha256.Size {
+		return sha256.New()
+	}
+	return sha1.New()
 }
 
 // delta reads the beginning of a delta, the sizes of its base and of its result,

@@ -18,7 +18,7 @@ import (
 // times over are small, and endless to walk.
 const (
 	lookTime   = time.Minute
-	lookTrees  = 100_000   // directories
+	lookNames  = 2 << 20   // in directories
 	lookBytes  = 256 << 20 // of directories and small files
 	maxPath    = 4096
 	maxLink    = 4096
@@ -35,7 +35,7 @@ func (a *arrival) checkResult(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w := walk{objects: objects, hash: len(a.expect.Commit) / 2, bytes: lookBytes, trees: lookTrees}
+	w := walk{objects: objects, hash: len(a.expect.Commit) / 2, bytes: lookBytes, names: lookNames, trees: map[string][]byte{}}
 	err = w.commits(a.expect)
 	closeErr := objects.Close()
 	switch {
@@ -54,7 +54,8 @@ type walk struct {
 	objects *git.Objects
 	hash    int   // bytes of an object's name
 	bytes   int64 // that may still be read
-	trees   int
+	names   int   // that may still be seen
+	trees   map[string][]byte
 }
 
 // read reads an object that has to be of a kind.
@@ -113,10 +114,16 @@ func (w *walk) entries(tree string) (names []string, all map[string]treeEntry, e
 	if tree == "" {
 		return nil, nil, nil
 	}
-	if w.trees--; w.trees < 0 {
+	data, known := w.trees[tree]
+	if !known {
+		if data, err = w.read("tree", tree, lookBytes); err != nil {
+			return nil, nil, err
+		}
+		w.trees[tree] = data
+	}
+	if w.names -= 1 + bytes.Count(data, []byte{0}); w.names < 0 { // more than there are
 		return nil, nil, errTooMuch()
 	}
-	data, err := w.read("tree", tree, lookBytes)
 	all = map[string]treeEntry{}
 	for len(data) > 0 {
 		head, rest, ok := bytes.Cut(data, []byte{0})
@@ -126,7 +133,7 @@ func (w *walk) entries(tree string) (names []string, all map[string]treeEntry, e
 		}
 		names, all[name], data = append(names, name), treeEntry{mode, hex.EncodeToString(rest[:w.hash])}, rest[w.hash:]
 	}
-	return names, all, err
+	return names, all, nil
 }
 
 // compare judges what a tree has that another one had not.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -15,10 +16,12 @@ const maxLosses = 10
 
 // attempt is one under way. Its ticket waits in a queue, or a worker has a claim.
 type attempt struct {
-	c      *Coordinator
-	work   orchestrate.RemoteWork
-	token  string
-	report func(orchestrate.Progress)
+	c       *Coordinator
+	work    orchestrate.RemoteWork
+	token   string
+	report  func(orchestrate.Progress) // through tell
+	telling sync.Mutex
+	quiet   bool // Attempt has returned; guarded by telling
 	// turn is held while the claim's row is changed and while a result is taken,
 	// so that only one step is under way.
 	turn chan struct{}
@@ -79,11 +82,12 @@ func (c *Coordinator) Attempt(ctx context.Context, w orchestrate.RemoteWork, rep
 		return orchestrate.Outcome{}, err
 	}
 	defer c.leave(a)
+	defer a.hush()
 	ctx, cancel := c.within(ctx)
 	defer cancel()
 	adopted, err := c.adopt(ctx, a)
 	if err == nil && !adopted {
-		report(orchestrate.Progress{Text: "waiting for a worker"})
+		a.tell(orchestrate.Progress{Text: "waiting for a worker"})
 		err = c.offer(ctx, a)
 	}
 	if err == nil {
@@ -122,6 +126,21 @@ func (c *Coordinator) leave(a *attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.attempts, a.token)
+}
+
+// tell reports progress, unless the attempt is over.
+func (a *attempt) tell(p orchestrate.Progress) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	if !a.quiet {
+		a.report(p)
+	}
+}
+
+func (a *attempt) hush() {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	a.quiet = true
 }
 
 // lock takes the attempt's turn.
@@ -164,10 +183,13 @@ func (c *Coordinator) withdraw(a *attempt) {
 		c.order(cl.worker, fleet.Order{Kind: fleet.OrderCancel, Run: c.run, Task: a.work.Task.ID, Claim: cl.id})
 	}
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 2*oneTry)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), oneTry)
 	defer cancel()
 	unlock, err := a.lock(ctx)
-	if err != nil {
+	if err != nil { // a large result; it is of no use any more
+		c.mu.Lock()
+		a.over = true
+		c.mu.Unlock()
 		return
 	}
 	defer unlock()
@@ -178,7 +200,7 @@ func (c *Coordinator) withdraw(a *attempt) {
 	if cl != nil {
 		c.end(cl, canceled, "")
 	}
-	ticket, queued := a.ticket, a.queued
+	queued := a.queued
 	c.mu.Unlock()
 	if c.ctx.Err() != nil { // another coordinator's now
 		return
@@ -191,7 +213,7 @@ func (c *Coordinator) withdraw(a *attempt) {
 		c.tidy(cl, "")
 	}
 	if queued && !finished {
-		c.dropTicket(ctx, a, ticket)
+		c.dropTicket(ctx, a)
 	}
 }
 
@@ -235,6 +257,6 @@ func (c *Coordinator) lose(a *attempt, cl *claim, s claimState, why string) {
 		_ = c.nc.Publish(ack, []byte("-NAK"))
 	}
 	if !over {
-		a.report(orchestrate.Progress{Text: fmt.Sprintf("%s was lost (%s), waiting for another worker", cl.name, why)})
+		a.tell(orchestrate.Progress{Text: fmt.Sprintf("%s was lost (%s), waiting for another worker", cl.name, why)})
 	}
 }

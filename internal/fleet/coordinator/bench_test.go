@@ -159,7 +159,6 @@ func BenchmarkManyWorkers(b *testing.B) {
 	hands := make([]*hand, workers)
 	for i := range hands {
 		hands[i] = newHand(b, f, "w"+taskName(i))
-		hands[i].orders = make(chan fleet.Order, b.N+100)
 	}
 	c := New(f.Coordinator, Options{Host: "desk", Scratch: b.TempDir()})
 	if err := c.Begin(b.Context(), orchestrate.Meta{ID: testRun, Task: "all", Base: begin}, nil, nil); err != nil {

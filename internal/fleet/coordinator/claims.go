@@ -144,7 +144,7 @@ func (c *Coordinator) adopt(ctx context.Context, a *attempt) (bool, error) {
 	c.mu.Lock()
 	a.claim, c.claims[cl.id] = cl, cl
 	c.mu.Unlock()
-	a.report(orchestrate.Progress{Text: "at work since before", At: orchestrate.Place{Worker: cl.name}})
+	a.tell(orchestrate.Progress{Text: "at work since before", At: orchestrate.Place{Worker: cl.name}})
 	if has {
 		c.spawn(nil, func() { c.take(cl, early) })
 	}
@@ -270,12 +270,10 @@ func (c *Coordinator) find(ctx context.Context, req fleet.ClaimRequest) (*attemp
 		return nil, refusal(bridge.CodeInvalid, "the claim names no ticket of the run %s", c.run)
 	}
 	c.mu.Lock()
-	a, spent := c.attempts[fleet.Token(req.Ticket.Task)], c.spent[seq]
+	a := c.attempts[fleet.Token(req.Ticket.Task)]
 	c.mu.Unlock()
-	if spent {
-		_ = c.nc.Publish(req.Ack, []byte("+TERM")) // it comes up again otherwise
-	}
-	if spent || a == nil || a.work.Attempt != req.Ticket.Attempt {
+	if a == nil {
+		c.endStale(ctx, seq, req.Ack)
 		return nil, stale
 	}
 	select { // a worker may be faster than the answer to us
@@ -286,11 +284,18 @@ func (c *Coordinator) find(ctx context.Context, req fleet.ClaimRequest) (*attemp
 		return nil, stale
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a.ticket != seq || a.over {
+	inForce := a.ticket == seq && !a.over && a.work.Attempt == req.Ticket.Attempt
+	if inForce {
+		a.ack = req.Ack // the newest one is the one to extend
+	}
+	other := a.ticket != seq
+	c.mu.Unlock()
+	if other {
+		c.endStale(ctx, seq, req.Ack)
+	}
+	if !inForce {
 		return nil, stale
 	}
-	a.ack = req.Ack // the newest one is the one to extend
 	return a, nil
 }
 
@@ -325,7 +330,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	if over {
 		return nil, refusal(bridge.CodeConflict, "the task was canceled")
 	}
-	a.report(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
+	a.tell(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
 	return c.assignment(a, cl, bundle), nil
 }
 

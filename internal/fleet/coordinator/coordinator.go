@@ -25,7 +25,7 @@ import (
 // Options are what a coordinator needs.
 type Options struct {
 	Host    string // of this machine, for people
-	Scratch string // a directory of its own, for bundles
+	Scratch string // a directory of its own for bundles, which End removes
 	// Labels are those that a worker must have, as k=v or k.
 	Labels []string
 	// Policy, PolicyDigest, Model, Effort and Limits go into each assignment.
@@ -101,12 +101,12 @@ type Coordinator struct {
 	gits     chan struct{} // bounds how many bundles are made or read at a time
 	claiming chan struct{} // and how many claims are answered
 	asking   chan struct{} // questions open
+	progress chan func()   // to be told
 
 	mu       sync.Mutex
 	closed   bool
 	queues   map[string]bool     // whose consumer is there
 	attempts map[string]*attempt // at work, by task (Token)
-	spent    map[uint64]bool     // tickets that are over
 	claims   map[string]*claim   // all that this coordinator gave or took over
 	rows     map[string]row      // TableClaims, by task (Token)
 	early    map[string]delivery // results of claims from before, until their attempt comes
@@ -148,8 +148,8 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 // New returns a coordinator for one run. It does nothing yet.
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
-		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), asking: make(chan struct{}, 64),
-		queues: map[string]bool{}, attempts: map[string]*attempt{}, spent: map[uint64]bool{}, claims: map[string]*claim{}, rows: map[string]row{},
+		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), asking: make(chan struct{}, 64), progress: make(chan func(), 1024),
+		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{},
 		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
 		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}}
 }
@@ -160,7 +160,7 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // workers.
 func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
 	if c.run == "" {
-		id := ""
+		id := m.ID
 		if repo != nil {
 			var err error
 			if id, err = bundle.RepoID(ctx, repo, m.Base); err != nil {
@@ -170,7 +170,11 @@ func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orch
 		if err := c.own(ctx, m.ID, &m, id); err != nil {
 			return err
 		}
-		if err := c.recall(ctx, func(entry) {}); err != nil {
+		err := c.recall(ctx, func(entry) {})
+		if err == nil {
+			err = c.checkNewest(past)
+		}
+		if err != nil {
 			return errors.Join(err, c.End(ctx, false))
 		}
 	}
@@ -186,6 +190,7 @@ func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orch
 	if err != nil {
 		return errors.Join(err, c.End(ctx, false))
 	}
+	c.work.Go(c.forget)
 	return nil
 }
 
@@ -204,6 +209,25 @@ func (c *Coordinator) recall(ctx context.Context, f func(entry)) error {
 		f(e)
 		return nil
 	})
+}
+
+// checkNewest checks that the fleet knows no more of the run than this machine.
+func (c *Coordinator) checkNewest(past []orchestrate.Event) error {
+	here := map[string]bool{}
+	for _, e := range past {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		here[string(data)] = true
+	}
+	for line := range c.known {
+		if !here[line] {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "the run went on on another machine",
+				Remedy: "go on with `copilot-bridge orchestrate --fleet --resume " + c.run + "`"}
+		}
+	}
+	return nil
 }
 
 // catchUp puts on record what is missing there: of a new run its beginning, and
@@ -371,12 +395,16 @@ func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	c.closed = true
 	c.mu.Unlock()
 	c.work.Wait()
-	if !mine {
-		return nil // another's by now
+	if err := os.RemoveAll(c.opts.Scratch); err != nil || !mine { // another's by now
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*oneTry)
 	defer cancel()
-	err := c.purgeTickets(ctx)
+	err := persist(ctx, c.owner.renew) // what follows must not hit another's run
+	if err != nil {
+		return err
+	}
+	err = c.purgeTickets(ctx)
 	if ended {
 		err = errors.Join(err, c.purge(ctx, fleet.StreamResults, "fleet.result.*."+c.run+".>"), c.purge(ctx, "KV_"+fleet.TableClaims, "$KV."+fleet.TableClaims+"."+c.run+".>"))
 	}

@@ -35,6 +35,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		return err
 	}
 	c.work.Go(c.watchLeases)
+	c.work.Go(c.tellProgress)
 	return c.followResults(ctx)
 }
 
@@ -58,6 +59,9 @@ func (c *Coordinator) signal(m *nats.Msg) *claim {
 		waiting = true // of an earlier coordinator; its attempt may come
 	}
 	order := fleet.Order{Kind: fleet.OrderCancel, Run: c.run, Claim: id}
+	if r := c.rows[parts[4]]; waiting && r.State == fleet.StateAccepted && (c.kept[r.Result] || r.Result == r.Begin) {
+		waiting, order.Kind = false, fleet.OrderAccepted // it is on record; the word did not arrive
+	}
 	if cl != nil && cl.worker == worker {
 		order = cl.verdict(c.run)
 	}
@@ -127,7 +131,23 @@ func (c *Coordinator) onEvent(m *nats.Msg) {
 	if e.Session != "" {
 		p.At = orchestrate.Place{Worker: cl.name, Session: text.FirstLine(e.Session, maxProgress)}
 	}
-	a.report(p)
+	select {
+	case c.progress <- func() { a.tell(p) }:
+	default: // more will come
+	}
+}
+
+// tellProgress passes on what workers tell. That waits while an event is put on
+// record, and the signs of life must not wait with it.
+func (c *Coordinator) tellProgress() {
+	for {
+		select {
+		case tell := <-c.progress:
+			tell()
+		case <-c.ctx.Done():
+			return
+		}
+	}
 }
 
 // onAsk puts a worker's question to the person here, as long as the claim lives.

@@ -18,7 +18,7 @@ func TestRandomWorkers(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	f := fleettest.Up(t)
-	c := start(t, f.Coordinator, Options{})
+	c := start(t, f.Coordinator, Options{Lease: lease})
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer all.Wait()

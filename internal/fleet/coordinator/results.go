@@ -248,10 +248,7 @@ func (c *Coordinator) accept(ctx context.Context, a *attempt, cl *claim, r fleet
 // settle ends an accepted claim: its ticket, the worker's copy, the objects.
 func (c *Coordinator) settle(a *attempt, cl *claim, r fleet.Result) {
 	c.mu.Lock()
-	ack, ticket, queued := a.ack, a.ticket, a.queued
-	if queued {
-		c.spent[ticket] = true // if it comes up again after all
-	}
+	ack, queued := a.ack, a.queued
 	c.end(cl, accepted, "")
 	order := cl.verdict(c.run)
 	c.mu.Unlock()

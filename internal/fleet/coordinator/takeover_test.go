@@ -156,15 +156,7 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := tryOn(ctx, one, runOf("done", base))
-	claim := func() *fleet.Assignment {
-		ticket, ack := w.mustTicket()
-		r, err := fleet.Request[fleet.ClaimReply](ctx, w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Assignment
-	}
-	a := claim()
+	a := claimOn(t, w, base)
 	first := mirror.commitOn(base, "a.txt", "a\n")
 	w.deliverCommit(mirror, a, first)
 	if e := wait(t, done); e.err != nil || e.out.Work != first || !here.has(first) {
@@ -175,9 +167,9 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	tryOn(ctx, one, runOf("delivered", base))
-	b := claim()
+	b := claimOn(t, w, base)
 	tryOn(ctx, one, runOf("at work", base))
-	d := claim()
+	d := claimOn(t, w, base)
 	tryOn(ctx, one, runOf("waiting", base))
 	one.conn.NC.Close() // it dies
 	beating, stop := context.WithCancel(t.Context())
@@ -217,7 +209,7 @@ func TestTakeover(t *testing.T) {
 	}
 	going := tryOn(t.Context(), two, runOf("at work", base))
 	again := tryOn(t.Context(), two, runOf("waiting", base))
-	if x := claim2(t, w, base); x.Task != "waiting" {
+	if x := claimOn(t, w, base); x.Task != "waiting" {
 		t.Errorf("%+v", x)
 	} else {
 		w.mustDeliver(x, result(x))
@@ -246,7 +238,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func claim2(t testing.TB, w *hand, base string) *fleet.Assignment {
+// claimOn claims the next ticket, for a worker whose mirror has a commit.
+func claimOn(t testing.TB, w *hand, base string) *fleet.Assignment {
 	t.Helper()
 	ticket, ack := w.mustTicket()
 	r, err := fleet.Request[fleet.ClaimReply](t.Context(), w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
@@ -347,6 +340,9 @@ func TestServerRestart(t *testing.T) {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.Msgs == 2
 	})
+	beating, stop := context.WithCancel(t.Context())
+	defer stop()
+	go w.beatUntil(beating, a)
 	if err := f.Hub.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -368,4 +364,55 @@ func TestServerRestart(t *testing.T) {
 	}
 	mustDone(t, waiting, "other")
 	mustDone(t, begun, "other")
+}
+
+// What the fleet has of old runs is removed by those that come after.
+func TestOldRunsAreForgotten(t *testing.T) {
+	f := fleettest.Up(t)
+	old := New(f.Coordinator, Options{Scratch: t.TempDir()})
+	if err := old.Begin(t.Context(), orchestrate.Meta{ID: "20200101-000000-abcdef", Base: begin}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(old.Append(t.Context(), event(strings.Repeat("x", maxEntry))), old.End(t.Context(), true)); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, f.Coordinator, Options{})
+	if err := c.forgetOlder(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if runs, err := Runs(t.Context(), f.Coordinator); err != nil || len(runs) != 2 {
+		t.Fatalf("%+v %v", runs, err)
+	}
+	if err := c.forgetOlder(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := Runs(t.Context(), f.Coordinator)
+	if err != nil || len(runs) != 1 || runs[0].Run != testRun || !runs[0].Alive {
+		t.Errorf("%+v %v", runs, err)
+	}
+	if _, err := c.stores.runs.List(t.Context()); !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		t.Errorf("objects stayed: %v", err)
+	}
+	if _, err := c.stores.journal.GetLastMsgForSubject(t.Context(), fleet.JournalSubject("20200101-000000-abcdef")); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Errorf("the journal stayed: %v", err)
+	}
+}
+
+// What this machine has on record must not be older than what the fleet has.
+func TestStaleRecordIsRefused(t *testing.T) {
+	f := fleettest.Up(t)
+	meta := orchestrate.Meta{ID: testRun, Base: begin}
+	for i, past := range [][]orchestrate.Event{nil, {event("first")}} {
+		c := New(f.Coordinator, Options{Scratch: t.TempDir()})
+		if err := c.Begin(t.Context(), meta, past, nil); err != nil {
+			t.Fatal(i, err)
+		}
+		if err := errors.Join(c.Append(t.Context(), event([]string{"first", "second"}[i])), c.End(t.Context(), false)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	c := New(f.Coordinator, Options{Scratch: t.TempDir()})
+	if err := c.Begin(t.Context(), meta, []orchestrate.Event{event("first")}, nil); bridge.CodeOf(err) != bridge.CodeConflict {
+		t.Error(err)
+	}
 }

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -23,10 +22,9 @@ import (
 
 // thin is a bundle for workers that have the same. It is made once.
 type thin struct {
-	once   sync.Once
-	file   string
+	mu     sync.Mutex // held while it is made
+	made   bool
 	bundle fleet.Bundle
-	err    error
 }
 
 // sent is an object in a worker's bucket, for as many claims as need it.
@@ -54,13 +52,14 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	c.mu.Lock()
 	t := c.bundles[name]
 	if t == nil {
-		t = &thin{file: filepath.Join(c.opts.Scratch, name)}
+		t = &thin{}
 		c.bundles[name] = t
 	}
 	c.mu.Unlock()
-	t.once.Do(func() { t.bundle, t.err = c.make(c.ctx, t.file, name, commit, have) })
-	if t.err != nil || t.bundle.Object == "" {
-		return t.bundle, t.err
+	file := filepath.Join(c.opts.Scratch, name)
+	b, err := c.makeOnce(ctx, t, file, name, commit, have)
+	if err != nil || b.Object == "" {
+		return b, err
 	}
 	key := cl.worker + "/" + name
 	c.mu.Lock()
@@ -75,11 +74,22 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.there {
+		return b, nil
+	}
+	err = c.upload(ctx, cl.worker, name, file)
+	s.there = err == nil
+	return b, err
+}
+
+func (c *Coordinator) makeOnce(ctx context.Context, t *thin, file, name, commit string, have []string) (fleet.Bundle, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made {
 		return t.bundle, nil
 	}
-	err := c.upload(ctx, cl.worker, name, t.file)
-	s.there = err == nil
-	return t.bundle, err
+	b, err := c.make(ctx, file, name, commit, have)
+	t.bundle, t.made = b, err == nil
+	return b, err
 }
 
 // make writes a bundle. Few are made at a time: each is a git that works hard.
@@ -266,16 +276,12 @@ func (c *Coordinator) keepFile(ctx context.Context, name, parent, file string, b
 	e := commit{Commit: name, Parent: parent, Bundle: b}
 	if b.Object != "" {
 		defer func() { _ = os.Remove(file) }() // the directory goes with the run
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if e.Data = data; len(data) > maxInline {
-			e.Data, e.Stored = nil, c.run+"/"+name
-			err = persist(ctx, func(ctx context.Context) error {
-				_, err := c.stores.runs.Put(ctx, jetstream.ObjectMeta{Name: e.Stored}, bytes.NewReader(data))
-				return err
-			})
+		var err error
+		if b.Size <= maxInline {
+			e.Data, err = os.ReadFile(file)
+		} else {
+			e.Stored = c.run + "/" + name
+			err = persist(ctx, func(ctx context.Context) error { return putFile(ctx, c.stores.runs, e.Stored, file) })
 		}
 		if err != nil {
 			return err

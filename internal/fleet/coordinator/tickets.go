@@ -79,17 +79,24 @@ func (c *Coordinator) offer(ctx context.Context, a *attempt) error {
 }
 
 // dropTicket removes a ticket, whether it was given to a worker or not.
-func (c *Coordinator) dropTicket(ctx context.Context, a *attempt, ticket uint64) {
-	c.mu.Lock()
-	if ticket != 0 {
-		c.spent[ticket] = true
-	}
-	c.mu.Unlock()
+func (c *Coordinator) dropTicket(ctx context.Context, a *attempt) {
 	err := persist(ctx, func(ctx context.Context) error {
 		return c.stores.tasks.Purge(ctx, jetstream.WithPurgeSubject(fleet.TaskSubject(fleet.Queue(c.opts.Labels), c.run, a.work.Task.ID)))
 	})
 	if err != nil { // the ticket is refused when it comes up
 		c.opts.Logger.Warn("fleet.ticket_not_removed", "run", c.run, "task", a.work.Task.ID, "error", err)
+	}
+}
+
+// endStale ends a ticket that a worker shows and that is not in force, if it is one
+// of this run: it would come up again and again.
+func (c *Coordinator) endStale(ctx context.Context, seq uint64, ack string) {
+	m, err := c.stores.tasks.GetMsg(ctx, seq)
+	if err != nil {
+		return // gone, or for the next time
+	}
+	if parts := strings.Split(m.Subject, "."); len(parts) == 5 && parts[3] == c.run {
+		_ = c.nc.Publish(ack, []byte("+TERM")) // else the next time
 	}
 }
 

@@ -118,7 +118,7 @@ func (k *keeper) remove(ctx context.Context, m fleet.MemberRecord) error {
 }
 
 func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
-	s := fleet.Status{Schema: fleet.Schema, Fleet: k.hub.keys.fleet, URLs: k.hub.urls, Version: k.hub.options.Version, Since: k.since.UTC(),
+	s := fleet.Status{Schema: fleet.Schema, Fleet: k.hub.keys.fleet, URLs: k.hub.urls(), Version: k.hub.options.Version, Since: k.since.UTC(),
 		Workers: []fleet.WorkerStatus{}, Queues: []fleet.QueueStatus{}, Runs: []fleet.RunStatus{}}
 	k.mu.Lock()
 	for id, m := range k.members {

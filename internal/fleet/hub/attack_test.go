@@ -182,7 +182,23 @@ func TestAnswersToForeignSubjects(t *testing.T) {
 	if err := nc.PublishRequest(fleet.HelloSubject(a), orders.Subject, []byte(`{"schema":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	f.WaitRecorded(t, hub.RefusedMessage+" "+a, "not its inbox")
+	f.WaitRecorded(t, hub.RefusedMessage+" "+a, "not its sender's inbox")
+
+	// A ticket can be sent anywhere as well. As a hello it would count for the victim.
+	queue, err := f.Coordinator.JS.CreateOrUpdateConsumer(t.Context(), fleet.StreamTasks, jetstream.ConsumerConfig{Durable: "any", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "fleet.task.any.>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Coordinator.JS.Publish(t.Context(), fleet.TaskSubject("any", "run", "task"), []byte(`{"schema":1,"run":"run"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.TASKS."+queue.CachedInfo().Name, fleet.HelloSubject(victim.Member.ID), []byte(`{"batch":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	f.WaitRecorded(t, hub.RefusedMessage, "fleet.task.any.run.task", "$JS.ACK.TASKS", "not its sender's inbox")
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Workers) != 2 || s.Workers[0].Online || s.Workers[1].Online {
+		t.Errorf("status %+v, %v", s.Workers, err)
+	}
 	if msg, err := orders.NextMsg(10 * time.Millisecond); err == nil {
 		t.Errorf("the hub answered there: %s", msg.Data)
 	}

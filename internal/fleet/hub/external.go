@@ -50,9 +50,9 @@ func (h *Hub) connectExternal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.urls, h.local = x.URLs, x.URLs
+	h.urls, h.local = func() []string { return x.URLs }, x.URLs
 	common := append(fleet.DialOptions(config), nats.Name(hubName), nats.CustomInboxPrefix(fleet.Inbox(hubName)))
-	if h.nc, err = fleet.Dial(ctx, x.URLs, append(common, nats.UserCredentials(x.Creds), nats.MaxReconnects(-1))...); err != nil {
+	if h.nc, err = fleet.Dial(ctx, x.URLs, append(common, nats.UserCredentials(x.Creds), nats.MaxReconnects(-1), nats.ClosedHandler(h.closed))...); err != nil {
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "no connection to " + x.URLs[0], Remedy: "Look at the address, --creds and --ca.", Cause: err}
 	}
 	return h.tryKey(ctx, common)
@@ -73,7 +73,7 @@ func (h *Hub) tryKey(ctx context.Context, common []nats.Option) error {
 	if err != nil {
 		return err
 	}
-	nc, err := fleet.Dial(ctx, h.urls, append(common, nats.NoReconnect(), nats.UserJWT(func() (string, error) { return token, nil }, key.Sign))...)
+	nc, err := fleet.Dial(ctx, h.local, append(common, nats.NoReconnect(), nats.UserJWT(func() (string, error) { return token, nil }, key.Sign))...)
 	if errors.Is(err, nats.ErrAuthorization) {
 		return &bridge.Error{Code: bridge.CodeInvalid, Message: "the server does not accept what --account-key signs",
 			Remedy: "Give the seed of the account of --creds, or of a signing key of it without a scope.", Cause: err}

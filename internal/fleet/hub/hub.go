@@ -43,10 +43,10 @@ type Hub struct {
 	options Options
 	log     *slog.Logger
 	keys    *keys
-	urls    []string // for machines of the fleet
-	local   []string // for this one
-	ca      string   // PEM, for members
-	pin     string   // of the CA, if the server shows it
+	urls    func() []string // for machines of the fleet
+	local   []string        // for this one
+	ca      string          // PEM, for members
+	pin     string          // of the CA, if the server shows it
 	server  *embedded
 	nc      *nats.Conn
 	js      jetstream.JetStream
@@ -156,7 +156,12 @@ func (h *Hub) becomeCoordinator(ctx context.Context) error {
 }
 
 // URLs are where machines reach the fleet's servers.
-func (h *Hub) URLs() []string { return h.urls }
+func (h *Hub) URLs() []string { return h.urls() }
+
+// closed is called when the hub's own connection has ended for good.
+func (h *Hub) closed(nc *nats.Conn) {
+	h.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the hub's connection to the fleet's server has ended", Remedy: "Start the hub again.", Cause: nc.LastError()})
+}
 
 // Fleet is the fleet's name.
 func (h *Hub) Fleet() string { return h.keys.fleet }

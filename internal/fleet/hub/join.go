@@ -47,7 +47,7 @@ func (k *keeper) invite(ctx context.Context, r fleet.InviteRequest) (fleet.Invit
 	if err != nil {
 		return reply, err
 	}
-	i := fleet.Invitation{ID: newID(), URLs: k.hub.urls, Pin: k.hub.pin, Seed: string(seed)}
+	i := fleet.Invitation{ID: newID(), URLs: k.hub.urls(), Pin: k.hub.pin, Seed: string(seed)}
 	if i.Pin == "" {
 		i.CA = k.hub.ca
 	}

@@ -167,23 +167,34 @@ func (k *keeper) upkeep(ctx context.Context) {
 func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	parts := strings.SplitN(msg.Subject, ".", 3)
-	who, answer := parts[2], any(nil)
-	switch parts[1] {
+	// A message that the server sends at a member's bidding keeps its own subject, so
+	// this may be any.
+	var verb, who string
+	if parts := strings.Split(msg.Subject, "."); len(parts) == 3 {
+		verb, who = parts[1], parts[2]
+	}
+	order := who
+	if verb == "admin" { // by any coordinator; nobody else may publish there
+		who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, fleet.Inbox("")), ".")
+	}
+	if err := fleet.CheckReply(msg, who); err != nil {
+		k.hub.refuse(refusal{kind: RefusedMessage, member: who, text: err.Error()})
+		return
+	}
+	var answer any
+	switch verb {
 	case "join":
 		answer = k.join(ctx, who, msg.Data)
 	case "renew":
 		answer = k.renew(who, msg.Data)
 	case "hello":
 		answer = k.hello(ctx, who, msg.Data)
+	case "admin":
+		answer = k.admin(ctx, order, msg.Data)
 	default:
-		// Only coordinators may publish here, and which one it is does not matter.
-		who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, "inbox."), ".")
-		answer = k.admin(ctx, parts[2], msg.Data)
+		return
 	}
-	if err := fleet.Respond(msg, who, answer); bridge.CodeOf(err) == bridge.CodeDenied {
-		k.hub.refuse(refusal{kind: RefusedMessage, member: who, text: err.Error()})
-	} else if err != nil {
+	if err := fleet.Respond(msg, who, answer); err != nil {
 		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
 	}
 }

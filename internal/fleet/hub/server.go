@@ -79,7 +79,8 @@ func (h *Hub) startServer(ctx context.Context) error {
 	if !ok {
 		return errors.New("the fleet's server has no address")
 	}
-	h.urls, h.local = memberURLs(host, bound.Port, h.options.Names), localURLs(host, bound.Port)
+	h.urls = func() []string { return memberURLs(host, bound.Port, h.options.Names) }
+	h.local = localURLs(host, bound.Port)
 	h.ca, h.pin = fleet.EncodeCertificate(e.ca.cert), fleet.Pin(e.ca.cert)
 	if err := h.remember(state{Listen: net.JoinHostPort(host, strconv.Itoa(bound.Port))}); err != nil {
 		return err
@@ -232,7 +233,7 @@ func (h *Hub) connectEmbedded() error {
 		return err
 	}
 	h.nc, err = nats.Connect("", nats.InProcessServer(h.server), nats.Name(hubName), nats.CustomInboxPrefix(fleet.Inbox(hubName)),
-		nats.UserJWT(func() (string, error) { return token, nil }, key.Sign), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+		nats.UserJWT(func() (string, error) { return token, nil }, key.Sign), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ClosedHandler(h.closed), nats.NoCallbacksAfterClientClose())
 	if err != nil {
 		return fmt.Errorf("connect to the fleet's server: %w", err)
 	}

@@ -12,14 +12,24 @@ const (
 type backOff struct {
 	pause time.Duration
 	until time.Time
+	tried bool // it is being asked again, by one slot
 }
 
-// asksSoon says whether a run's coordinator is not to be asked yet.
-func (w *worker) backsOff(run string) bool {
+// patience is how long to wait for an answer of a run's coordinator, 0 if it is
+// not to be asked now. One that did not answer gets one question at a time, so
+// that it takes no more than one slot from the others.
+func (w *worker) patience(run string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.runs[run]
-	return b != nil && time.Now().Before(b.until)
+	switch {
+	case b == nil:
+		return claimBound
+	case b.tried || time.Now().Before(b.until):
+		return 0
+	}
+	b.tried = true
+	return probeBound
 }
 
 // answered notes whether a run's coordinator has answered.
@@ -32,17 +42,19 @@ func (w *worker) answered(run string, did bool) {
 		return
 	}
 	for name, b := range w.runs { // runs that nobody speaks of any more
-		if now.Sub(b.until) > mostBackOff {
+		if !b.tried && now.Sub(b.until) > mostBackOff {
 			delete(w.runs, name)
 		}
 	}
 	b := w.runs[run]
-	if b == nil {
+	switch {
+	case b == nil:
 		b = &backOff{}
 		w.runs[run] = b
-	} else if now.Before(b.until) {
+	case !b.tried && now.Before(b.until):
 		return // asked at the same time
 	}
+	b.tried = false
 	b.pause = min(max(2*b.pause, firstBackOff), mostBackOff)
 	b.until = now.Add(b.pause)
 }

@@ -54,13 +54,6 @@ func (c *claim) report(e fleet.Event) {
 	c.fresh = true
 }
 
-// last is what was reported last.
-func (c *claim) last() (bridge.Usage, string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.event.Usage, c.event.Session
-}
-
 // tell sends what was reported, or a beat if one is due. With now it sends what
 // was reported only.
 func (c *claim) tell(now bool) {
@@ -72,12 +65,12 @@ func (c *claim) tell(now bool) {
 		c.event.Schema = fleet.Schema
 		c.send("event", c.event)
 		c.fresh = false
-	case !now && at.Sub(c.sent) >= fleet.BeatEvery:
+	case !now && at.Sub(c.alive) >= fleet.BeatEvery:
 		c.send("beat", fleet.Beat{Schema: fleet.Schema})
 	default:
 		return
 	}
-	c.sent = at
+	c.alive = at
 }
 
 // send publishes a message of the claim.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -11,27 +12,44 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 )
 
-// receive takes the commit on which the task begins into the mirror.
+// receive takes the commit on which the task begins into the mirror. Of tasks that
+// begin with the same one, only the first fetches it. The coordinator removes the
+// object: it may be for several claims.
 func (c *claim) receive(ctx context.Context, m *bundle.Mirror) error {
 	ctx, cancel := context.WithTimeout(ctx, transferBound)
 	defer cancel()
-	expect := bundle.Expect{Name: c.Bundle.Object, Commit: c.Begin}
-	if c.Bundle.Object == "" {
-		return m.Receive(ctx, nil, c.Bundle, expect)
+	has := func() bool { return slices.Contains(c.w.root.mirrors.Have(c.Repo), c.Begin) }
+	b := c.Bundle
+	if !has() {
+		unlock, err := c.w.root.lockMirror(ctx, c.Repo)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	r, err := c.w.store.read(ctx, c.Bundle.Object)
+	if has() {
+		b = fleet.Bundle{}
+	}
+	expect := bundle.Expect{Name: b.Object, Commit: c.Begin}
+	if b.Object == "" {
+		return m.Receive(ctx, nil, b, expect)
+	}
+	r, err := c.w.store.read(ctx, b.Object)
 	if err != nil {
 		return err
 	}
-	err = m.Receive(ctx, r, c.Bundle, expect)
-	c.w.store.remove(c.Bundle.Object)
-	return err
+	return m.Receive(ctx, r, b, expect)
 }
 
 // pack puts the result into the worker's bucket. The mirror keeps it too: what
 // builds on it need not come from the coordinator.
-func (c *claim) pack(ctx context.Context, m *bundle.Mirror, file, commit string) (fleet.Bundle, error) {
-	b, err := bundle.Make(ctx, m.Repo, file, c.Claim, commit, []string{c.Begin})
+func (c *claim) pack(ctx context.Context, m *bundle.Mirror, commit string) (b fleet.Bundle, err error) {
+	file, remove, err := c.w.root.result(c.Claim)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	b, err = bundle.Make(ctx, m.Repo, file, c.Claim, commit, []string{c.Begin})
 	if err == nil && c.Limits.BundleBytes > 0 && b.Size > c.Limits.BundleBytes {
 		err = &bridge.Error{Code: bridge.CodeBudget, Message: "what the task has changed is larger than the coordinator takes"}
 	}

@@ -24,13 +24,14 @@ type claim struct {
 	word  chan fleet.Order // the order that ends it, at most one
 	ctx   context.Context  // of the attempt
 	stop  context.CancelCauseFunc
-	// delivered says that the server has the result.
-	delivered atomic.Bool
+	// sent says that the result was sent, so the server may have it; delivered that
+	// it has.
+	sent, delivered atomic.Bool
 
 	mu    sync.Mutex
 	event fleet.Event // what was reported since the last one was sent
 	fresh bool        // it is not sent yet
-	sent  time.Time   // when the last sign of life was
+	alive time.Time   // when the last sign of life was sent
 }
 
 // maxText bounds what a result says.
@@ -49,11 +50,12 @@ func (w *worker) ticket(data []byte, ack string) {
 		w.rest()
 		return
 	}
-	if w.backsOff(t.Run) {
+	wait := w.patience(t.Run)
+	if wait == 0 {
 		w.rest()
 		return
 	}
-	a, err := w.claim(t, ack)
+	a, err := w.claim(t, ack, wait)
 	if err != nil {
 		w.log.Info("worker.not_claimed", "run", t.Run, "task", t.Task, "error", err)
 		w.rest()
@@ -82,11 +84,11 @@ func (w *worker) rest() {
 }
 
 // claim asks a run's coordinator for a task.
-func (w *worker) claim(t fleet.Ticket, ack string) (*fleet.Assignment, error) {
-	ctx, cancel := context.WithTimeout(w.work, claimBound)
+func (w *worker) claim(t fleet.Ticket, ack string, wait time.Duration) (*fleet.Assignment, error) {
+	ctx, cancel := context.WithTimeout(w.work, wait)
 	defer cancel()
 	w.mu.Lock()
-	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.answers == "demo"}
+	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.answers == string(bridge.AnswersDemo)}
 	w.mu.Unlock()
 	r.Have = w.root.mirrors.Have(t.Repo)
 	var reply fleet.ClaimReply
@@ -106,7 +108,7 @@ func (w *worker) claim(t fleet.Ticket, ack string) (*fleet.Assignment, error) {
 }
 
 func (w *worker) begin(a fleet.Assignment) *claim {
-	c := &claim{Assignment: a, w: w, since: time.Now(), sent: time.Now(), word: make(chan fleet.Order, 1)}
+	c := &claim{Assignment: a, w: w, since: time.Now(), alive: time.Now(), word: make(chan fleet.Order, 1)}
 	c.ctx, c.stop = context.WithCancelCause(w.work)
 	w.mu.Lock()
 	w.claims[c.Claim] = c
@@ -130,23 +132,23 @@ func (c *claim) do(t fleet.Ticket, release func()) {
 	defer c.stop(nil)
 	r := fleet.Result{Schema: fleet.Schema, Run: c.Run, Task: c.Task, Attempt: c.Attempt, Claim: c.Claim}
 	done, err := c.attempt(t)
+	r.Summary, r.Usage, r.Tools, r.Denied, r.Session = text.Clip(done.Summary, maxText), done.Usage, done.Tools, done.Denied, done.Session
 	if err == nil {
-		r.Commit, r.Summary, r.Usage, r.Tools, r.Denied, r.Session = done.Commit, text.Clip(done.Summary, maxText), done.Usage, done.Tools, done.Denied, done.Session
-		r.Bundle = done.bundle
+		r.Commit, r.Bundle = done.Commit, done.bundle
 	} else {
 		r.Error = plain(err)
-		r.Usage, r.Session = c.last()
 		c.w.noteFull(err)
 	}
 	if c.ctx.Err() == nil {
 		c.tell(true)
 		c.deliver(r, release)
 	}
-	if !c.delivered.Load() && len(c.word) == 0 { // the worker ends
+	ordered, sent := len(c.word) > 0, c.sent.Load()
+	if !ordered && !sent { // the worker ends
 		c.send("beat", fleet.Beat{Schema: fleet.Schema, GivenUp: true})
 	}
 	release()
-	if r.Bundle.Object != "" && (!c.delivered.Load() || len(c.word) > 0) {
+	if r.Bundle.Object != "" && (ordered || !sent) {
 		c.w.store.remove(r.Bundle.Object) // nobody will ask for it any more
 	}
 }
@@ -181,7 +183,7 @@ type made struct {
 
 var errTooLong = errors.New("the attempt took too long")
 
-// attempt does the task in a directory of its own, which is gone afterwards.
+// attempt does the task, and puts its result into the bucket.
 func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 	if err := c.check(t); err != nil {
 		return m, err
@@ -197,15 +199,14 @@ func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 		return m, err
 	}
 	defer mirror.Close()
-	dir, remove, err := c.w.root.tree(c.Claim)
+	dir, err := c.w.root.tree(c.Repo)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
 	if err := c.receive(ctx, mirror); err != nil {
 		return m, err
 	}
-	job := Job{Assignment: c.Assignment, Repo: mirror.Repo, Dir: dir.work, Ask: c.ask, Report: c.report}
+	job := Job{Assignment: c.Assignment, Repo: mirror.Repo, Dir: dir, Ask: c.ask, Report: c.report}
 	if m.Done, err = c.call(ctx, job); err != nil {
 		if errors.Is(context.Cause(ctx), errTooLong) {
 			err = &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the attempt took longer than %s", c.Limits.Timeout), Cause: err}
@@ -216,7 +217,7 @@ func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 		m.Commit = c.Begin
 		return m, nil
 	}
-	m.bundle, err = c.pack(ctx, mirror, dir.file("result"), m.Commit)
+	m.bundle, err = c.pack(ctx, mirror, m.Commit)
 	return m, err
 }
 

@@ -65,6 +65,7 @@ func (c *claim) publish(r fleet.Result) error {
 	if err != nil {
 		return err
 	}
+	c.sent.Store(true)
 	_, err = c.w.conn.JS.PublishMsg(ctx, &nats.Msg{Subject: c.subject("result"), Data: data}, jetstream.WithMsgID(c.Claim))
 	return err
 }

@@ -25,7 +25,7 @@ func victim(dir string) error {
 		return err
 	}
 	defer conn.Close()
-	return Run(ctx, conn, Options{Capacity: 1, Root: os.Getenv(victimRoot), Environ: os.Environ(), Attempt: func(ctx context.Context, j Job) (Done, error) {
+	return Run(ctx, conn, Options{Capacity: 1, Root: os.Getenv(victimRoot), Environ: os.Environ(), Ready: ready, Attempt: func(ctx context.Context, j Job) (Done, error) {
 		tree := filepath.Join(j.Dir, "tree")
 		if err := os.Mkdir(tree, 0o700); err != nil {
 			return Done{}, err
@@ -61,7 +61,7 @@ func TestKill(t *testing.T) {
 	y.must(cmd.Start())
 	y.put("any", "one")
 	fleettest.Wait(t, "the worktree", func() bool {
-		found, _ := filepath.Glob(filepath.Join(y.root, "trees", "*", "work", "tree", "ready"))
+		found, _ := filepath.Glob(filepath.Join(y.root, "trees", "*", "tree", "ready"))
 		return len(found) == 1
 	})
 	y.must(cmd.Process.Kill())

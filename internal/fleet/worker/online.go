@@ -7,17 +7,22 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 var errLost = errors.New("the connection to the fleet was lost")
 
-// online does something that needs the connection. When that is lost it ends f
-// and does it again when the connection is back, until ctx ends.
-func online(ctx context.Context, nc *nats.Conn, f func(ctx context.Context) error) error {
+// online does something that needs the connection. It ends f and does it again
+// when the connection was lost, or when nothing came of it within the bound,
+// until ctx ends.
+func online(ctx context.Context, nc *nats.Conn, bound time.Duration, f func(ctx context.Context) error) error {
 	for {
-		err := untilLost(ctx, nc, f)
-		again := errors.Is(err, errLost) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)
-		if !again || ctx.Err() != nil {
+		err := untilLost(ctx, nc, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, bound)
+			defer cancel()
+			return f(ctx)
+		})
+		if ctx.Err() != nil || !again(err) {
 			return err
 		}
 		timer := time.NewTimer(askPause)
@@ -28,6 +33,16 @@ func online(ctx context.Context, nc *nats.Conn, f func(ctx context.Context) erro
 			return errors.Join(err, context.Cause(ctx))
 		}
 	}
+}
+
+// again says whether an error is one of the way to the server.
+func again(err error) bool {
+	for _, known := range []error{errLost, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, context.DeadlineExceeded, jetstream.ErrJetStreamNotEnabled, jetstream.ErrNoStreamResponse} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // untilLost calls f with a context that ends when the connection is lost, since

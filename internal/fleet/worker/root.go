@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -16,12 +18,15 @@ import (
 )
 
 // root is the worker's directory. It has mirrors/, one for each repository, and
-// trees/, one directory for each attempt at work. Whoever holds its lock owns
-// all of it.
+// trees/ with their worktrees, and results/ on their way. Whoever holds its lock
+// owns all of it.
 type root struct {
 	dir     string
 	mirrors *bundle.Mirrors
 	unlock  func() error
+
+	mu        sync.Mutex
+	receiving map[string]chan struct{} // by repository; holds a value while somebody fetches into the mirror
 }
 
 // holder says who has the lock.
@@ -43,7 +48,7 @@ func openRoot(dir, worker string, environ []string) (*root, error) {
 	if !ok {
 		return nil, inUse(dir)
 	}
-	r := &root{dir: dir, unlock: unlock}
+	r := &root{dir: dir, unlock: unlock, receiving: map[string]chan struct{}{}}
 	data, err := json.Marshal(holder{os.Getpid(), worker, time.Now()})
 	if err == nil {
 		err = durable.WriteFile(r.holderFile(), data, 0o600)
@@ -77,18 +82,21 @@ func closeRoot(r *root, err error) error {
 	if r.mirrors != nil {
 		err = errors.Join(err, r.mirrors.Close())
 	}
-	for _, name := range []string{"trees", "git"} {
-		err = errors.Join(err, removeAll(filepath.Join(r.dir, name)))
-	}
+	err = errors.Join(err, r.removeWork())
 	if gone := os.Remove(r.holderFile()); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
 	return errors.Join(err, r.unlock())
 }
 
+// removeWork removes what only a running worker needs.
+func (r *root) removeWork() error {
+	return errors.Join(removeAll(filepath.Join(r.dir, "trees")), removeAll(filepath.Join(r.dir, "results")), removeAll(filepath.Join(r.dir, "git")))
+}
+
 // sweep removes everything but the mirrors, and what stands half-done in those.
 func (r *root) sweep() error {
-	err := errors.Join(removeAll(filepath.Join(r.dir, "trees")), removeAll(filepath.Join(r.dir, "git")))
+	err := r.removeWork()
 	found, listErr := os.ReadDir(filepath.Join(r.dir, "mirrors"))
 	if !errors.Is(listErr, fs.ErrNotExist) {
 		err = errors.Join(err, listErr)
@@ -120,24 +128,40 @@ func unlockAll(mirror string) error {
 	})
 }
 
-// tree makes the directory of an attempt.
-func (r *root) tree(claim string) (d workDir, remove func() error, err error) {
-	d.top = filepath.Join(r.dir, "trees", claim)
-	d.work = d.file("work")
-	if err := os.MkdirAll(d.work, 0o700); err != nil {
-		return d, nil, err
+// lockMirror waits until nobody else fetches into a mirror.
+func (r *root) lockMirror(ctx context.Context, repo string) (unlock func(), err error) {
+	r.mu.Lock()
+	lock := r.receiving[repo]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		r.receiving[repo] = lock
 	}
-	return d, func() error { return removeAll(d.top) }, nil
+	r.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
-// workDir is what an attempt has on the disk.
-type workDir struct {
-	top  string
-	work string // for Job.Dir
+// tree is where the worktrees of a repository are.
+func (r *root) tree(repo string) (string, error) {
+	dir := filepath.Join(r.dir, "trees", repo)
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// file names a file beside the work.
-func (d workDir) file(name string) string { return filepath.Join(d.top, name) }
+// result is the file for a result's bundle.
+func (r *root) result(claim string) (file string, remove func() error, err error) {
+	file = filepath.Join(r.dir, "results", claim)
+	remove = func() error {
+		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return file, remove, os.MkdirAll(filepath.Dir(file), 0o700)
+}
 
 // removeAll deletes a directory, read-only parts of it too.
 func removeAll(dir string) error {

@@ -7,10 +7,16 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+)
+
+const (
+	chunkBound = 20 * time.Second // for a part of a bundle to come
+	slowest    = 64 << 10         // bytes a second that a bundle is sent with
 )
 
 // store is the worker's bucket. What is asked of it goes on when the connection
@@ -31,7 +37,7 @@ func (s *store) bind(ctx context.Context) error {
 	if s.stream != nil {
 		return nil
 	}
-	return s.online(ctx, "open the worker's bucket", func(ctx context.Context) (err error) {
+	return s.online(ctx, "open the worker's bucket", answerBound, func(ctx context.Context) (err error) {
 		if s.objects, err = s.conn.JS.ObjectStore(ctx, s.bucket); err == nil {
 			s.stream, err = s.conn.JS.Stream(ctx, "OBJ_"+s.bucket)
 		}
@@ -39,8 +45,8 @@ func (s *store) bind(ctx context.Context) error {
 	})
 }
 
-func (s *store) online(ctx context.Context, what string, f func(context.Context) error) error {
-	if err := online(ctx, s.conn.NC, f); err != nil {
+func (s *store) online(ctx context.Context, what string, bound time.Duration, f func(context.Context) error) error {
+	if err := online(ctx, s.conn.NC, bound, f); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -52,7 +58,7 @@ func (s *store) read(ctx context.Context, name string) (io.Reader, error) {
 		return nil, err
 	}
 	r := &reader{s: s, ctx: ctx, next: 1}
-	err := s.online(ctx, "fetch the bundle", func(ctx context.Context) error {
+	err := s.online(ctx, "fetch the bundle", chunkBound, func(ctx context.Context) error {
 		info, err := s.objects.GetInfo(ctx, name)
 		if err == nil {
 			r.chunks, r.subject = info.Chunks, "$O."+s.bucket+".C."+info.NUID
@@ -78,7 +84,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if r.chunks == 0 {
 			return 0, io.EOF
 		}
-		err := r.s.online(r.ctx, "fetch the bundle", func(ctx context.Context) error {
+		err := r.s.online(r.ctx, "fetch the bundle", chunkBound, func(ctx context.Context) error {
 			m, err := r.s.stream.GetMsg(ctx, r.next, jetstream.WithGetMsgSubject(r.subject))
 			if err == nil {
 				r.rest, r.next = m.Data, m.Sequence+1
@@ -102,7 +108,12 @@ func (s *store) put(ctx context.Context, name, file string) error {
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
-	return s.online(ctx, "send the bundle", func(ctx context.Context) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	bound := chunkBound + time.Duration(info.Size()/slowest)*time.Second
+	return s.online(ctx, "send the bundle", bound, func(ctx context.Context) error {
 		in, err := os.Open(file)
 		if err != nil {
 			return err

@@ -96,12 +96,12 @@ func (t *tickets) ask(now time.Time) {
 			if i < free%n {
 				share++
 			}
-			t.send(now, queues[t.next%n], share, patience(n, free))
+			t.send(now, queues[t.next%n], share, waitFor(n, free))
 		}
 	}
 }
 
-func patience(queues, free int) time.Duration {
+func waitFor(queues, free int) time.Duration {
 	switch {
 	case queues == 1:
 		return waitOne
@@ -126,7 +126,7 @@ func (t *tickets) queues(now time.Time) []string {
 func (w *worker) open() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.notReady != "" || time.Now().Before(w.full.until) || !w.conn.NC.IsConnected() {
+	if w.cannot() != "" || !w.conn.NC.IsConnected() {
 		return nil
 	}
 	return w.queues

@@ -17,7 +17,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 )
 
-// Options of Run. Root, Capacity and Attempt are needed.
+// Options of Run. Root, Ready and Attempt are needed.
 type Options struct {
 	Capacity int               // attempts at a time
 	Labels   map[string]string // the machine's own
@@ -43,7 +43,8 @@ type Job struct {
 	fleet.Assignment
 	// Repo is the mirror, which holds Begin. Other attempts may use it at the same time.
 	Repo *git.Repository
-	// Dir is an empty directory of this attempt's own, removed when it has ended.
+	// Dir is where attempts at this repository make their worktrees, several at the
+	// same time, and remove them again.
 	Dir string
 	// Ask puts a question to the coordinator's person. An error is a no.
 	Ask func(ctx context.Context, question json.RawMessage, until time.Time) (json.RawMessage, error)
@@ -64,7 +65,8 @@ type Done struct {
 // The bounds of what a worker waits for.
 const (
 	answerBound   = 5 * time.Second  // for an answer of the hub or the server
-	claimBound    = time.Minute      // for an assignment; its bundle is made meanwhile
+	claimBound    = 30 * time.Second // for an assignment; its bundle is made meanwhile
+	probeBound    = 10 * time.Second // the same, of a coordinator that has not answered before
 	transferBound = 15 * time.Minute // for a bundle
 	askBound      = 10 * time.Minute // for an answer of a person
 	keepBound     = time.Hour        // for a word on a result
@@ -114,7 +116,8 @@ func Run(ctx context.Context, conn *fleet.Conn, o Options) (err error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &worker{Options: o, conn: conn, id: conn.Member.ID, since: time.Now(), log: o.Logger,
-		wake: make(chan struct{}, 1), free: max(o.Capacity, 1), claims: map[string]*claim{}, runs: map[string]*backOff{}}
+		wake: make(chan struct{}, 1), free: max(o.Capacity, 1), notReady: "it is starting",
+		claims: map[string]*claim{}, runs: map[string]*backOff{}}
 	w.Capacity = w.free
 	if w.root, err = openRoot(o.Root, w.id, o.Environ); err != nil {
 		return err
@@ -131,6 +134,7 @@ func Run(ctx context.Context, conn *fleet.Conn, o Options) (err error) {
 	}
 	pulse, stopPulse := context.WithCancel(context.WithoutCancel(ctx))
 	var loops sync.WaitGroup
+	loops.Go(func() { w.watchReady(pulse) })
 	loops.Go(func() { w.greet(pulse) })
 	loops.Go(func() { w.beat(pulse) })
 	loops.Go(func() {
@@ -189,7 +193,6 @@ func (w *worker) greet(ctx context.Context) {
 	defer tick.Stop()
 	silent := false
 	for {
-		w.look()
 		hello := fleet.Hello{Host: host, Version: w.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Labels: w.Labels, Capacity: w.Capacity, Since: w.since}
 		w.describe(&hello)
@@ -210,28 +213,41 @@ func (w *worker) greet(ctx context.Context) {
 	}
 }
 
-// look asks whether this machine can do tasks.
-func (w *worker) look() {
-	answers, notReady := "", ""
-	if w.Ready != nil {
-		answers, notReady = w.Ready()
+// watchReady asks whether this machine can do tasks, which may take a while.
+func (w *worker) watchReady(ctx context.Context) {
+	tick := time.NewTicker(fleet.HelloEvery)
+	defer tick.Stop()
+	for {
+		answers, notReady := w.Ready()
+		w.mu.Lock()
+		changed := notReady != w.notReady
+		w.answers, w.notReady = answers, notReady
+		w.mu.Unlock()
+		if changed {
+			w.log.Info("worker.ready", "not_ready", notReady)
+			w.poke()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if notReady == "" && time.Now().Before(w.full.until) {
-		notReady = w.full.why
+}
+
+// cannot is why no tasks are taken now, "" if they are. The caller holds mu.
+func (w *worker) cannot() string {
+	if w.notReady == "" && time.Now().Before(w.full.until) {
+		return w.full.why
 	}
-	if notReady != w.notReady {
-		w.log.Info("worker.ready", "not_ready", notReady)
-	}
-	w.answers, w.notReady = answers, notReady
+	return w.notReady
 }
 
 // describe adds the present state to a hello.
 func (w *worker) describe(h *fleet.Hello) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h.Answers, h.NotReady, h.Draining, h.Running = w.answers, w.notReady, w.idle.Err() != nil, []fleet.Running{}
+	h.Answers, h.NotReady, h.Draining, h.Running = w.answers, w.cannot(), w.idle.Err() != nil, []fleet.Running{}
 	for _, c := range w.claims {
 		if !c.delivered.Load() {
 			h.Running = append(h.Running, fleet.Running{Run: c.Run, Task: c.Task, Claim: c.Claim, Since: c.since})

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
@@ -23,36 +27,35 @@ import (
 func TestDelivers(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any")
-	held := make(chan struct{})
-	y.judge = func(fleet.Result) fleet.OrderKind { <-held; return fleet.OrderAccepted }
+	y.judge = func(fleet.Result) fleet.OrderKind { return "" }
 	w := y.start(Options{Attempt: commit})
 	y.put("any", "one")
 	fleettest.Wait(t, "the claim", func() bool { y.mu.Lock(); defer y.mu.Unlock(); return len(y.given) == 1 })
 	if len(y.asked[0].Have) != 0 || y.asked[0].Ticket.Task != "one" || !strings.HasPrefix(y.asked[0].Ack, "$JS.ACK."+fleet.StreamTasks+".") {
 		t.Errorf("the first claim is %+v", y.asked[0])
 	}
-	close(held)
 	one := y.wait(1)["one"]
-	if one.Error != nil || one.Summary != "did one" || one.Usage.Calls != 1 || one.Tools != 2 || one.Bundle.Object != one.Claim {
+	if one.Error != nil || one.Summary != "did one" || one.Usage.Calls != 1 || one.Session != "session" || one.Bundle.Object != one.Claim {
 		t.Errorf("the first result is %+v", one)
 	}
 	if files := y.fetch(w.id, one); files != "done-one\nnumbers" {
 		t.Errorf("the result has %q", files)
 	}
+	y.order(w.id, fleet.Order{Kind: fleet.OrderAccepted, Claim: one.Claim})
 	y.put("any", "task two, with a long name that is no word of a subject")
 	y.wait(2)
+	y.order(w.id, fleet.Order{Kind: fleet.OrderRefused, Claim: "claim-2", Message: "its parent is another"})
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	second := y.given["claim-2"]
 	if len(y.asked[1].Have) == 0 || second.Bundle.Object != "" {
 		t.Errorf("the second claim has %v and was given %+v", y.asked[1].Have, second.Bundle)
 	}
-	began := y.given["claim-1"].Bundle
 	fleettest.Wait(t, "the objects to go", func() bool {
 		store, err := y.boss.JS.ObjectStore(t.Context(), fleet.WorkerBucket(w.id))
 		y.must(err)
 		list, err := store.List(t.Context())
-		return err != nil && len(list) == 0 && began.Object != ""
+		return err == nil && len(list) == 1 && list[0].Name == y.given["claim-1"].Bundle.Object // the coordinator's
 	})
 }
 
@@ -263,9 +266,8 @@ func TestConnectionLost(t *testing.T) {
 	y.must(y.fleet.Hub.Close(t.Context()))
 	fleettest.Wait(t, "the loss", func() bool { return !w.conn.NC.IsConnected() })
 	close(finish)
-	trees := filepath.Join(y.root, "trees")
 	fleettest.Wait(t, "the result", func() bool {
-		found, _ := filepath.Glob(filepath.Join(trees, "*", "result"))
+		found, _ := filepath.Glob(filepath.Join(y.root, "results", "*"))
 		return len(found) == 1
 	})
 	y.fleet.Start(t)
@@ -333,21 +335,118 @@ func TestAcceptanceLost(t *testing.T) {
 	}
 }
 
-// A coordinator that does not answer is not asked again and again.
+// A coordinator that is not there is not asked again and again, and its tickets do
+// not keep others from being done.
+func TestCoordinatorGone(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any")
+	const dead = "20250101-000000-dead00"
+	var asked atomic.Int32
+	_, err := y.boss.NC.Subscribe("fleet.claim.*."+dead, func(m *nats.Msg) {
+		asked.Add(1)
+		refusal := fleet.ClaimReply{Schema: fleet.Schema, Refused: &bridge.Error{Code: bridge.CodeUnavailable, Message: "nobody is there"}}
+		if err := fleet.Respond(m, strings.Split(m.Subject, ".")[2], refusal); err != nil {
+			t.Error(err)
+		}
+	})
+	y.must(err)
+	for i := range 40 {
+		y.ticket(fleet.Ticket{Schema: fleet.Schema, Run: dead, Task: fmt.Sprint("t", i), Attempt: 1, Repo: y.id})
+	}
+	y.put("any", "good") // behind the others
+	begun := time.Now()
+	y.start(Options{Capacity: 4, Attempt: commit})
+	y.wait(1)
+	took := time.Since(begun)
+	t.Logf("asked %d times, and done after %s", asked.Load(), took)
+	// All slots ask at the same time, then one after a second, after two more, …
+	if n := asked.Load(); n == 0 || n > 4+int32(took/time.Second) {
+		t.Errorf("asked %d times in %s", n, took)
+	}
+}
+
+// A coordinator that vanishes with a claim, or after it, holds one slot, and what
+// is done for it stays on the server.
 func TestCoordinatorVanishes(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any")
-	y.start(Options{Capacity: 4, Attempt: commit})
-	for i := range 40 {
-		y.ticket(fleet.Ticket{Schema: fleet.Schema, Run: "20250101-000000-dead00", Task: fmt.Sprint("t", i), Attempt: 1, Repo: y.id})
+	y.reply = func(r fleet.ClaimRequest, a *fleet.Assignment) (*fleet.Assignment, error) {
+		if r.Ticket.Task == "silent" {
+			return nil, nil
+		}
+		return a, nil
 	}
-	dead, err := y.boss.NC.SubscribeSync("fleet.claim.*.20250101-000000-dead00")
+	y.judge = func(fleet.Result) fleet.OrderKind { return "" }
+	w := y.start(Options{Capacity: 2, Attempt: commit})
+	y.put("any", "silent")
+	for _, task := range []string{"one", "two", "three"} {
+		y.put("any", task)
+	}
+	y.wait(3)
+	w.stop()
+	stream, err := y.boss.JS.Stream(t.Context(), fleet.StreamResults)
 	y.must(err)
-	y.put("any", "good") // behind the others
-	y.wait(1)
-	// It was asked by all slots at once, and has not answered yet.
-	if n, _, err := dead.Pending(); n > 4 || n == 0 || err != nil {
-		t.Errorf("the silent coordinator was asked %d times, %v", n, err)
+	info, err := stream.Info(t.Context())
+	y.must(err)
+	if info.State.Msgs != 3 {
+		t.Errorf("%d results are kept", info.State.Msgs)
+	}
+	for _, r := range y.results {
+		if y.fetch(w.id, r) == "" {
+			t.Errorf("the result of %s is not kept", r.Task)
+		}
+	}
+}
+
+// Tasks that begin with the same commit fetch it once; nobody takes it from the others.
+func TestOneBeginForAll(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any")
+	y.whole = true
+	y.start(Options{Capacity: 4, Attempt: commit})
+	for i := range 8 {
+		y.put("any", fmt.Sprint("t", i))
+	}
+	for task, r := range y.wait(8) {
+		if r.Error != nil {
+			t.Errorf("%s: %v", task, r.Error)
+		}
+	}
+}
+
+// A machine that cannot do tasks takes none, and says why; also after its disk
+// was full.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any")
+	var why atomic.Pointer[string]
+	say := func(s string) { why.Store(&s) }
+	says := func(word string) func() bool {
+		return func() bool {
+			s, err := fleet.GetStatus(t.Context(), y.boss)
+			return err == nil && len(s.Workers) == 1 && s.Workers[0].Hello != nil && strings.Contains(s.Workers[0].Hello.NotReady, word) && (word != "" || s.Workers[0].Hello.NotReady == "")
+		}
+	}
+	say("nobody is logged in")
+	w := y.start(Options{Ready: func() (string, string) { return "github", *why.Load() }, Attempt: func(context.Context, Job) (Done, error) {
+		return Done{}, &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC}
+	}})
+	y.put("any", "one")
+	fleettest.Wait(t, "the reason", says("logged in"))
+	y.mu.Lock()
+	if len(y.asked) > 0 {
+		t.Error("it has claimed a task nevertheless")
+	}
+	y.mu.Unlock()
+	say("")
+	if e := y.wait(1)["one"].Error; e == nil || e.Code != bridge.CodeUnavailable || !strings.Contains(e.Message, "full") {
+		t.Errorf("the full disk is told as %+v", e)
+	}
+	y.put("any", "two")
+	fleettest.Wait(t, "the full disk", says("full"))
+	w.stop()
+	if len(y.asked) != 1 {
+		t.Errorf("%d claims with a full disk", len(y.asked))
 	}
 }
 
@@ -373,6 +472,7 @@ func TestRefused(t *testing.T) {
 func TestBadAssignments(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any")
+	y.whole = true
 	y.reply = func(r fleet.ClaimRequest, a *fleet.Assignment) (*fleet.Assignment, error) {
 		switch r.Ticket.Task {
 		case "schema":
@@ -386,7 +486,7 @@ func TestBadAssignments(t *testing.T) {
 		case "repo":
 			a.Repo = "../../elsewhere"
 		case "empty":
-			a.Bundle = fleet.Bundle{}
+			a.Begin, a.Bundle = strings.Repeat("1", 40), fleet.Bundle{}
 		}
 		return a, nil
 	}
@@ -404,9 +504,13 @@ func TestBadAssignments(t *testing.T) {
 		t.Errorf("%s was begun", j.Task)
 		return Done{}, nil
 	}})
-	want := map[string]string{"schema": "version 7", "hash": "SHA-256", "size": "ends after", "object": "not found", "repo": "ticket", "empty": "not among them",
-		"panic": "its log says where", "fail": "wait", "full": "No space"}
+	want := map[string]string{"schema": "version 7", "hash": "SHA-256", "size": "ends after", "object": "not found", "repo": "ticket", "empty": "not among them"}
 	for task := range want {
+		y.put("any", task)
+	}
+	y.wait(len(want))
+	for task, words := range map[string]string{"panic": "its log says where", "fail": "wait", "full": "No space"} {
+		want[task] = words
 		y.put("any", task)
 	}
 	y.wait(len(want))
@@ -429,7 +533,7 @@ func TestBadAssignments(t *testing.T) {
 func TestSigns(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any")
-	const reports = 2000
+	const reports = 600
 	var once sync.Once
 	quiet := make(chan struct{})
 	y.start(Options{Attempt: func(ctx context.Context, j Job) (Done, error) {
@@ -454,7 +558,7 @@ func TestSigns(t *testing.T) {
 		}
 		return list
 	}
-	fleettest.Wait(t, "a beat", func() bool { return len(count("beat")) == 2 })
+	fleettest.Wait(t, "a beat", func() bool { return len(count("beat")) == 1 })
 	close(quiet)
 	y.wait(1)
 	events := count("event")

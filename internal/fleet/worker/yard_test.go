@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 )
 
@@ -35,6 +37,7 @@ type yard struct {
 	id    string // of the repository
 	begin string // its commit
 	root  string // of the worker
+	whole bool   // bundles are never thin
 
 	// reply changes an assignment before it is given; nil and no error: no answer.
 	reply func(r fleet.ClaimRequest, a *fleet.Assignment) (*fleet.Assignment, error)
@@ -72,11 +75,19 @@ func newYard(t testing.TB, queues ...string) *yard {
 	for _, q := range queues {
 		y.queue(q)
 	}
-	for subject, f := range map[string]func(*nats.Msg){"fleet.claim.*." + run: y.claimed, "fleet.beat.>": y.sign, "fleet.event.>": y.sign, "fleet.result.>": y.result} {
+	for subject, f := range map[string]func(*nats.Msg){"fleet.claim.*." + run: y.claimed, "fleet.beat.>": y.sign, "fleet.event.>": y.sign} {
 		_, err := y.boss.NC.Subscribe(subject, f)
 		y.must(err)
 	}
 	y.must(y.boss.NC.Flush())
+	results, err := y.boss.JS.OrderedConsumer(t.Context(), fleet.StreamResults, jetstream.OrderedConsumerConfig{})
+	y.must(err)
+	listening, err := results.Consume(y.result)
+	y.must(err)
+	t.Cleanup(func() {
+		listening.Stop()
+		<-listening.Closed()
+	})
 	return y
 }
 
@@ -150,6 +161,9 @@ func (y *yard) claimed(m *nats.Msg) {
 	y.mu.Unlock()
 	a := &fleet.Assignment{Schema: fleet.Schema, Run: r.Ticket.Run, Task: r.Ticket.Task, Attempt: r.Ticket.Attempt, Claim: claim, Repo: y.id, Begin: y.begin, Description: r.Ticket.Task}
 	var err error
+	if y.whole {
+		r.Have = nil
+	}
 	if a.Bundle, err = y.bundle(worker, claim, r.Have); err != nil {
 		y.t.Error(err)
 		return
@@ -218,15 +232,15 @@ func (y *yard) sign(m *nats.Msg) {
 	}
 }
 
-func (y *yard) result(m *nats.Msg) {
+func (y *yard) result(m jetstream.Msg) {
 	var r fleet.Result
-	if err := fleet.Decode(m.Data, &r); err != nil {
+	if err := fleet.Decode(m.Data(), &r); err != nil {
 		y.t.Error(err)
 		return
 	}
-	words := strings.Split(m.Subject, ".")
-	if m.Header.Get(nats.MsgIdHdr) != r.Claim || words[5] != r.Claim || words[3] != r.Run || words[4] != fleet.Token(r.Task) {
-		y.t.Errorf("the result of %s came on %s with id %s", r.Claim, m.Subject, m.Header.Get(nats.MsgIdHdr))
+	words := strings.Split(m.Subject(), ".")
+	if m.Headers().Get(nats.MsgIdHdr) != r.Claim || words[5] != r.Claim || words[3] != r.Run || words[4] != fleet.Token(r.Task) {
+		y.t.Errorf("the result of %s came on %s with id %s", r.Claim, m.Subject(), m.Headers().Get(nats.MsgIdHdr))
 	}
 	kind := fleet.OrderAccepted
 	if y.judge != nil {
@@ -292,6 +306,8 @@ type running struct {
 	ended  chan error
 }
 
+func ready() (string, string) { return "github", "" }
+
 // start starts a worker that does what attempt says.
 func (y *yard) start(o Options) *running {
 	y.t.Helper()
@@ -300,6 +316,9 @@ func (y *yard) start(o Options) *running {
 	r := &running{y: y, conn: conn, id: conn.Member.ID, cancel: cancel, ended: make(chan error, 1)}
 	if o.Root = y.root; o.Capacity == 0 {
 		o.Capacity = 1
+	}
+	if o.Ready == nil {
+		o.Ready = ready
 	}
 	o.Environ, o.Version = os.Environ(), "test"
 	if testing.Verbose() {
@@ -361,32 +380,46 @@ func (y *yard) left() []string {
 	return out
 }
 
-// commit is an attempt that writes a file and commits it through git.
+// commit is an attempt in a session that writes a file and commits it through git.
 func commit(ctx context.Context, j Job) (Done, error) {
-	tree := filepath.Join(j.Dir, "tree")
-	if err := os.Mkdir(tree, 0o700); err != nil {
-		return Done{}, err
+	needs := []orchestrate.TaskResult{}
+	for _, n := range j.Needs {
+		needs = append(needs, orchestrate.TaskResult{ID: n.ID, State: orchestrate.Done, Outcome: orchestrate.Outcome{Summary: n.Summary}})
 	}
-	c := git.Call{Tree: tree, Index: filepath.Join(j.Dir, "index")}
-	gitDir, err := j.Repo.AddWorktree(ctx, tree, "", j.Begin)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(tree, "done-"+j.Task), []byte("done\n"), 0o600)
+	out, err := orchestrate.Attempt(ctx, orchestrate.AttemptOptions{Repo: j.Repo, Dir: j.Dir,
+		RemoteWork: orchestrate.RemoteWork{Run: j.Run, Goal: j.Goal, Begin: j.Begin, Prefix: j.Prefix,
+			Assignment: orchestrate.Assignment{Attempt: j.Attempt, Task: orchestrate.SubTask{ID: j.Task, Description: j.Description}, Needs: needs}},
+		Open: func(_ context.Context, o orchestrate.Opening) (orchestrate.Session, error) {
+			return &session{dir: o.Dir, task: j.Task}, nil
+		},
+	}, func(p orchestrate.Progress) { j.Report(fleet.Event{Text: p.Text, Usage: p.Usage, Session: "session"}) })
+	return Done{Commit: out.Work, Summary: out.Summary, Usage: out.Usage, Tools: out.Tools, Session: out.Session}, err
+}
+
+type session struct{ dir, task string }
+
+func (s *session) ID() string                  { return "session" }
+func (s *session) Close(context.Context) error { return nil }
+
+func (s *session) Send(ctx context.Context, _ bridge.Prompt) iter.Seq2[bridge.Event, error] {
+	return func(yield func(bridge.Event, error) bool) {
+		cmd := exec.CommandContext(ctx, "git", "-c", "user.name=w", "-c", "user.email=w@example.com", "commit", "-qm", s.task)
+		cmd.Dir = s.dir
+		err := os.WriteFile(filepath.Join(s.dir, "done-"+fleet.Token(s.task)), []byte("done\n"), 0o600)
+		if err == nil {
+			add := exec.CommandContext(ctx, "git", "add", ".")
+			add.Dir = s.dir
+			err = add.Run()
+		}
+		if err == nil {
+			err = cmd.Run()
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		_ = yield(bridge.MessageDone{Text: "did " + s.task}, nil) &&
+			yield(bridge.UsageReported{Usage: bridge.Usage{Calls: 1}}, nil) &&
+			yield(bridge.TurnEnded{Reason: bridge.EndDone}, nil)
 	}
-	if err == nil {
-		c.Args = []string{"read-tree", "--reset", "-u", j.Begin}
-		_, _, err = j.Repo.Run(ctx, c)
-	}
-	if err != nil {
-		return Done{}, err
-	}
-	written, err := j.Repo.WriteTree(ctx, tree, c.Index, nil)
-	if err != nil {
-		return Done{}, err
-	}
-	c.Args = []string{"-c", "user.name=w", "-c", "user.email=w@example.com", "commit-tree", "-m", j.Task, "-p", j.Begin, written}
-	made, err := j.Repo.Line(ctx, c)
-	if err == nil {
-		err = os.RemoveAll(gitDir)
-	}
-	return Done{Commit: made, Summary: "did " + j.Task, Usage: bridge.Usage{Calls: 1}, Tools: 2}, err
 }

@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/coordinator"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
+)
+
+// A whole run with the real coordinator on several workers.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ended := make(chan error, 3)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	for i := range cap(ended) {
+		conn := y.fleet.Worker(t, fmt.Sprint("w", i))
+		go func() {
+			ended <- Run(ctx, conn, Options{Capacity: 4, Root: filepath.Join(y.root, fmt.Sprint(i)), Environ: os.Environ(), Ready: ready, Attempt: commit})
+		}()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range cap(ended) {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	plan := orchestrate.TaskPlan{}
+	plan.Dependencies = map[string][]string{}
+	for i := range 24 {
+		id := fmt.Sprint("t", i)
+		plan.Tasks = append(plan.Tasks, orchestrate.SubTask{ID: id, Description: "do it", EstimatedComplexity: orchestrate.Medium})
+		if i >= 12 {
+			plan.Dependencies[id] = []string{plan.Tasks[i-12].ID}
+		}
+	}
+	conn := y.fleet.Connect(t, "coordinator")
+	begun := time.Now()
+	r, err := orchestrate.Run(t.Context(), orchestrate.Options{Home: t.TempDir(), Dir: y.repo.Top, Task: "all", Plan: &plan, Environ: os.Environ(),
+		Remote: coordinator.New(conn, coordinator.Options{Host: "here", Scratch: t.TempDir(), Limits: fleet.Limits{Timeout: fleettest.Timeout}}), Concurrency: 12})
+	if err != nil || !r.Success {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	t.Logf("24 tasks in %s", time.Since(begun))
+	for _, s := range plan.Tasks {
+		if _, err := os.Stat(filepath.Join(y.repo.Top, "done-"+s.ID)); err != nil {
+			t.Error(err)
+		}
+	}
+}
