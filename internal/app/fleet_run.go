@@ -136,14 +136,13 @@ func (f *FleetRun) lacks(ctx context.Context) (string, error) {
 
 // wanted is the worker that parts wait for.
 func wanted(labels []string, demo bool) string {
-	what := "worker"
-	if len(labels) > 0 {
-		what += " with " + strings.Join(labels, " and ")
-	}
 	if demo {
-		what += " with --demo"
+		labels = append(slices.Clone(labels), "--demo")
 	}
-	return what
+	if len(labels) == 0 {
+		return "worker"
+	}
+	return "worker with " + strings.Join(labels, " and ")
 }
 
 // waiting says for which worker a part waits.

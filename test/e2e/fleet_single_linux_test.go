@@ -99,10 +99,15 @@ func TestFleetSingleTask(t *testing.T) {
 			t.Errorf("progress: %s", progress.String())
 		}
 		mu.Unlock()
-		for worker, want := range map[string]string{"cuda": "no worker with cuda is ready", "a b": "no label"} {
+		for worker, want := range map[string]string{"cuda": "no worker with cuda and --demo is ready", "a b": "no label"} {
 			if r := mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": "x", "worker": worker}, nil); !r.IsError || !strings.Contains(mcpText(r), want) {
 				t.Errorf("%s: %s", worker, mcpText(r))
 			}
+		}
+		var large largeResult
+		mcpCall(t, c, "copilot_orchestrate", map[string]any{"task": "create left.txt saying l and create right.txt saying r", "worker": "any"}, &large)
+		if !large.Success || len(large.Tasks) != 2 || h.read("left.txt") != "l\n" || strings.Count(one.String(), "right") == 0 {
+			t.Errorf("%+v\n%s", large, one)
 		}
 		slow := map[string]any{"prompt": "rehearsal: delay 60s\n" + writing("slow.txt", "late\n", "late"), "worker": "any", "timeout": 4000}
 		if r := mcpCall(t, c, "copilot_code_task", slow, nil); !r.IsError || !strings.HasPrefix(mcpText(r), "[timeout] the task took longer than 4s") {
@@ -120,7 +125,7 @@ func TestFleetSingleTask(t *testing.T) {
 		if got := h.read("http.txt"); got != "over http\n" {
 			t.Errorf("here: %q", got)
 		}
-		if status, text := h.chat(url, "agent/rehearsal-1@cuda", "x"); status < 500 || !strings.Contains(text, "no worker with cuda is ready") {
+		if status, text := h.chat(url, "agent/rehearsal-1@cuda", "x"); status < 500 || !strings.Contains(text, "no worker with cuda and --demo is ready") {
 			t.Errorf("%d %s", status, text)
 		}
 		list, err := http.Get(url + "/v1/models")
