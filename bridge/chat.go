@@ -8,6 +8,7 @@ type Chat struct {
 	Door    string
 	Profile Profile
 	Model   string // an id that ChatModel.ID named
+	Worker  string // what ChatModel.Worker named
 	Effort  string // reasoning effort; "" = the model's default
 	System  string
 	// Messages are the conversation, oldest first. The last one is a user's
@@ -87,9 +88,12 @@ const (
 // two profiles.
 type ChatModel struct {
 	Model
-	// Name is what clients call it: the id, or "agent/" and the id.
+	// Name is what clients call it: the id, or "agent/" and the id, and for one
+	// at work elsewhere "@" and Worker.
 	Name    string
 	Profile Profile
+	// Worker says which other machine is to do an agent's work; "" for this one.
+	Worker string
 	// Instead is what the client had asked for, if that does not exist and
 	// the configuration says to use the default.
 	Instead string

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -12,14 +13,16 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/api/anthropic"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/openai"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine/chat"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 )
 
 // apis are the APIs of OpenAI and Anthropic on a bridge, without a server.
 type apis struct {
-	bridge *Bridge
-	chat   *chat.Service
+	bridge  *Bridge
+	chat    *chat.Service
+	workers *engine.Engine // of the fleet; nil where no agents are served
 
 	mu      sync.Mutex
 	prompts map[string]*guard.Guard // by API
@@ -53,6 +56,8 @@ func (b *Bridge) apis(o Serving) *apis {
 			spec.Gate, spec.Person = gate, b.Person(Guarding{Workspace: o.Workspace, Door: "http"}, gate, here)
 			return spec, nil
 		}
+		a.workers = b.workers(Guarding{Workspace: o.Workspace, Door: "http", Asker: o.asker(), Defaults: o.defaults()})
+		chats.Workers = a.workers
 	}
 	a.chat = chat.New(b.Engine, chats)
 	return a
@@ -76,7 +81,16 @@ func (b *Bridge) Handler(o Serving) (h http.Handler, end func(context.Context) e
 	for pattern, handler := range a.handlers() {
 		mux.Handle(pattern, handler)
 	}
-	return mux, a.chat.Close
+	return mux, a.close
+}
+
+// close ends all turns.
+func (a *apis) close(ctx context.Context) error {
+	err := a.chat.Close(ctx)
+	if a.workers != nil {
+		err = errors.Join(err, a.workers.Close(ctx))
+	}
+	return err
 }
 
 // callers tells the chats behind a door whose requests are whose: the same

@@ -14,6 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
@@ -173,12 +174,52 @@ func (c *coder) bridgeAt(ctx context.Context, depth int) (*Bridge, error) {
 	return b, nil
 }
 
-func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error) {
+func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (out mcp.TaskResult, err error) {
 	b, end, err := c.begin(ctx, t.Depth)
 	if err != nil {
 		return mcp.TaskResult{}, err
 	}
 	defer end()
+	if t.TimeoutMs > 0 {
+		var cancel context.CancelFunc
+		limit := time.Duration(t.TimeoutMs) * time.Millisecond
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the task took longer than %s", limit), Remedy: "give it more time, or less to do"})
+		defer cancel()
+		defer func() {
+			if cause := context.Cause(ctx); err != nil && ctx.Err() != nil && bridge.CodeOf(cause) == bridge.CodeTimeout {
+				err = cause
+			}
+		}()
+	}
+	if t.Worker != "" {
+		return c.codeTaskOnWorker(ctx, b, t)
+	}
+	return c.codeTaskHere(ctx, b, t)
+}
+
+// codeTaskOnWorker has a worker of the fleet do the task. The worker gets the
+// whole workspace, whose policy speaks of it, and is told the directory.
+func (c *coder) codeTaskOnWorker(ctx context.Context, b *Bridge, t mcp.Task) (mcp.TaskResult, error) {
+	labels, err := fleet.ParseWorker(t.Worker)
+	if err != nil {
+		return mcp.TaskResult{}, err
+	}
+	w := b.fleetWork(labels)
+	if t.Model != "" {
+		w.model = t.Model
+	}
+	if rel, err := filepath.Rel(c.root, t.Dir); err == nil && rel != "." {
+		t.Prompt = "Work in the directory " + filepath.ToSlash(rel) + ".\n\n" + t.Prompt
+	}
+	r, err := b.doOnWorker(ctx, single{Guarding: Guarding{Workspace: c.root, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, fleetWork: w, prompt: t.Prompt,
+		watch: func(line string) { t.Watch(bridge.Notice{Level: "note", Text: line}) }})
+	if err != nil {
+		return mcp.TaskResult{}, err
+	}
+	return taskResult(r), nil
+}
+
+func (c *coder) codeTaskHere(ctx context.Context, b *Bridge, t mcp.Task) (mcp.TaskResult, error) {
 	spec := b.Spec(bridge.ProfileAgent, t.Dir)
 	if t.Model != "" && b.Answers.Kind != bridge.AnswersDemo {
 		spec.Model = t.Model
@@ -189,21 +230,12 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (mcp.TaskResult, error
 		return mcp.TaskResult{}, err
 	}
 	spec.Gate, spec.Person = gate, b.Person(g, gate, t.Person)
-	if t.TimeoutMs > 0 {
-		var cancel context.CancelFunc
-		limit := time.Duration(t.TimeoutMs) * time.Millisecond
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, &bridge.Error{Code: bridge.CodeTimeout, Message: fmt.Sprintf("the task took longer than %s", limit), Remedy: "give it more time, or less to do"})
-		defer cancel()
-	}
 	before := c.Snapshot(ctx, t.Dir)
 	r, err := b.Engine.RunTask(ctx, engine.Task{Prompt: bridge.Prompt{Text: t.Prompt}, Request: engine.Request{Spec: spec, Door: c.door, Keep: true}}, t.Watch)
 	if err == nil && r.Reason == bridge.EndAborted {
 		err = &bridge.Error{Code: bridge.CodeCanceled, Message: "the task was aborted"}
 	}
 	if err != nil {
-		if cause := context.Cause(ctx); ctx.Err() != nil && bridge.CodeOf(cause) == bridge.CodeTimeout {
-			err = cause
-		}
 		return mcp.TaskResult{}, err
 	}
 	r.Files = c.changed(r.Files, c.Changed(before, c.Snapshot(ctx, t.Dir)))

@@ -31,6 +31,25 @@ type FleetRun struct {
 // Only workers with all the labels get them. The caller closes it when the run has
 // ended.
 func (b *Bridge) UseFleet(ctx context.Context, g Guarding, labels []string, opts *orchestrate.Options) (*FleetRun, error) {
+	return b.useFleet(ctx, g, b.fleetWork(labels), opts)
+}
+
+// fleetWork says which workers may do the parts of a run, and with what.
+type fleetWork struct {
+	labels        []string
+	model, effort string // "" for the worker's own
+}
+
+func (b *Bridge) fleetWork(labels []string) fleetWork {
+	c := b.opts.Config
+	w := fleetWork{labels: labels, effort: c.ReasoningEffort}
+	if c.Origin("model").Source != config.SourceDefault {
+		w.model = c.Model
+	}
+	return w
+}
+
+func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *orchestrate.Options) (*FleetRun, error) {
 	c := b.opts.Config
 	if _, err := FleetMember(c, fleet.RoleCoordinator); err != nil {
 		return nil, err
@@ -40,7 +59,7 @@ func (b *Bridge) UseFleet(ctx context.Context, g Guarding, labels []string, opts
 		return nil, err
 	}
 	dir := memberDir(c, fleet.RoleCoordinator)
-	f := &FleetRun{labels: labels, demo: b.Answers.Kind == bridge.AnswersDemo}
+	f := &FleetRun{labels: w.labels, demo: b.Answers.Kind == bridge.AnswersDemo}
 	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate"}); err != nil {
 		return nil, err
 	}
@@ -48,13 +67,10 @@ func (b *Bridge) UseFleet(ctx context.Context, g Guarding, labels []string, opts
 		return nil, errors.Join(err, f.Close())
 	}
 	host, _ := os.Hostname() // without one the member's name says enough
-	o := coordinator.Options{Host: cmp.Or(host, f.conn.Member.Name), Scratch: f.scratch, Labels: labels, Policy: layers, PolicyDigest: digest, Effort: c.ReasoningEffort,
+	o := coordinator.Options{Host: cmp.Or(host, f.conn.Member.Name), Scratch: f.scratch, Labels: w.labels, Policy: layers, PolicyDigest: digest, Model: w.model, Effort: w.effort,
 		Demo: f.demo, Ask: b.askHere(g), Record: b.recordFleet, Logger: b.opts.Logger}
-	if c.Origin("model").Source != config.SourceDefault {
-		o.Model = c.Model
-	}
 	f.coordinator = coordinator.New(f.conn, o)
-	opts.Remote = waiting{f.coordinator, wanted(labels, false)}
+	opts.Remote = waiting{f.coordinator, wanted(w.labels, false)}
 	return f, nil
 }
 
@@ -94,6 +110,15 @@ func (f *FleetRun) Take(ctx context.Context, run string, o orchestrate.Options) 
 // Missing says why no worker that is there now would take a part, "" if one
 // would.
 func (f *FleetRun) Missing(ctx context.Context) (string, error) {
+	lack, err := f.lacks(ctx)
+	if lack != "" {
+		lack += "; parts wait until one is (see `copilot-bridge fleet status`)"
+	}
+	return lack, err
+}
+
+// lacks says which worker is not there now, "" if there is one.
+func (f *FleetRun) lacks(ctx context.Context) (string, error) {
 	s, err := fleet.GetStatus(ctx, f.conn)
 	if err != nil {
 		return "", err
@@ -106,19 +131,18 @@ func (f *FleetRun) Missing(ctx context.Context) (string, error) {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("no %s is ready in the fleet now; parts wait until one is (see `copilot-bridge fleet status`)", wanted(f.labels, f.demo)), nil
+	return fmt.Sprintf("no %s is ready in the fleet now", wanted(f.labels, f.demo)), nil
 }
 
 // wanted is the worker that parts wait for.
 func wanted(labels []string, demo bool) string {
-	what := "worker"
-	if len(labels) > 0 {
-		what += " with " + strings.Join(labels, " and ")
-	}
 	if demo {
-		what += " with --demo"
+		labels = append(slices.Clone(labels), "--demo")
 	}
-	return what
+	if len(labels) == 0 {
+		return "worker"
+	}
+	return "worker with " + strings.Join(labels, " and ")
 }
 
 // waiting says for which worker a part waits.

@@ -8,6 +8,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -20,7 +21,8 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 	}
 	defer end()
 	out := mcp.LargeResult{Notice: b.Answers.Notice, Answers: b.Answers.Answers}
-	opts := b.Orchestration(Guarding{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}, orchestrate.Options{
+	g := Guarding{Workspace: t.Dir, Door: c.door, Asker: t.Asker, Defaults: c.defaults()}
+	opts := b.Orchestration(g, orchestrate.Options{
 		Task: t.Task, Concurrency: min(t.Concurrency, cmp.Or(b.opts.Config.Engine.MaxConcurrent, engine.AgentTurns)), Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 		Watch: func(e orchestrate.Event) {
 			if e.Plan != nil {
@@ -31,6 +33,22 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 			}
 		},
 	})
+	if t.Worker != "" {
+		labels, err := fleet.ParseWorker(t.Worker)
+		if err != nil {
+			return mcp.LargeResult{}, err
+		}
+		opts.Concurrency = t.Concurrency // the workers have bounds of their own
+		f, err := b.readyWorker(ctx, g, b.fleetWork(labels), &opts)
+		if err != nil {
+			return mcp.LargeResult{}, err
+		}
+		defer func() {
+			if err := f.Close(); err != nil {
+				b.opts.Logger.Warn("fleet.not_closed", "error", err)
+			}
+		}()
+	}
 	r, err := b.Orchestrate(ctx, "", opts)
 	if err != nil {
 		if r.Run != "" && bridge.CodeOf(err) != bridge.CodeDenied {

@@ -168,7 +168,7 @@ func (s *Server) close(ctx context.Context) error {
 	if s.tools != nil {
 		s.tools.Close()
 	}
-	return errors.Join(s.backend.Close(ctx), s.chat.Close(ctx))
+	return errors.Join(s.backend.Close(ctx), s.apis.close(ctx))
 }
 
 // URL is where the server is reached.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -350,11 +349,9 @@ func (f flagSet) labels(to *[]string, about string) {
 	f.complete("label", cobra.NoFileCompletions)
 }
 
-var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}(=[A-Za-z0-9._/:-]{0,63})?$`)
-
 func checkLabels(cmd *cobra.Command, labels []string) error {
 	for _, l := range labels {
-		if !labelForm.MatchString(l) {
+		if !fleet.IsLabel(l) {
 			return usage(cmd, "--label=%q: must be a name or name=value, as gpu=yes", l)
 		}
 	}

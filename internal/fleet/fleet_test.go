@@ -75,3 +75,16 @@ func TestReconnectDelay(t *testing.T) {
 		}
 	}
 }
+
+func TestParseWorker(t *testing.T) {
+	for wanted, want := range map[string][]string{"any": nil, "gpu": {"gpu"}, "gpu=yes, os=linux": {"gpu=yes", "os=linux"}} {
+		if got, err := ParseWorker(wanted); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q %v", wanted, got, err)
+		}
+	}
+	for _, wanted := range []string{"", "a b", "gpu=yes,", "=x", "-a", "any,\n"} {
+		if got, err := ParseWorker(wanted); bridge.CodeOf(err) != bridge.CodeInvalid {
+			t.Errorf("%q: %q %v", wanted, got, err)
+		}
+	}
+}

@@ -87,7 +87,7 @@ func (d *door) messages(w http.ResponseWriter, r *http.Request) error {
 		d.opts.Logger.DebugContext(r.Context(), "anthropic.tools_dropped: they run at Anthropic", "tools", p.dropped)
 	}
 	p.chat.Door = "anthropic"
-	p.chat.Model, p.chat.Profile = model.ID, model.Profile
+	p.chat.Model, p.chat.Profile, p.chat.Worker = model.ID, model.Profile, model.Worker
 	p.chat.Effort = p.effort.of(model.Model)
 	p.chat.Whole = !p.stream
 	d.nameRequest(w)

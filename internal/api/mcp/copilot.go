@@ -38,6 +38,7 @@ type codeTaskInput struct {
 	WorkingDir string `json:"workingDir,omitempty" jsonschema:"directory to work in, inside the workspace (default: the workspace)"`
 	Timeout    int64  `json:"timeout,omitempty" jsonschema:"longest time in milliseconds (default: the configuration's)"`
 	Model      string `json:"model,omitempty" jsonschema:"model to use (default: the configuration's)"`
+	placed
 	nested
 }
 
@@ -45,7 +46,13 @@ type orchestrateInput struct {
 	Task           string `json:"task" jsonschema:"what to do as a whole, with all that Copilot needs to know to divide it into parts"`
 	MaxConcurrency int    `json:"maxConcurrency,omitempty" jsonschema:"most parts at a time (default 3)"`
 	Timeout        int64  `json:"timeout,omitempty" jsonschema:"longest time for the whole in milliseconds; what is done by then is kept (default: none)"`
+	placed
 	nested
+}
+
+// placed is the argument of tools whose work another machine can do.
+type placed struct {
+	Worker string `json:"worker,omitempty" jsonschema:"have it done by a worker of the user's fleet of machines instead of here: any, or labels such as gpu=yes with commas between; only if the user asks for that"`
 }
 
 const (

@@ -50,7 +50,8 @@ type Task struct {
 	Prompt    string
 	Dir       string // as Place returned it
 	Model     string
-	TimeoutMs int64 // 0 for the configuration's
+	Worker    string // of the fleet, that is to do it: any, or labels; "" for this machine
+	TimeoutMs int64  // 0 for the configuration's
 	Depth     int
 	Asker     approval.Asker
 	Person    bridge.Person // nil if the client cannot put questions
@@ -63,6 +64,7 @@ type LargeTask struct {
 	Task        string
 	Dir         string // as Place returned it
 	Concurrency int    // parts at a time, at most
+	Worker      string // as in Task
 	TimeoutMs   int64  // 0 for no bound
 	Depth       int
 	Asker       approval.Asker
@@ -79,7 +81,7 @@ type TaskResult struct {
 	Session    string    `json:"sessionId" jsonschema:"continue it with: copilot-bridge run --resume ID"`
 	Reason     string    `json:"reason" jsonschema:"how the turn ended"`
 	DurationMs int64     `json:"durationMs"`
-	Notice     string    `json:"notice,omitempty" jsonschema:"set when the answers are not Copilot's"`
+	Notice     string    `json:"notice,omitempty" jsonschema:"set when the answers are not Copilot's, or when another machine did the work"`
 
 	Answers bridge.Answers `json:"answeredBy" jsonschema:"whose model it was"`
 }

@@ -92,6 +92,10 @@ func (p *progress) event(ev bridge.Event) {
 		p.say("permission asked: " + string(e.Request.Kind))
 	case bridge.ModelFailed:
 		p.say("the model failed, trying again: " + clip(approval.Visible(e.Error.Error()), 200))
+	case bridge.Notice:
+		if e.Level == "note" {
+			p.say(clip(approval.Visible(e.Text), 300))
+		}
 	case bridge.TextDelta:
 		if time.Since(p.last) >= pause {
 			p.last = time.Now()

@@ -59,7 +59,7 @@ func (t *tasks) code(ctx context.Context, in codeTaskInput, watch func(*progress
 		return TaskResult{}, err
 	}
 	defer b.end()
-	r, err := t.copilot.CodeTask(ctx, Task{Prompt: in.Prompt, Dir: b.dir, Model: in.Model, TimeoutMs: in.Timeout, Depth: b.depth,
+	r, err := t.copilot.CodeTask(ctx, Task{Prompt: in.Prompt, Dir: b.dir, Model: in.Model, Worker: in.Worker, TimeoutMs: in.Timeout, Depth: b.depth,
 		Asker: clientOf(ctx), Person: clientOf(ctx).person(), Watch: func(ev bridge.Event) { watch(b.progress, ev) }})
 	return withLists(r), err
 }
@@ -74,7 +74,7 @@ func (t *tasks) orchestrate(ctx context.Context, in orchestrateInput) (LargeResu
 	if in.MaxConcurrency == 0 {
 		in.MaxConcurrency = defaultConcurrency
 	}
-	r, err := t.copilot.Orchestrate(ctx, LargeTask{Task: in.Task, Dir: b.dir, Concurrency: in.MaxConcurrency, TimeoutMs: in.Timeout, Depth: b.depth,
+	r, err := t.copilot.Orchestrate(ctx, LargeTask{Task: in.Task, Dir: b.dir, Concurrency: in.MaxConcurrency, Worker: in.Worker, TimeoutMs: in.Timeout, Depth: b.depth,
 		Asker: clientOf(ctx), Watch: func(line string) { b.say(clip(approval.Visible(line), 300)) }})
 	return withLists(r), err
 }

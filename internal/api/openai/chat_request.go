@@ -131,7 +131,7 @@ func (s *stopList) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // chat translates the request. Dropped are the kinds of tools that run nowhere.
 func (r *chatRequest) chat(m bridge.ChatModel) (c bridge.Chat, dropped []string, err error) {
-	c = bridge.Chat{Door: "openai", Profile: m.Profile, Model: m.ID, Effort: r.ReasoningEffort, Whole: !r.Stream, MaxTokens: bound(r.MaxTokens, r.OldMaxTokens)}
+	c = bridge.Chat{Door: "openai", Profile: m.Profile, Model: m.ID, Worker: m.Worker, Effort: r.ReasoningEffort, Whole: !r.Stream, MaxTokens: bound(r.MaxTokens, r.OldMaxTokens)}
 	if err := r.check(); err != nil {
 		return c, nil, err
 	}

@@ -27,7 +27,7 @@ func (d *door) responses(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	req.Model = model.Name // as the API answers with the model that an alias means
-	c.Model, c.Profile = model.ID, model.Profile
+	c.Model, c.Profile, c.Worker = model.ID, model.Profile, model.Worker
 	if effort := req.Reasoning.Effort; effort != nil {
 		c.Effort = *effort
 		if err := checkEffort("reasoning.effort", c.Effort, model); err != nil {

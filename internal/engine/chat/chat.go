@@ -43,6 +43,10 @@ type Options struct {
 	// NoAgents is the remedy for a request that asks for an agent where there
 	// are none.
 	NoAgents string
+	// Workers, if set, opens the sessions of agents whose work is done elsewhere:
+	// agent/MODEL@WORKER. The spec's model is then MODEL@WORKER. Such a session is
+	// for one turn.
+	Workers *engine.Engine
 	// Prompt sees every text that a chat sends to the model and may rewrite it.
 	// Agents have a gate for that.
 	Prompt func(ctx context.Context, door, text string) (string, error)

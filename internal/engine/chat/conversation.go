@@ -443,8 +443,11 @@ func (s *Service) finishTurn(c *conversation, good bool) (dispose bool) {
 }
 
 // outdated says that a conversation's runtime has died or been replaced. An
-// agent's session holds more than messages, so it is never outdated.
-func (c *conversation) outdated() bool { return !c.shape.agent && !c.session.Current() }
+// agent's session holds more than messages, so it is never outdated. That of a
+// worker elsewhere is for one turn.
+func (c *conversation) outdated() bool {
+	return c.shape.worker != "" || !c.shape.agent && !c.session.Current()
+}
 
 // giveBack holds a conversation that was taken but not used.
 func (s *Service) giveBack(c *conversation) {

@@ -142,6 +142,14 @@ func (s *Service) Model(ctx context.Context, name string) (bridge.ChatModel, err
 	if m, ok := s.exact(name); ok {
 		return m, nil
 	}
+	if bare, worker, ok := s.worker(name); ok {
+		m, err := s.Model(ctx, bare)
+		if m.Worker = worker; m.Instead != "" {
+			m.Instead = name
+		}
+		m.Name += workerSign + worker
+		return m, err
+	}
 	target, aliased := s.alias(name)
 	if !aliased {
 		target = name
@@ -177,6 +185,15 @@ func (s *Service) Model(ctx context.Context, name string) (bridge.ChatModel, err
 		s.noteFallback(name, m.Name)
 	}
 	return m, err
+}
+
+// worker splits the name of an agent model that a worker elsewhere is to be.
+func (s *Service) worker(name string) (bare, worker string, ok bool) {
+	i := strings.LastIndex(name, workerSign)
+	if i < 0 || s.opts.Workers == nil || !strings.HasPrefix(name, agentPrefix) {
+		return "", "", false
+	}
+	return name[:i], name[i+len(workerSign):], true
 }
 
 // noteFallback logs once for each name that another model answers to it; the
@@ -267,6 +284,10 @@ func (s *Service) unknown(lack, name string, models []bridge.Model) error {
 }
 
 const agentPrefix = "agent/"
+
+// workerSign stands between the name of an agent model and the worker that is to
+// do its work.
+const workerSign = "@"
 
 // syntheticModel is the name by which clients of editors' bridges ask for Copilot
 // without choosing a model. It always means one: gpt-4o, or else the default.

@@ -108,6 +108,7 @@ type shape struct {
 	key    digest
 	agent  bool // Copilot's own tools in a working directory: never used again
 	model  string
+	worker string // who does the work, if not this machine
 	effort string
 	system string
 	tools  *tools // those that are offered
@@ -116,7 +117,7 @@ type shape struct {
 // shapeOf derives the shape of a request. The choice of tools is part of it: with
 // "none" no tool is offered, with a name only that one.
 func shapeOf(c *bridge.Chat) (*shape, error) {
-	s := &shape{agent: c.Profile == bridge.ProfileAgent, model: c.Model, effort: c.Effort, system: c.System}
+	s := &shape{agent: c.Profile == bridge.ProfileAgent, model: c.Model, worker: c.Worker, effort: c.Effort, system: c.System}
 	offered := c.Tools
 	switch c.Choice.Mode {
 	case bridge.ToolNone:
@@ -135,11 +136,15 @@ func shapeOf(c *bridge.Chat) (*shape, error) {
 	default:
 		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("unknown choice of tools %q", c.Choice.Mode)}
 	}
+	if s.worker != "" && len(offered) > 0 {
+		return nil, &bridge.Error{Code: bridge.CodeUnsupported, Message: "a worker on another machine cannot call your tools",
+			Remedy: "leave them out, or use the model without " + workerSign + s.worker}
+	}
 	var err error
 	if s.tools, err = newTools(offered, s.agent); err != nil {
 		return nil, err
 	}
-	parts := []string{string(c.Profile), s.model, s.effort, s.system}
+	parts := []string{string(c.Profile), s.model, s.worker, s.effort, s.system}
 	for _, t := range s.tools.specs {
 		parts = append(parts, t.Name, s.tools.client[t.Name], t.Description, jsonText(t.Schema))
 	}

@@ -107,6 +107,10 @@ func (s *Service) open(ctx context.Context, c *bridge.Chat, sh *shape) (*engine.
 	if sh.model != "" {
 		spec.Model = sh.model
 	}
+	e := s.engine
+	if sh.worker != "" {
+		e, spec.Model = s.opts.Workers, spec.Model+workerSign+sh.worker
+	}
 	if sh.effort != "" {
 		spec.ReasoningEffort = sh.effort
 	}
@@ -126,7 +130,7 @@ func (s *Service) open(ctx context.Context, c *bridge.Chat, sh *shape) (*engine.
 	}
 	opening, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWithin)
 	defer cancel()
-	session, err := s.engine.Open(opening, engine.Request{Spec: spec, Door: c.Door, Ephemeral: !sh.agent, PassRateLimits: true})
+	session, err := e.Open(opening, engine.Request{Spec: spec, Door: c.Door, Ephemeral: !sh.agent, PassRateLimits: true})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/engine"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+)
+
+// readyWorker connects a run to the fleet, for work that somebody waits for. It is
+// refused where its result could not be written, and where no such worker is there
+// now. The caller closes what it returns.
+func (b *Bridge) readyWorker(ctx context.Context, g Guarding, w fleetWork, opts *orchestrate.Options) (*FleetRun, error) {
+	gate, err := b.Gate(g)
+	if err != nil {
+		return nil, err
+	}
+	if gate.ReadOnly() {
+		return nil, &bridge.Error{Code: bridge.CodeDenied, Message: "the workspace is read-only here, so what a worker does could not be put into its files",
+			Remedy: "start the server with --read-write"}
+	}
+	f, err := b.useFleet(ctx, g, w, opts)
+	if err != nil {
+		return nil, err
+	}
+	lack, err := f.lacks(ctx)
+	if lack != "" {
+		err = &bridge.Error{Code: bridge.CodeUnavailable, Message: lack,
+			Remedy: "see `copilot-bridge fleet status`; start such a worker, ask for another one, or have it done on this machine"}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// single is a task that one worker of the fleet does as a whole.
+type single struct {
+	Guarding
+	fleetWork
+	prompt string
+	watch  func(line string) // hears what happens; may be nil
+}
+
+// doOnWorker has a worker do a task, and adds its work to the files of the
+// workspace.
+func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, err error) {
+	plan := orchestrate.Single(s.prompt)
+	if err := plan.Validate(); err != nil {
+		return out, &bridge.Error{Code: bridge.CodeInvalid, Message: "the task cannot be given to a worker", Cause: err, Remedy: "make it shorter, or have it done on this machine"}
+	}
+	worker, said := "", ""
+	opts := b.Orchestration(s.Guarding, orchestrate.Options{Task: s.prompt, Plan: &plan, Concurrency: 1, Watch: func(e orchestrate.Event) {
+		if e.At != nil {
+			worker = cmp.Or(e.At.Worker, worker)
+		}
+		if line := singleLine(e, worker); line != "" && line != said && s.watch != nil {
+			said = line
+			s.watch(line)
+		}
+	}})
+	f, err := b.readyWorker(ctx, s.Guarding, s.fleetWork, &opts)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	r, err := b.Orchestrate(ctx, "", opts)
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	if err == nil {
+		err = singleVerdict(r)
+	}
+	if err != nil {
+		return out, err
+	}
+	t := r.Tasks[0]
+	notice := "The work was done by " + t.Worker + ", a worker of the fleet; the session is on that machine."
+	return engine.Result{Session: t.Session, Text: t.Summary, Reason: bridge.EndDone, Tools: []engine.ToolUse{}, Files: r.Files, Usage: r.Usage, Duration: r.Duration,
+		Notice: strings.TrimSpace(b.Answers.Notice + " " + notice), Answers: f.answers(ctx, t.Worker)}, nil
+}
+
+// singleLine is what is worth telling of an event.
+func singleLine(e orchestrate.Event, worker string) string {
+	switch e.Type {
+	case orchestrate.TaskProgress:
+		if worker != "" && e.Text != "" {
+			return worker + ": " + e.Text
+		}
+		return e.Text
+	case orchestrate.TaskRetry:
+		return "it is tried again: " + e.Error.Error()
+	case orchestrate.MergeStarted, orchestrate.Noticed:
+		return e.Line()
+	default:
+		return ""
+	}
+}
+
+// singleVerdict is why a task that has ended did not succeed.
+func singleVerdict(r orchestrate.Result) error {
+	if r.Success {
+		return nil
+	}
+	for _, t := range r.Tasks {
+		if t.Error != nil {
+			e := *t.Error
+			if t.Worker != "" {
+				e.Message = "on the worker " + t.Worker + ": " + e.Message
+			}
+			return &e
+		}
+	}
+	for _, c := range r.Conflicts {
+		if !c.Resolved {
+			return &bridge.Error{Code: bridge.CodeConflict, Message: "the work was done, but " + c.Message, Remedy: "merge that branch, or put the reason right and run `copilot-bridge orchestrate --resume " + r.Run + "`"}
+		}
+	}
+	return &bridge.Error{Code: bridge.CodeInternal, Message: r.Summary, Remedy: "run `copilot-bridge orchestrate --resume " + r.Run + "`"}
+}
+
+// answers says who answers on a worker.
+func (f *FleetRun) answers(ctx context.Context, worker string) bridge.Answers {
+	out := bridge.Answers{Detail: "the worker " + worker}
+	s, err := fleet.GetStatus(ctx, f.conn)
+	if err != nil {
+		return out // the task is done all the same
+	}
+	for _, w := range s.Workers {
+		if w.Hello != nil && (w.Name == worker || w.ID == worker) {
+			out.Kind = bridge.AnswersKind(w.Hello.Answers)
+			out.Detail += " (" + w.Hello.Answers + ")"
+			return out
+		}
+	}
+	return out
+}
