@@ -107,7 +107,7 @@ func (o *orchestrateOptions) check(cmd *cobra.Command, hasTask bool) error {
 	case o.total < 0 || o.each < 0:
 		return usage(cmd, "a time-out must be positive")
 	case o.list && (len(o.labels) > 0 || fresh || o.resume != "" || o.discard != ""):
-		return usage(cmd, "--list can be combined only with --fleet and --json")
+		return usage(cmd, "--list cannot be combined with other flags than --fleet and --json")
 	case o.discard != "" && (fresh || o.resume != ""):
 		return usage(cmd, "--discard can be combined only with --yes and --json")
 	case o.resume != "" && fresh:

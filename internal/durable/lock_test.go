@@ -210,3 +210,26 @@ func TestLockOfKilledHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Several hold a lock together, and nobody alone meanwhile.
+func TestShare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	take := func(what string, by func(string) (func() error, bool, error), want bool) func() error {
+		t.Helper()
+		unlock, ok, err := by(path)
+		if err != nil || ok != want {
+			t.Fatalf("%s: %v, %v", what, ok, err)
+		}
+		return unlock
+	}
+	one, two := take("share", TryShare, true), take("share again", TryShare, true)
+	take("alone, while shared", TryLock, false)
+	if err := errors.Join(one(), two()); err != nil {
+		t.Fatal(err)
+	}
+	alone := take("alone", TryLock, true)
+	take("share, while one has it alone", TryShare, false)
+	if err := alone(); err != nil {
+		t.Fatal(err)
+	}
+}

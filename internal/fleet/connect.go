@@ -178,10 +178,10 @@ func (c *Conn) explain(err error) error {
 			Remedy: "Another server answers at that address, or something on the way reads along. If the fleet was set up anew, join it again.", Cause: err}
 	}
 	return &bridge.Error{Code: bridge.CodeUnavailable, Message: where + " cannot be reached",
-		Remedy: "Look on its machine whether “copilot-bridge fleet up” is running, and whether a firewall is between.", Cause: err}
+		Remedy: "Look on its machine whether `copilot-bridge fleet up` is running, and whether a firewall is between.", Cause: err}
 }
 
-const joinAgain = "If it should be in the fleet, make an invitation with “copilot-bridge fleet invite” and join with it."
+const joinAgain = "If it should be in the fleet, make an invitation with `copilot-bridge fleet invite` and join with it."
 
 // foreign reports whether err means that the server is not the fleet's, rather
 // than that the connection broke.

@@ -40,7 +40,7 @@ func (i Invitation) Line() (string, error) {
 func ParseInvitation(line string) (Invitation, error) {
 	var i Invitation
 	bad := &bridge.Error{Code: bridge.CodeInvalid, Message: "this is no invitation to a fleet, or only a part of one",
-		Remedy: "Copy the whole line that “copilot-bridge fleet invite” printed; it begins with " + invitationPrefix + "."}
+		Remedy: "Copy the whole line that `copilot-bridge fleet invite` printed; it begins with " + invitationPrefix + "."}
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), invitationPrefix)
 	if !ok {
 		return i, bad

@@ -115,7 +115,7 @@ func join(ctx context.Context, i Invitation, dir string, key nkeys.KeyPair, o Jo
 func knock(ctx context.Context, i Invitation) (nc *nats.Conn, ca string, err error) {
 	key, err := nkeys.FromSeed([]byte(i.Seed))
 	if err != nil {
-		return nil, "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the invitation is damaged", Remedy: "Copy the whole line again, or make a new one with “copilot-bridge fleet invite”."}
+		return nil, "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the invitation is damaged", Remedy: "Copy the whole line again, or make a new one with `copilot-bridge fleet invite`."}
 	}
 	if err := CheckURLs(i.URLs); err != nil {
 		return nil, "", err
@@ -140,7 +140,7 @@ func knock(ctx context.Context, i Invitation) (nc *nats.Conn, ca string, err err
 	return nil, "", explainKnock(i, err)
 }
 
-const newInvitation = "Make a new invitation with “copilot-bridge fleet invite”."
+const newInvitation = "Make a new invitation with `copilot-bridge fleet invite`."
 
 func explainKnock(i Invitation, err error) error {
 	switch {
@@ -157,7 +157,7 @@ func explainKnock(i Invitation, err error) error {
 		return err
 	}
 	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet at " + i.URLs[0] + " cannot be reached",
-		Remedy: "Look whether “copilot-bridge fleet up” is running there, with a --listen address that this machine can reach.", Cause: err}
+		Remedy: "Look whether `copilot-bridge fleet up` is running there, with a --listen address that this machine can reach.", Cause: err}
 }
 
 // CheckURLs refuses servers that are not reached through TLS.

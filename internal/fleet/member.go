@@ -39,7 +39,7 @@ func Load(dir string) (Member, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, memberFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, &bridge.Error{Code: bridge.CodeNotFound, Message: "this machine is in no fleet",
-			Remedy: "On a machine of the fleet, run “copilot-bridge fleet invite”, and join here with the line that it prints; or start a fleet with “copilot-bridge fleet up”."}
+			Remedy: "On a machine of the fleet, run `copilot-bridge fleet invite`, and join here with the line that it prints; or start a fleet with `copilot-bridge fleet up`."}
 	} else if err != nil {
 		return m, fmt.Errorf("read the membership: %w", err)
 	}

@@ -49,7 +49,7 @@ func unanswered(subject string, err error) error {
 	who, remedy := "the coordinator of the run", "It may have ended; another one can go on with the run."
 	for _, prefix := range []string{"fleet.admin.", "fleet.hello.", "fleet.join.", "fleet.renew."} {
 		if strings.HasPrefix(subject, prefix) {
-			who, remedy = "the hub of the fleet", "Look on its machine whether “copilot-bridge fleet up” is running, and start it."
+			who, remedy = "the hub of the fleet", "Look on its machine whether `copilot-bridge fleet up` is running, and start it."
 		}
 	}
 	switch {

@@ -96,6 +96,8 @@ var allowed = map[string][]string{
 	"internal/testing/editortest": {"internal/editor", "internal/jsonrpc"},
 	"internal/fleet":              {"bridge", "internal/durable"},
 	"internal/fleet/hub":          {"bridge", "internal/durable", "internal/fleet"},
+	"internal/fleet/worker":       {"bridge", "internal/durable", "internal/fleet", "internal/fleet/bundle", "internal/git", "internal/text"},
+	"internal/fleet/bundle":       {"bridge", "internal/durable", "internal/fleet", "internal/git"},
 	"internal/fleet/coordinator":  {"bridge", "internal/fleet", "internal/fleet/bundle", "internal/git", "internal/orchestrate", "internal/supervise", "internal/text"},
 	"internal/testing/fleettest":  {"internal/fleet", "internal/fleet/hub"},
 	"internal/program":            {"bridge", "internal/supervise"},

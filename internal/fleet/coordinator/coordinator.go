@@ -159,6 +159,11 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // Begin makes the run this coordinator's, unless Take did, and starts to answer
 // workers.
 func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
+	if repo != nil {
+		if err := bundle.Check(ctx, repo, m.Base); err != nil {
+			return err
+		}
+	}
 	if c.run == "" {
 		id := m.ID
 		if repo != nil {

@@ -31,7 +31,12 @@ func persist(ctx context.Context, step func(context.Context) error) error {
 		try, done := context.WithTimeout(ctx, oneTry)
 		err := step(try)
 		done()
-		if err == nil || !passing(err) {
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx) // it says more
+		case !passing(err):
 			return err
 		}
 		timer := time.NewTimer(wait)

@@ -146,7 +146,7 @@ func TestTakeover(t *testing.T) {
 	there := here.clone()
 	base := here.commit("uncommitted", "of the first machine only\n")
 	mirror := here.clone() // the worker's
-	one := New(f.Connect(t, "coordinator"), Options{Host: "desk", Scratch: t.TempDir(), Lease: lease, Owner: lease})
+	one := New(f.Connect(t, "coordinator"), Options{Host: "desk", Scratch: t.TempDir()})
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
 	if err := one.Begin(ctx, orchestrate.Meta{ID: testRun, Task: "all of it", Dir: "/w", Base: base}, nil, here.repo); err != nil {
@@ -179,10 +179,11 @@ func TestTakeover(t *testing.T) {
 	w.deliverCommit(mirror, b, second)
 
 	conn := laptop(t, f)
-	two := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Lease: lease, Owner: lease})
-	if _, err := two.Take(t.Context(), testRun); bridge.CodeOf(err) != bridge.CodeBusy || !strings.Contains(err.Error(), "desk") {
+	early := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Owner: time.Hour})
+	if _, err := early.Take(t.Context(), testRun); bridge.CodeOf(err) != bridge.CodeBusy || !strings.Contains(err.Error(), "desk") {
 		t.Fatalf("%v, want that it is still alive on desk", err)
 	}
+	two := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Owner: lease})
 	var r Record
 	fleettest.Wait(t, "the end of the owner's beats", func() bool {
 		var err error

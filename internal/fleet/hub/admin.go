@@ -73,7 +73,7 @@ func (k *keeper) find(name string) (fleet.MemberRecord, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return fleet.MemberRecord{}, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("the fleet has no member %q", name), Remedy: "“copilot-bridge fleet status” lists them."}
+		return fleet.MemberRecord{}, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("the fleet has no member %q", name), Remedy: "`copilot-bridge fleet status` lists them."}
 	}
 	ids := []string{}
 	for _, m := range found {

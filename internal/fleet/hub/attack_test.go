@@ -204,6 +204,29 @@ func TestAnswersToForeignSubjects(t *testing.T) {
 	}
 }
 
+// A worker adds results of its own, and cannot take others away: a message may ask
+// the server to drop all before it.
+func TestResultsStay(t *testing.T) {
+	f := fleettest.Up(t)
+	a, b := f.Worker(t, "attacker"), f.Worker(t, "victim")
+	if _, err := b.JS.Publish(t.Context(), fleet.WorkSubject("result", b.Member.ID, "run", "task", "claim"), []byte(`{"schema":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	mine := fleet.WorkSubject("result", a.Member.ID, "run", "task", "claim")
+	for header, value := range map[string]string{jetstream.MsgRollup: jetstream.MsgRollupAll, "Nats-TTL": "1s", "Nats-Batch-Id": "x"} {
+		if _, err := a.JS.PublishMsg(t.Context(), &nats.Msg{Subject: mine, Header: nats.Header{header: {value}}, Data: []byte("{}")}, jetstream.WithRetryAttempts(0)); err == nil {
+			t.Errorf("%s was taken", header)
+		}
+	}
+	if _, err := a.JS.Publish(t.Context(), mine, make([]byte, 1<<20+1)); err == nil {
+		t.Error("a huge result was taken")
+	}
+	stream, err := f.Coordinator.JS.Stream(t.Context(), fleet.StreamResults)
+	if err != nil || stream.CachedInfo().State.Msgs != 1 {
+		t.Errorf("%+v, %v", stream, err)
+	}
+}
+
 // What a worker needs of its bucket, it may.
 func TestWorkerBucket(t *testing.T) {
 	f := fleettest.Up(t)

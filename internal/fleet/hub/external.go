@@ -92,11 +92,11 @@ func externalKeys(x *External) (*keys, error) {
 	}
 	token, err := nkeys.ParseDecoratedJWT(creds)
 	if err != nil {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.Creds + " holds no credentials of NATS", Remedy: "Make them with “nsc generate creds”."}
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.Creds + " holds no credentials of NATS", Remedy: "Make them with `nsc generate creds`."}
 	}
 	user, err := jwt.DecodeUserClaims(token)
 	if err != nil {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.Creds + " holds no right of a NATS user", Remedy: "Make it with “nsc generate creds”."}
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.Creds + " holds no right of a NATS user", Remedy: "Make it with `nsc generate creds`."}
 	}
 	account := user.IssuerAccount
 	if account == "" {
@@ -114,7 +114,7 @@ func externalKeys(x *External) (*keys, error) {
 		}
 	}
 	if err != nil {
-		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.AccountKey + " holds no seed of an account's key", Remedy: "It begins with SA; “nsc export keys --accounts” writes it."}
+		return nil, &bridge.Error{Code: bridge.CodeInvalid, Message: x.AccountKey + " holds no seed of an account's key", Remedy: "It begins with SA; `nsc export keys --accounts` writes it."}
 	}
 	return &keys{fleet: fleetName(account), account: account, signer: signer, lasts: externalLasts}, nil
 }

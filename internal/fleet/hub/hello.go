@@ -69,7 +69,7 @@ func (k *keeper) present(id string) (fleet.MemberRecord, error) {
 	m, ok := k.member(id)
 	if !ok || m.Removed {
 		return m, &bridge.Error{Code: bridge.CodeDenied, Message: "this machine was removed from the fleet",
-			Remedy: "If it should be in the fleet, make an invitation with “copilot-bridge fleet invite” and join with it."}
+			Remedy: "If it should be in the fleet, make an invitation with `copilot-bridge fleet invite` and join with it."}
 	}
 	return m, nil
 }

@@ -127,7 +127,7 @@ func (k *keeper) admit(ctx context.Context, invite string, r fleet.JoinRequest) 
 	})
 }
 
-const newInvite = "Make a new invitation with “copilot-bridge fleet invite”."
+const newInvite = "Make a new invitation with `copilot-bridge fleet invite`."
 
 // checkProof makes sure that who asks has the private key.
 func checkProof(invite string, r fleet.JoinRequest) error {
@@ -163,7 +163,7 @@ func (k *keeper) sweepInvites(ctx context.Context) error {
 		if err := fleet.Decode(entry.Value(), &row); err != nil || time.Since(row.Expires) < keepInvites {
 			continue // what another version wrote is not ours to remove
 		}
-		if err := k.invites.Purge(ctx, id, jetstream.LastRevision(entry.Revision())); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		if err := k.invites.Purge(ctx, id, jetstream.LastRevision(entry.Revision())); err != nil && !overtaken(err) {
 			return err
 		}
 	}

@@ -246,12 +246,18 @@ func update[T any](ctx context.Context, table jetstream.KeyValue, key string, ch
 		} else {
 			_, err = table.Update(ctx, key, data, revision)
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) {
+		if !overtaken(err) {
 			return row, err
 		}
 	}
 	var none T
 	return none, &bridge.Error{Code: bridge.CodeBusy, Message: "others change " + key + " all the time", Remedy: "Try again."}
+}
+
+// overtaken says whether a write failed because somebody else wrote first. A
+// server alone and a cluster say it differently.
+func overtaken(err error) bool {
+	return errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch)
 }
 
 // newCoordinator makes this machine a coordinator.

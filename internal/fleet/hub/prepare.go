@@ -33,8 +33,12 @@ func Prepare(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		}
 	}
 	for _, table := range []string{fleet.TableMembers, fleet.TableInvites, fleet.TableQueues, fleet.TableOwners, fleet.TableClaims} {
-		config := jetstream.KeyValueConfig{Bucket: table, History: 1, Storage: jetstream.FileStorage, Replicas: replicas}
-		if _, err := js.CreateOrUpdateKeyValue(ctx, config); err != nil {
+		// It is like one that the client makes, but without direct reads: in a cluster
+		// they may answer with an old state, and who has just taken a run over must
+		// not read that another has it.
+		config := jetstream.StreamConfig{Name: "KV_" + table, Subjects: []string{"$KV." + table + ".>"}, MaxMsgsPerSubject: 1,
+			Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}
+		if _, err := js.CreateOrUpdateStream(ctx, config); err != nil {
 			return fmt.Errorf("prepare the table %s: %w", table, err)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 // The kinds of refusals, for Options.Record.
 const (
-	RefusedConnection = "fleet.connection_refused" // no valid right
-	RefusedMessage    = "fleet.message_refused"    // a right, but not for that
-	RefusedJoin       = "fleet.join_refused"
+	RefusedConnection = "fleet_connection" // no valid right
+	RefusedMessage    = "fleet_message"    // a right, but not for that
+	RefusedJoin       = "fleet_join"
 )
 
 // refusal is something to record. Member may be found by the connection's id.

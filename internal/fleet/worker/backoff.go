@@ -16,13 +16,15 @@ type backOff struct {
 }
 
 // patience is how long to wait for an answer of a run's coordinator, 0 if it is
-// not to be asked now. One that did not answer gets one question at a time, so
+// not to be asked now, also because this machine can do nothing. One that did not answer gets one question at a time, so
 // that it takes no more than one slot from the others.
 func (w *worker) patience(run string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.runs[run]
 	switch {
+	case w.cannot() != "":
+		return 0
 	case b == nil:
 		return claimBound
 	case b.tried || time.Now().Before(b.until):

@@ -31,7 +31,7 @@ type claim struct {
 	mu    sync.Mutex
 	event fleet.Event // what was reported since the last one was sent
 	fresh bool        // it is not sent yet
-	alive time.Time   // when the last sign of life was sent
+	alive time.Time   // when the last sign of life was sent; the first one is due at once
 }
 
 // maxText bounds what a result says.
@@ -108,7 +108,7 @@ func (w *worker) claim(t fleet.Ticket, ack string, wait time.Duration) (*fleet.A
 }
 
 func (w *worker) begin(a fleet.Assignment) *claim {
-	c := &claim{Assignment: a, w: w, since: time.Now(), alive: time.Now(), word: make(chan fleet.Order, 1)}
+	c := &claim{Assignment: a, w: w, since: time.Now(), word: make(chan fleet.Order, 1)}
 	c.ctx, c.stop = context.WithCancelCause(w.work)
 	w.mu.Lock()
 	w.claims[c.Claim] = c
@@ -140,6 +140,7 @@ func (c *claim) do(t fleet.Ticket, release func()) {
 		c.w.noteFull(err)
 	}
 	if c.ctx.Err() == nil {
+		c.w.log.Info("worker.done", "run", c.Run, "task", c.Task, "claim", c.Claim, "error", err)
 		c.tell(true)
 		c.deliver(r, release)
 	}

@@ -3,10 +3,14 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/coordinator"
@@ -18,13 +22,16 @@ import (
 func TestRun(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
+	y.judge = func(fleet.Result) fleet.OrderKind { return "" } // the real one says what becomes of them
 	ended := make(chan error, 3)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	for i := range cap(ended) {
 		conn := y.fleet.Worker(t, fmt.Sprint("w", i))
-		go func() {
-			ended <- Run(ctx, conn, Options{Capacity: 4, Root: filepath.Join(y.root, fmt.Sprint(i)), Environ: os.Environ(), Ready: ready, Attempt: commit})
-		}()
+		o := Options{Capacity: 4, Root: filepath.Join(y.root, fmt.Sprint(i)), Environ: os.Environ(), Ready: ready, Attempt: commit}
+		if testing.Verbose() {
+			o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		}
+		go func() { ended <- Run(ctx, conn, o) }()
 	}
 	t.Cleanup(func() {
 		cancel()
@@ -44,13 +51,19 @@ func TestRun(t *testing.T) {
 		}
 	}
 	conn := y.fleet.Connect(t, "coordinator")
+	var claims atomic.Int32
+	_, err := y.boss.NC.Subscribe("fleet.claim.>", func(*nats.Msg) { claims.Add(1) })
+	y.must(err)
 	begun := time.Now()
 	r, err := orchestrate.Run(t.Context(), orchestrate.Options{Home: t.TempDir(), Dir: y.repo.Top, Task: "all", Plan: &plan, Environ: os.Environ(),
 		Remote: coordinator.New(conn, coordinator.Options{Host: "here", Scratch: t.TempDir(), Limits: fleet.Limits{Timeout: fleettest.Timeout}}), Concurrency: 12})
 	if err != nil || !r.Success {
 		t.Fatalf("%v, %+v", err, r)
 	}
-	t.Logf("24 tasks in %s", time.Since(begun))
+	t.Logf("24 tasks in %s, with %d claims", time.Since(begun), claims.Load())
+	if claims.Load() != 24 {
+		t.Errorf("%d claims for 24 tasks", claims.Load())
+	}
 	for _, s := range plan.Tasks {
 		if _, err := os.Stat(filepath.Join(y.repo.Top, "done-"+s.ID)); err != nil {
 			t.Error(err)

@@ -149,6 +149,9 @@ func Run(ctx context.Context, conn *fleet.Conn, o Options) (err error) {
 	stopPulse()
 	loops.Wait()
 	stopOrders()
+	if conn.NC.IsConnected() {
+		_ = conn.NC.FlushTimeout(answerBound) // what was given up; a lost word is made up for by the lease
+	}
 	return closeRoot(w.root, err)
 }
 
