@@ -200,7 +200,7 @@ func (c *coder) CodeTask(ctx context.Context, t mcp.Task) (out mcp.TaskResult, e
 // codeTaskOnWorker has a worker of the fleet do the task. The worker gets the
 // whole workspace, whose policy speaks of it, and is told the directory.
 func (c *coder) codeTaskOnWorker(ctx context.Context, b *Bridge, t mcp.Task) (mcp.TaskResult, error) {
-	labels, err := fleet.ParseWorker(t.Worker)
+	labels, err := workerLabels(t.Worker, t.Depth)
 	if err != nil {
 		return mcp.TaskResult{}, err
 	}
@@ -217,6 +217,16 @@ func (c *coder) codeTaskOnWorker(ctx context.Context, b *Bridge, t mcp.Task) (mc
 		return mcp.TaskResult{}, err
 	}
 	return taskResult(r), nil
+}
+
+// workerLabels reads which worker is to do a task. What runs on a worker is one
+// deep in a bridge, but the depth does not cross machines: only a task from outside
+// may go to one, so that none can go round in circles.
+func workerLabels(worker string, depth int) ([]string, error) {
+	if depth > 0 {
+		return nil, &bridge.Error{Code: bridge.CodeDenied, Message: "a task that comes from a session of Copilot is done on its own machine", Remedy: "leave worker out"}
+	}
+	return fleet.ParseWorker(worker)
 }
 
 func (c *coder) codeTaskHere(ctx context.Context, b *Bridge, t mcp.Task) (mcp.TaskResult, error) {

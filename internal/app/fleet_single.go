@@ -70,11 +70,11 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	r, err := b.Orchestrate(ctx, "", opts)
-	if ctx.Err() != nil {
-		return out, context.Cause(ctx)
-	}
 	if err == nil {
 		err = singleVerdict(r)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return out, err

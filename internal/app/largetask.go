@@ -8,7 +8,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/api/mcp"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
-	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
@@ -34,7 +33,7 @@ func (c *coder) Orchestrate(ctx context.Context, t mcp.LargeTask) (mcp.LargeResu
 		},
 	})
 	if t.Worker != "" {
-		labels, err := fleet.ParseWorker(t.Worker)
+		labels, err := workerLabels(t.Worker, t.Depth)
 		if err != nil {
 			return mcp.LargeResult{}, err
 		}

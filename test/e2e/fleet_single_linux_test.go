@@ -65,7 +65,7 @@ func TestFleetSingleTask(t *testing.T) {
 	t.Parallel()
 	h := newFleetHub(t)
 	_, one := h.worker("--name", "one", "--label", "gpu=yes")
-	waitUntil(t, "the worker is there", func() bool { return h.status()["one"] == "online" })
+	waitUntil(t, "the worker is there", func() bool { return strings.Contains(string(h.run("fleet", "status", "--json")), `"gpu=yes"`) })
 
 	t.Run("MCP", func(t *testing.T) {
 		h.t = t
@@ -99,6 +99,14 @@ func TestFleetSingleTask(t *testing.T) {
 			t.Errorf("progress: %s", progress.String())
 		}
 		mu.Unlock()
+		mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": tool("bash", map[string]string{"command": "touch asked", "description": "ask"}), "worker": "any"}, &out)
+		if strings.Join(out.FilesChanged, " ") != "asked" { // the client was asked and said yes
+			t.Errorf("%+v", out)
+		}
+		nested := map[string]any{"prompt": "x", "worker": "any", "_depth": 1}
+		if r := mcpCall(t, c, "copilot_code_task", nested, nil); !r.IsError || !strings.HasPrefix(mcpText(r), "[denied]") {
+			t.Errorf("%s", mcpText(r))
+		}
 		for worker, want := range map[string]string{"cuda": "no worker with cuda and --demo is ready", "a b": "no label"} {
 			if r := mcpCall(t, c, "copilot_code_task", map[string]any{"prompt": "x", "worker": worker}, nil); !r.IsError || !strings.Contains(mcpText(r), want) {
 				t.Errorf("%s: %s", worker, mcpText(r))
