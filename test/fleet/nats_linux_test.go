@@ -104,8 +104,8 @@ func (c *cluster) writeAccounts() string {
 			t.Fatal(err)
 		}
 	}
-	newKey := func(make func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
-		key, err := make()
+	newKey := func(create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
+		key, err := create()
 		check(err)
 		public, err := key.PublicKey()
 		check(err)
