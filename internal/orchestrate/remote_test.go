@@ -200,7 +200,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 		t.Errorf("the record is\n%s\nand should be\n%s", e.lines, want)
 	}
 	seen, err := NewLooker(there.home).List(1)
-	if err != nil || seen[0].Tasks[0].Place.Worker != "box" || seen[0].Tasks[0].Tree != "" || seen[0].Concurrency != 0 || !seen[0].Remote {
+	if err != nil || seen[0].Tasks[0].Worker != "box" || seen[0].Tasks[0].Tree != "" || seen[0].Concurrency != 0 || !seen[0].Remote {
 		t.Errorf("%v: %+v", err, seen)
 	}
 	left, err := filepath.Glob(filepath.Join(e.home, "attempts", "*", "*"))
@@ -234,7 +234,7 @@ func TestRemoteBelowTheRoot(t *testing.T) {
 		}
 		ended <- err
 	}()
-	r := lookUntil(t, l, func(r Looked) bool { return len(r.Tasks) == 2 && r.Tasks[1].Place.Worker != "" })
+	r := lookUntil(t, l, func(r Looked) bool { return len(r.Tasks) == 2 && r.Tasks[1].Worker != "" })
 	if b := r.Tasks[1]; b.State != Running || b.Doing != "at it" || b.Session != "s" || b.Tree != "" {
 		t.Errorf("%+v", b)
 	}

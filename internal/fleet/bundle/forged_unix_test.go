@@ -114,7 +114,7 @@ var forgeries = map[string]forgery{
 	}),
 	"the parent twice": ofCommit("the parents of commit", func(w *world) string { return w.child(w.tree(), w.begin, w.begin) }),
 	"no parent":        ofCommit("the parents of commit", func(w *world) string { return w.child(w.tree()) }),
-	"a parent that nobody has": forgery{func(w *world) ([]byte, string) {
+	"a parent that nobody has": {func(w *world) ([]byte, string) {
 		// Made by hand: git does not pack it.
 		raw := fmt.Sprintf("tree %s\nparent %s\nauthor a <a@example.com> 1 +0000\ncommitter a <a@example.com> 1 +0000\n\nx\n", w.git("clone", "rev-parse", "HEAD^{tree}"), strings.Repeat("1", 40))
 		c := w.object("commit", raw)

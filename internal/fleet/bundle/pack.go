@@ -138,10 +138,10 @@ func (p *packReader) count(size int64) error {
 // data reads the compressed data, which must be of the size that was said.
 func (p *packReader) data(size int64, commit, delta bool) error {
 	var err error
-	if p.z == nil {
-		p.z, err = zlib.NewReader(p.r)
+	if again, ok := p.z.(zlib.Resetter); ok {
+		err = again.Reset(p.r, nil)
 	} else {
-		err = p.z.(zlib.Resetter).Reset(p.r, nil)
+		p.z, err = zlib.NewReader(p.r)
 	}
 	if err != nil {
 		return err
