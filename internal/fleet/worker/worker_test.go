@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
@@ -51,12 +52,18 @@ func TestDelivers(t *testing.T) {
 	if len(y.asked[1].Have) == 0 || second.Bundle.Object != "" {
 		t.Errorf("the second claim has %v and was given %+v", y.asked[1].Have, second.Bundle)
 	}
-	fleettest.Wait(t, "the objects to go", func() bool {
-		store, err := y.boss.JS.ObjectStore(t.Context(), fleet.WorkerBucket(w.id))
-		y.must(err)
-		list, err := store.List(t.Context())
-		return err == nil && len(list) == 1 && list[0].Name == y.given["claim-1"].Bundle.Object // the coordinator's
-	})
+	// Not List: it never ends when an object goes while it is under way.
+	store, err := y.boss.JS.ObjectStore(t.Context(), fleet.WorkerBucket(w.id))
+	y.must(err)
+	for _, name := range []string{"claim-1", "claim-2"} {
+		fleettest.Wait(t, name+" to go", func() bool {
+			_, err := store.GetInfo(t.Context(), name)
+			return errors.Is(err, jetstream.ErrObjectNotFound)
+		})
+	}
+	if _, err := store.GetInfo(t.Context(), y.given["claim-1"].Bundle.Object); err != nil {
+		t.Errorf("the coordinator's object: %v", err)
+	}
 }
 
 // The bundle of a later commit has only what is new.
