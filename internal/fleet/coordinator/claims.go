@@ -25,30 +25,22 @@ func (c *Coordinator) clear(ctx context.Context) error {
 	if err := c.purgeTickets(ctx); err != nil {
 		return err
 	}
-	watch, err := c.stores.claims.Watch(ctx, c.run+".*", jetstream.IgnoreDeletes())
+	rows, err := fleet.Rows(ctx, c.stores.claims, c.run+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = watch.Stop() }() // fails only if the connection is closed
-	for {
-		select {
-		case e := <-watch.Updates():
-			if e == nil { // that was all
-				return nil
-			}
-			var r row
-			if err := json.Unmarshal(e.Value(), &r.Claim); err != nil {
-				return damaged(c.run, err)
-			}
-			if r.Schema != fleet.Schema {
-				return otherSchema("a claim of the run", r.Schema)
-			}
-			r.rev = e.Revision()
-			c.rows[strings.TrimPrefix(e.Key(), c.run+".")] = r
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	for _, e := range rows {
+		var r row
+		if err := json.Unmarshal(e.Value(), &r.Claim); err != nil {
+			return damaged(c.run, err)
 		}
+		if r.Schema != fleet.Schema {
+			return otherSchema("a claim of the run", r.Schema)
+		}
+		r.rev = e.Revision()
+		c.rows[strings.TrimPrefix(e.Key(), c.run+".")] = r
 	}
+	return nil
 }
 
 // setRow writes the claim's row by compare-and-set. The caller has the attempt's

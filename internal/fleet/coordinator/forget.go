@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"time"
@@ -22,11 +23,12 @@ func (c *Coordinator) forget() {
 }
 
 func (c *Coordinator) forgetOlder(ctx context.Context, limit time.Duration) error {
-	runs, err := c.stores.owners.Keys(ctx)
+	runs, err := fleet.Rows(ctx, c.stores.owners, jetstream.AllKeys)
 	if err != nil {
 		return err
 	}
-	for _, run := range runs {
+	for _, r := range runs {
+		run := r.Key()
 		_, rev, age, err := readOwner(ctx, c.stores.owners, run)
 		if err != nil || rev == 0 || run == c.run || age < limit {
 			continue // damaged ones are left for people to look at
@@ -48,15 +50,32 @@ func (c *Coordinator) forgetOlder(ctx context.Context, limit time.Duration) erro
 	return nil
 }
 
+// removeObjects removes the objects whose names begin so. It asks the server for
+// their subjects: the bucket's own list never ends when an object comes or goes
+// meanwhile.
 func (c *Coordinator) removeObjects(ctx context.Context, prefix string) error {
-	objects, err := c.stores.runs.List(ctx)
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil
-	}
-	for _, o := range objects {
-		if err == nil && strings.HasPrefix(o.Name, prefix) {
-			err = c.stores.runs.Delete(ctx, o.Name)
+	const stream, head = "OBJ_" + fleet.BucketRuns, "$O." + fleet.BucketRuns + ".M."
+	return persist(ctx, func(ctx context.Context) error {
+		s, err := c.js.Stream(ctx, stream)
+		if err != nil {
+			return err
 		}
-	}
-	return err
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(head+">"))
+		if err != nil {
+			return err
+		}
+		for subject := range info.State.Subjects {
+			name, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(subject, head))
+			if err != nil || !strings.HasPrefix(string(name), prefix) {
+				continue
+			}
+			if err := c.stores.runs.Delete(ctx, string(name)); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+				return err
+			}
+			if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil { // what is left of it
+				return err
+			}
+		}
+		return nil
+	})
 }

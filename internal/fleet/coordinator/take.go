@@ -27,12 +27,13 @@ func Runs(ctx context.Context, conn *fleet.Conn) ([]fleet.RunStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
 	}
-	runs, err := table.Keys(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+	runs, err := fleet.Rows(ctx, table, jetstream.AllKeys)
+	if err != nil {
 		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
 	}
 	var out []fleet.RunStatus
-	for _, run := range runs {
+	for _, r := range runs {
+		run := r.Key()
 		row, rev, age, err := readOwner(ctx, table, run)
 		if err != nil {
 			return nil, err

@@ -159,15 +159,11 @@ func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 	if err != nil {
 		return out, err
 	}
-	watch, err := owners.WatchAll(ctx, jetstream.IgnoreDeletes())
+	rows, err := fleet.Rows(ctx, owners, jetstream.AllKeys)
 	if err != nil {
 		return out, err
 	}
-	defer func() { _ = watch.Stop() }() // its connection is ours
-	for entry := range watch.Updates() {
-		if entry == nil {
-			break
-		}
+	for _, entry := range rows {
 		var owner fleet.Owner
 		if err := fleet.Decode(entry.Value(), &owner); err != nil {
 			continue // another version's

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -148,22 +147,16 @@ func checkProof(invite string, r fleet.JoinRequest) error {
 
 // sweepInvites forgets invitations that ended a while ago.
 func (k *keeper) sweepInvites(ctx context.Context) error {
-	keys, err := k.invites.ListKeys(ctx)
+	rows, err := fleet.Rows(ctx, k.invites, jetstream.AllKeys)
 	if err != nil {
 		return err
 	}
-	for id := range keys.Keys() {
-		entry, err := k.invites.Get(ctx, id)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue
-		} else if err != nil {
-			return err
-		}
+	for _, entry := range rows {
 		var row fleet.InviteRecord
 		if err := fleet.Decode(entry.Value(), &row); err != nil || time.Since(row.Expires) < keepInvites {
 			continue // what another version wrote is not ours to remove
 		}
-		if err := k.invites.Purge(ctx, id, jetstream.LastRevision(entry.Revision())); err != nil && !overtaken(err) {
+		if err := k.invites.Purge(ctx, entry.Key(), jetstream.LastRevision(entry.Revision())); err != nil && !overtaken(err) {
 			return err
 		}
 	}

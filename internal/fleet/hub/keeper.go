@@ -72,16 +72,12 @@ func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
 // loadMembers reads who is in the fleet. Who was removed stays out, also if the
 // hub died half-way through removing.
 func (k *keeper) loadMembers(ctx context.Context) error {
-	watch, err := k.memberTable.WatchAll(ctx, jetstream.IgnoreDeletes())
+	rows, err := fleet.Rows(ctx, k.memberTable, jetstream.AllKeys)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = watch.Stop() }() // its connection is ours
 	var removed []string
-	for entry := range watch.Updates() {
-		if entry == nil {
-			break
-		}
+	for _, entry := range rows {
 		var m fleet.MemberRecord
 		if err := fleet.Decode(entry.Value(), &m); err != nil {
 			return fmt.Errorf("read the member %s: %w", entry.Key(), err)

@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// rowsTimeout bounds the reading of a table.
+const rowsTimeout = 30 * time.Second
+
+// Rows reads the rows of a table whose keys match. It gives all or an error: the
+// client only closes its channel when the context or the connection ends half-way,
+// and does not say so by itself when a row goes meanwhile.
+func Rows(ctx context.Context, table jetstream.KeyValue, keys string) ([]jetstream.KeyValueEntry, error) {
+	ctx, cancel := context.WithTimeout(ctx, rowsTimeout)
+	defer cancel() // the client's goroutine waits for it
+	watch, err := table.Watch(ctx, keys, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("read the table %s: %w", table.Bucket(), err)
+	}
+	defer func() { _ = watch.Stop() }() // fails only if the connection is closed
+	var rows []jetstream.KeyValueEntry
+	for {
+		select {
+		case row, open := <-watch.Updates():
+			switch {
+			case open && row == nil: // that was all
+				return rows, nil
+			case open:
+				rows = append(rows, row)
+				continue
+			}
+			err = errors.New("the connection was closed")
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("read the table %s: %w", table.Bucket(), err)
+	}
+}
