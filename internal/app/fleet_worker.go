@@ -44,8 +44,12 @@ func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 	}
 	f := &fleetWorker{bridge: b, Worker: w}
 	w.Tell(fmt.Sprintf("%s waits for tasks, %d at a time", w.Member.ID, w.Capacity))
-	return worker.Run(ctx, conn, worker.Options{Capacity: w.Capacity, Labels: w.Labels, Version: b.opts.Version, Root: w.Root, Environ: task.PlainEnviron(b.opts.Environ),
+	err = worker.Run(ctx, conn, worker.Options{Capacity: w.Capacity, Labels: w.Labels, Version: b.opts.Version, Root: w.Root, Environ: task.PlainEnviron(b.opts.Environ),
 		Ready: f.ready, Attempt: f.attempt, Drain: drain.Done(), Logger: b.opts.Logger})
+	if err == nil && drain.Err() == nil && ctx.Err() == nil {
+		w.Tell(w.Member.ID + " was drained from afar: what it had begun is done, and it ends")
+	}
+	return err
 }
 
 // fleetWorker does attempts in sessions of a bridge.

@@ -230,6 +230,8 @@ type Hello struct {
 	Answers  string    `json:"answers,omitempty"` // who answers there: github, a provider, demo
 	Since    time.Time `json:"since"`
 	Draining bool      `json:"draining,omitempty"`
+	// Anew is true until a program's first hello is answered: it ends a drain.
+	Anew bool `json:"anew,omitempty"`
 	// Conn.Hello fills these in: when the member's right ends, and how long the
 	// last hello took, there and back.
 	Expires time.Time     `json:"expires,omitzero"`

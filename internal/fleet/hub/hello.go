@@ -34,10 +34,16 @@ func (k *keeper) hello(ctx context.Context, id string, data []byte) fleet.HelloR
 	if m.Role != fleet.RoleWorker {
 		return reply
 	}
-	if offers := fleet.Offers(m.Labels, h.Labels); !slices.Equal(offers, m.Offers) {
-		if m, err = k.updateMember(ctx, id, func(m *fleet.MemberRecord) error { m.Offers = offers; return nil }); err != nil {
+	anew := h.Anew && m.Draining
+	if offers := fleet.Offers(m.Labels, h.Labels); anew || !slices.Equal(offers, m.Offers) {
+		m, err = k.updateMember(ctx, id, func(m *fleet.MemberRecord) error {
+			m.Offers, m.Draining = offers, m.Draining && !anew
+			return nil
+		})
+		if err != nil {
 			return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
 		}
+		reply.Draining = m.Draining
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

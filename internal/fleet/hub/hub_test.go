@@ -61,6 +61,11 @@ func TestWorkerJoins(t *testing.T) {
 	if reply, err = w.Hello(t.Context(), fleet.Hello{}); err != nil || !reply.Draining {
 		t.Errorf("hello of a draining worker: %+v, %v", reply, err)
 	}
+	for _, h := range []fleet.Hello{{Anew: true}, {}} {
+		if reply, err = w.Hello(t.Context(), h); err != nil || reply.Draining {
+			t.Errorf("hello of a worker that was started anew: %+v, %v", reply, err)
+		}
+	}
 	if said := f.Recorded(); len(said) > 0 {
 		t.Errorf("recorded %q", said)
 	}

@@ -194,16 +194,16 @@ func (w *worker) greet(ctx context.Context) {
 	host, _ := os.Hostname() // without one the name says enough
 	tick := time.NewTicker(fleet.HelloEvery)
 	defer tick.Stop()
-	silent := false
+	silent, anew := false, true
 	for {
-		hello := fleet.Hello{Host: host, Version: w.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
+		hello := fleet.Hello{Anew: anew, Host: host, Version: w.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Labels: w.Labels, Capacity: w.Capacity, Since: w.since}
 		w.describe(&hello)
 		if err := w.hello(ctx, hello); err != nil && !silent && ctx.Err() == nil {
 			w.log.Warn("worker.hub_silent: the hub does not answer; the worker goes on", "error", err)
 			silent = true
 		} else if err == nil {
-			silent = false
+			silent, anew = false, false
 		}
 		select {
 		case <-ctx.Done():
