@@ -138,12 +138,28 @@ func (g *Guard) newPlan(ctx context.Context) (*plan, error) {
 		outside := func(p string) bool { return !sandbox.Within(p, root) }
 		p.open.Write, p.open.Read = slices.DeleteFunc(open.Write, outside), slices.DeleteFunc(open.Read, outside)
 	}
+	keepOwn(&p.conf, existing(pol.Own()))
 	read, write := pol.Places()
 	p.conf.Read = append(p.conf.Read, existing(read)...)
 	p.conf.Write = append(p.conf.Write, existing(write)...)
-	p.conf.Hide = append(p.conf.Hide, existing(pol.Own())...)
 	p.conf.Network = p.conf.Network || pol.AllHosts()
 	return p, nil
+}
+
+// keepOwn keeps programs from changing the directories that are not the
+// workspace's own. Those that the plan names are the repository of a linked
+// worktree: git needs to read it, and it is more than this worktree's. The rest
+// is hidden.
+func keepOwn(c *bridge.Confinement, own []string) {
+	named := slices.Concat(c.Read, c.Write)
+	for _, dir := range own {
+		if slices.Contains(c.Hide, dir) || !slices.Contains(named, dir) {
+			c.Hide = append(c.Hide, dir)
+			continue
+		}
+		c.Write = slices.DeleteFunc(c.Write, func(path string) bool { return sandbox.Within(path, dir) })
+		c.Read = append(c.Read, dir)
+	}
 }
 
 // existing are the real names of the paths that are there.

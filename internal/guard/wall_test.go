@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -519,6 +520,61 @@ func TestConfinement(t *testing.T) {
 	}
 	if c, err := newGuard(t, guard.Options{}).Confinement(t.Context()); c != nil || err != nil {
 		t.Errorf("without a sandbox: %+v, %v", c, err)
+	}
+}
+
+// The repository of a linked worktree is shown where the plan shows it, and never
+// written. A directory that only a .git file names is hidden, like the bridge's
+// own.
+func TestRepositoryOfAWorktree(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no sandbox on Windows yet")
+	}
+	root := newRepository(t)
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(home, "other")
+	tree := filepath.Join(home, "worktrees", "one")
+	cmd := exec.CommandContext(t.Context(), "git", "-C", root, "worktree", "add", "-q", tree)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	common := filepath.Join(root, ".git")
+	own := filepath.Join(common, "worktrees", "one")
+	for _, rules := range []string{"", "readOnly: true"} {
+		w := newWalled(t, tree, rules, func(o *guard.Options) {
+			parsed, err := policy.ParseYAML("policy.yaml", []byte(rules))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := policy.DefaultsRun()
+			d.Root, d.Protected = tree, []string{home + "/audit", own, common, other}
+			o.Policy = policy.Combine(d, policy.Layer{Rules: parsed, Trusted: true})
+			o.Wall = &guard.Wall{Plan: func(_ context.Context, s sandbox.Scope) (bridge.Confinement, error) {
+				s.Hidden = append(s.Hidden, home)
+				return sandbox.Plan(s, []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, filepath.Join(home, "cache"))
+			}}
+		})
+		if err := errors.Join(os.MkdirAll(home+"/audit", 0o700), os.MkdirAll(other, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		c, err := w.Confinement(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{own, common} {
+			below := func(path string) bool { return sandbox.Within(path, dir) }
+			if !slices.Contains(c.Read, dir) || slices.ContainsFunc(c.Write, below) || slices.ContainsFunc(c.Hide, below) {
+				t.Errorf("%q, %s: %+v", rules, dir, c)
+			}
+		}
+		for _, dir := range []string{home, home + "/audit", other} {
+			if !slices.Contains(c.Hide, dir) || slices.Contains(c.Read, dir) || slices.Contains(c.Write, dir) {
+				t.Errorf("%q, %s: %+v", rules, dir, c)
+			}
+		}
 	}
 }
 

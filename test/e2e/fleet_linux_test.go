@@ -45,6 +45,7 @@ func newFleetHub(t *testing.T) *fleetHub {
 func (h *fleetHub) worker(args ...string) (*exec.Cmd, *lines) {
 	h.t.Helper()
 	k := newTestHome(h.t)
+	k.env = h.env
 	cmd := k.command(append([]string{"worker", "--join", "-", "--demo"}, args...)...)
 	cmd.Stdin = bytes.NewReader(h.run("fleet", "invite"))
 	said, err := cmd.StderrPipe()

@@ -167,12 +167,13 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 // judgement: it would let a command that names npm read the user's tokens.
 func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams {
 	no, yes := copilot.Bool(false), copilot.Bool(true)
-	read := append([]string{s.wallEnv()}, c.Read...)
+	shownRead, shownWrite := shown(c)
+	read := append([]string{s.wallEnv()}, shownRead...)
 	if rg := ripgrep(s.host.opts.Runtime); rg != "" {
 		read = append(read, rg)
 	}
 	read = append(read, s.serverFiles()...)
-	write := append([]string{s.wallTemp()}, c.Write...)
+	write := append([]string{s.wallTemp()}, shownWrite...)
 	return &rpc.SessionUpdateOptionsParams{
 		Shell: &rpc.ShellOptions{InitScripts: []rpc.ShellInitScript{{Path: s.wallEnv(), Shell: rpc.ShellInitScriptShellBash}}},
 		SandboxConfig: &rpc.SandboxConfig{
@@ -196,6 +197,16 @@ func (s *session) sandbox(c *bridge.Confinement) *rpc.SessionUpdateOptionsParams
 			},
 		},
 	}
+}
+
+// shown are the paths to read and to write, each once. The runtime is not left to
+// decide between two words about the same path.
+func shown(c *bridge.Confinement) (read, write []string) {
+	without := func(paths []string, others ...string) []string {
+		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(others, p) })
+	}
+	read = without(c.Read, c.Hide...)
+	return read, without(c.Write, slices.Concat(c.Hide, c.Read)...)
 }
 
 // denied are the hidden paths as the runtime has to be told them: its view,

@@ -28,6 +28,13 @@ func TestAllocator(t *testing.T) {
 	}
 }
 
+func TestShownPaths(t *testing.T) {
+	read, write := shown(&bridge.Confinement{Write: []string{"/w", "/w/r", "/h", "/h/w"}, Read: []string{"/w/r", "/h", "/r"}, Hide: []string{"/h"}})
+	if !slices.Equal(read, []string{"/w/r", "/r"}) || !slices.Equal(write, []string{"/w", "/h/w"}) {
+		t.Errorf("read %q, write %q", read, write)
+	}
+}
+
 func TestDeniedPaths(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"home/audit", "home/worktrees/one", "home/worktrees/two", "work"} {

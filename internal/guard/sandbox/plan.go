@@ -62,6 +62,9 @@ func Plan(s Scope, env []string, kept string) (conf bridge.Confinement, err erro
 	conf.Hide = append(conf.Hide, s.Hidden...)
 	if s.ReadOnly {
 		conf.Read = append(conf.Read, root)
+		if dir, common, ok := worktree(filepath.Join(root, ".git")); ok {
+			conf.Read = append(conf.Read, common, dir)
+		}
 	} else {
 		conf.Write = append(conf.Write, root)
 		conf.Read = append(conf.Read, s.Protected...)

@@ -281,10 +281,18 @@ func TestWorktree(t *testing.T) {
 	if exit.Code != 0 || strings.Contains(out, "\nfile") {
 		t.Errorf("%d: %s", exit.Code, out)
 	}
+	readOnly := s
+	readOnly.ReadOnly = true
+	out, exit = line(t, w, m.plan(t, readOnly), m, "set -e; git status; git log; ! git commit -q --allow-empty -m x; ! echo x > "+main+"/.git/refs/heads/x")
+	if exit.Code != 0 {
+		t.Errorf("read-only: %d: %s", exit.Code, out)
+	}
 	// A .git file that names something else opens nothing.
 	put(t, filepath.Join(m.root, ".git"), "gitdir: "+m.home)
-	if conf := m.plan(t, s); slices.Contains(conf.Write, m.home) {
-		t.Error("the home may be written")
+	for _, s := range []Scope{s, readOnly} {
+		if conf := m.plan(t, s); slices.Contains(conf.Write, m.home) || slices.Contains(conf.Read, m.home) {
+			t.Error("the home is shown")
+		}
 	}
 }
 
