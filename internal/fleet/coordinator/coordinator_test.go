@@ -24,7 +24,8 @@ func TestTaskIsDone(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	w.say("event", a, fleet.Event{Schema: fleet.Schema, Text: "thinking\nmore", Session: "s1", Usage: bridge.Usage{InputTokens: 7}})
-	for p := range told {
+	for {
+		p := fleettest.Receive(t, "the event", told)
 		if p.At.Session == "s1" {
 			if p.At.Worker != "alpha" || p.Text != "thinking…" || p.Usage.InputTokens != 7 {
 				t.Errorf("%+v", p)
@@ -157,7 +158,7 @@ func TestTwoClaims(t *testing.T) {
 		}
 		won := 0
 		for range 2 {
-			switch a := <-answers; {
+			switch a := fleettest.Receive(t, "an answer", answers); {
 			case a.err == nil:
 				won++
 				a.h.mustDeliver(a.a, result(a.a))
@@ -348,13 +349,18 @@ func TestDuplicateDelivery(t *testing.T) {
 	c := start(t, f.Coordinator, Options{Record: r.add})
 	done := try(t.Context(), c, "a", nil)
 	a := w.mustClaim()
-	for range 5 { // without ids, so that the server does not drop them
+	deliver := func() { // without an id, so that the server does not drop it
 		if err := w.deliver(a, result(a)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for range 3 { // those that come before the first one is accepted get no word of their own
+		deliver()
+	}
 	mustDone(t, done, "alpha")
-	for range 3 {
+	w.wantOrder(fleet.OrderAccepted, a.Claim)
+	for range 2 {
+		deliver()
 		w.wantOrder(fleet.OrderAccepted, a.Claim)
 	}
 	if len(r.lines) > 0 {
@@ -412,13 +418,13 @@ func TestQuestions(t *testing.T) {
 		return fleet.Request[fleet.Reply](t.Context(), h.conn.NC, fleet.WorkSubject("ask", h.id, a.Run, a.Task, a.Claim), q)
 	}
 	r, err := ask(w, fleet.Ask{Schema: fleet.Schema, Question: json.RawMessage(`"may I"`)})
-	if q := <-asked; err != nil || string(r.Answer) != `"once"` || q.Name != "alpha" || q.Task != "a" || string(q.Question) != `"may I"` {
+	if q := fleettest.Receive(t, "the question", asked); err != nil || string(r.Answer) != `"once"` || q.Name != "alpha" || q.Task != "a" || string(q.Question) != `"may I"` {
 		t.Errorf("%+v %v %+v", r, err, q)
 	}
 	if _, err := ask(w, fleet.Ask{Schema: fleet.Schema, Question: json.RawMessage(`"wait"`), Until: time.Now().Add(200 * time.Millisecond)}); bridge.CodeOf(err) != bridge.CodeDenied {
 		t.Error(err)
 	}
-	<-asked
+	fleettest.Receive(t, "the second question", asked)
 	if _, err := ask(thief, fleet.Ask{Schema: fleet.Schema, Question: json.RawMessage(`"may I"`)}); bridge.CodeOf(err) != bridge.CodeConflict {
 		t.Error(err)
 	}

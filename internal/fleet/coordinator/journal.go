@@ -95,7 +95,7 @@ func (j *journal) append(ctx context.Context, e entry) error {
 // store puts a large entry into BucketRuns and returns the one that names it.
 func (j *journal) store(ctx context.Context, line []byte) ([]byte, error) {
 	name := j.run + "/entry-" + newID()
-	err := persist(ctx, func(ctx context.Context) error {
+	err := transfer(ctx, int64(len(line)), func(ctx context.Context) error {
 		_, err := j.objects.PutBytes(ctx, name, line)
 		return err
 	})

@@ -36,15 +36,17 @@ func TestRandomWorkers(t *testing.T) {
 	}
 	slots := make(chan struct{}, limit)
 	results := make(chan ended, tasks)
+	bound, cancel := context.WithTimeout(t.Context(), 3*fleettest.Timeout)
+	defer cancel()
 	for i := range tasks {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results <- wait(t, try(t.Context(), c, taskName(i), nil))
+			results <- <-try(bound, c, taskName(i), nil)
 		})
 	}
 	for range tasks {
-		if e := <-results; e.err != nil {
+		if e := fleettest.Receive(t, "the end of a task", results); e.err != nil {
 			t.Error(e.err)
 		}
 	}

@@ -16,6 +16,9 @@ const (
 	patience = 10 * time.Minute
 	// oneTry bounds one request to it.
 	oneTry = 5 * time.Second
+	// slowest is how many bytes a second a transfer has to make, longest what bounds it.
+	slowest = 64 << 10
+	longest = 15 * time.Minute
 )
 
 // errAgain is for a step that is to be tried once more at once.
@@ -24,11 +27,24 @@ var errAgain = errors.New("try again")
 // persist repeats step while the server is away. A step may have worked
 // although it returns an error, so it must notice that when it is repeated.
 func persist(ctx context.Context, step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, &bridge.Error{Code: bridge.CodeUnavailable,
+	return persistWithin(ctx, oneTry, step)
+}
+
+// transfer is persist for a step that moves so many bytes.
+func transfer(ctx context.Context, size int64, step func(context.Context) error) error {
+	return persistWithin(ctx, transferTime(size), step)
+}
+
+func transferTime(size int64) time.Duration {
+	return oneTry + time.Duration(min(max(size, 0)/slowest, int64(longest/time.Second)))*time.Second
+}
+
+func persistWithin(ctx context.Context, bound time.Duration, step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience+bound, &bridge.Error{Code: bridge.CodeUnavailable,
 		Message: "the server of the fleet cannot be reached", Remedy: "see `copilot-bridge fleet status`, then go on with --resume"})
 	defer cancel()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		try, done := context.WithTimeout(ctx, oneTry)
+		try, done := context.WithTimeout(ctx, bound)
 		err := step(try)
 		done()
 		switch {

@@ -106,7 +106,7 @@ func (c *Coordinator) Import(ctx context.Context, r Record, repo *git.Repository
 			continue // whoever has a clone has it
 		}
 		if k.Stored != "" {
-			err := persist(ctx, func(ctx context.Context) (err error) {
+			err := transfer(ctx, k.Bundle.Size, func(ctx context.Context) (err error) {
 				k.Data, err = c.stores.runs.GetBytes(ctx, k.Stored)
 				return err
 			})

@@ -311,7 +311,7 @@ func TestTakeoverAtOnce(t *testing.T) {
 	}
 	won := 0
 	for range n {
-		switch err := <-errs; {
+		switch err := fleettest.Receive(t, "the end of a takeover", errs); {
 		case err == nil:
 			won++
 		case bridge.CodeOf(err) != bridge.CodeBusy:
@@ -321,7 +321,7 @@ func TestTakeoverAtOnce(t *testing.T) {
 	if won != 1 {
 		t.Fatalf("%d took the run", won)
 	}
-	if err := (<-winner).End(t.Context(), true); err != nil {
+	if err := fleettest.Receive(t, "the winner", winner).End(t.Context(), true); err != nil {
 		t.Error(err)
 	}
 	if _, err := New(conn, Options{Scratch: t.TempDir()}).Take(t.Context(), "20200101-000000-000000"); bridge.CodeOf(err) != bridge.CodeNotFound {
@@ -354,7 +354,7 @@ func TestServerRestart(t *testing.T) {
 	begun := try(t.Context(), c, "begun meanwhile", nil)
 	f.Start(t)
 	for what, done := range map[string]chan error{"the event": appended, "the result": delivered} {
-		if err := <-done; err != nil {
+		if err := fleettest.Receive(t, what, done); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -76,7 +76,7 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	if s.there {
 		return b, nil
 	}
-	err = c.upload(ctx, cl.worker, name, file)
+	err = c.upload(ctx, cl.worker, name, file, b.Size)
 	s.there = err == nil
 	return b, err
 }
@@ -103,12 +103,12 @@ func (c *Coordinator) make(ctx context.Context, file, name, commit string, have 
 	return bundle.Make(ctx, c.repo, file, name, commit, have)
 }
 
-func (c *Coordinator) upload(ctx context.Context, worker, name, file string) error {
+func (c *Coordinator) upload(ctx context.Context, worker, name, file string, size int64) error {
 	bucket, err := c.bucket(ctx, worker)
 	if err != nil {
 		return err
 	}
-	return persist(ctx, func(ctx context.Context) error { return putFile(ctx, bucket, name, file) })
+	return transfer(ctx, size, func(ctx context.Context) error { return putFile(ctx, bucket, name, file) })
 }
 
 func putFile(ctx context.Context, bucket jetstream.ObjectStore, name, file string) (err error) {
@@ -198,7 +198,7 @@ func (c *Coordinator) fetch(ctx context.Context, cl *claim, begin string, r flee
 		return "", err
 	}
 	file = filepath.Join(c.opts.Scratch, "result-"+cl.id)
-	err = persist(ctx, func(ctx context.Context) error {
+	err = transfer(ctx, r.Bundle.Size, func(ctx context.Context) error {
 		err := getFile(ctx, bucket, r.Bundle, file)
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			return refusal(bridge.CodeDenied, "the bundle %.80q is not there", r.Bundle.Object)
@@ -281,7 +281,7 @@ func (c *Coordinator) keepFile(ctx context.Context, name, parent, file string, b
 			e.Data, err = os.ReadFile(file)
 		} else {
 			e.Stored = c.run + "/" + name
-			err = persist(ctx, func(ctx context.Context) error { return putFile(ctx, c.stores.runs, e.Stored, file) })
+			err = transfer(ctx, b.Size, func(ctx context.Context) error { return putFile(ctx, c.stores.runs, e.Stored, file) })
 		}
 		if err != nil {
 			return err

@@ -245,13 +245,7 @@ func try(ctx context.Context, c *Coordinator, task string, report func(orchestra
 
 func wait(t testing.TB, done <-chan ended) ended {
 	t.Helper()
-	select {
-	case e := <-done:
-		return e
-	case <-time.After(fleettest.Timeout):
-		t.Fatal("the attempt did not end")
-		return ended{}
-	}
+	return fleettest.Receive(t, "the end of the attempt", done)
 }
 
 func mustDone(t testing.TB, done <-chan ended, worker string) orchestrate.Outcome {

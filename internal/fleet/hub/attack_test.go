@@ -355,7 +355,7 @@ func TestInvitations(t *testing.T) {
 	}
 	in := 0
 	for range cap(errs) {
-		if err := <-errs; err == nil {
+		if err := fleettest.Receive(t, "the end of a join", errs); err == nil {
 			in++
 		} else {
 			refused(err, "used up")

@@ -49,7 +49,7 @@ func TestKilledHub(t *testing.T) {
 		})
 		kill()
 		stop()
-		written = <-acknowledged
+		written = fleettest.Receive(t, "the end of the writer", acknowledged)
 		var again string
 		if kill, again = startVictim(t, dir); again != address {
 			t.Fatalf("it came back at %s, not %s", again, address)

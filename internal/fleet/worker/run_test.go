@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	t.Cleanup(func() {
 		cancel()
 		for range cap(ended) {
-			if err := <-ended; err != nil {
+			if err := fleettest.Receive(t, "a worker's end", ended); err != nil {
 				t.Error(err)
 			}
 		}
@@ -55,7 +55,9 @@ func TestRun(t *testing.T) {
 	_, err := y.boss.NC.Subscribe("fleet.claim.>", func(*nats.Msg) { claims.Add(1) })
 	y.must(err)
 	begun := time.Now()
-	r, err := orchestrate.Run(t.Context(), orchestrate.Options{Home: t.TempDir(), Dir: y.repo.Top, Task: "all", Plan: &plan, Environ: os.Environ(),
+	bound, stop := context.WithTimeout(t.Context(), 3*fleettest.Timeout)
+	defer stop()
+	r, err := orchestrate.Run(bound, orchestrate.Options{Home: t.TempDir(), Dir: y.repo.Top, Task: "all", Plan: &plan, Environ: os.Environ(),
 		Remote: coordinator.New(conn, coordinator.Options{Host: "here", Scratch: t.TempDir(), Limits: fleet.Limits{Timeout: fleettest.Timeout}}), Concurrency: 12})
 	if err != nil || !r.Success {
 		t.Fatalf("%v, %+v", err, r)

@@ -113,7 +113,7 @@ func TestCapacity(t *testing.T) {
 		y.put("k=a", fmt.Sprint("a", i))
 	}
 	for range 4 {
-		<-begun
+		fleettest.Receive(t, "the begin of a task", begun)
 	}
 	// All slots are taken now. What was handed out beyond them would be lost until
 	// its time is up.
@@ -151,14 +151,21 @@ func TestFair(t *testing.T) {
 		case <-ctx.Done():
 			return Done{}, ctx.Err()
 		}
-		<-finish
-		return Done{Commit: j.Begin}, nil
+		select {
+		case <-finish:
+		case <-ctx.Done():
+		}
+		return Done{Commit: j.Begin}, ctx.Err()
 	}})
 	share := map[bool]int{}
 	for i := range 12 {
-		share[strings.HasPrefix(<-begun, "any")]++
+		share[strings.HasPrefix(fleettest.Receive(t, "the begin of a task", begun), "any")]++
 		if i > 0 { // both slots are taken
-			finish <- struct{}{}
+			select {
+			case finish <- struct{}{}:
+			case <-time.After(fleettest.Timeout):
+				t.Fatal("no task waits for its end")
+			}
 		}
 	}
 	close(finish)
@@ -176,16 +183,19 @@ func TestFewSlots(t *testing.T) {
 		s, err := fleet.GetStatus(t.Context(), y.boss)
 		return err == nil && len(s.Workers) == 1 && s.Workers[0].Online
 	})
-	var slowest time.Duration
+	slow := 0 // a busy machine may make one or two so
 	for i := range 9 {
 		begun := time.Now()
 		y.put([]string{"any", "k=a", "k=b"}[i%3], fmt.Sprint("t", i))
 		y.wait(i + 1)
-		slowest = max(slowest, time.Since(begun))
+		took := time.Since(begun)
+		t.Logf("task %d took %s", i, took)
+		if took > 2*time.Second {
+			slow++
+		}
 	}
-	t.Logf("the slowest took %s", slowest)
-	if slowest > 2*time.Second {
-		t.Errorf("a task took %s", slowest)
+	if slow > 2 {
+		t.Errorf("%d of 9 tasks took more than two seconds", slow)
 	}
 }
 
@@ -209,20 +219,22 @@ func TestCancel(t *testing.T) {
 		return d, err
 	}})
 	y.put("any", "one")
-	claim := <-began
+	claim := fleettest.Receive(t, "the begin", began)
 	at := time.Now()
 	y.order(w.id, fleet.Order{Kind: fleet.OrderCancel, Claim: claim})
-	took := (<-stopped).Sub(at)
+	took := fleettest.Receive(t, "the end", stopped).Sub(at)
 	t.Logf("canceled after %s", took)
 	if took > time.Second {
 		t.Errorf("canceled after %s", took)
 	}
 	// One of the whole run ends its claims, too.
 	y.put("any", "two")
-	<-began
+	fleettest.Receive(t, "the second begin", began)
 	y.order(w.id, fleet.Order{Kind: fleet.OrderCancel, Run: run})
-	<-stopped
+	fleettest.Receive(t, "the second end", stopped)
 	w.stop()
+	y.mu.Lock()
+	defer y.mu.Unlock()
 	if len(y.results) != 0 {
 		t.Errorf("canceled claims delivered %v", y.results)
 	}
@@ -239,13 +251,16 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any")
 	began, finish := make(chan string, 2), make(chan struct{})
-	w := y.start(Options{Capacity: 2, Attempt: func(_ context.Context, j Job) (Done, error) {
+	w := y.start(Options{Capacity: 2, Attempt: func(ctx context.Context, j Job) (Done, error) {
 		began <- j.Claim
-		<-finish
-		return Done{Commit: j.Begin}, nil
+		select {
+		case <-finish:
+		case <-ctx.Done():
+		}
+		return Done{Commit: j.Begin}, ctx.Err()
 	}})
 	y.put("any", "one")
-	<-began
+	fleettest.Receive(t, "the begin", began)
 	_, err := fleet.Drain(t.Context(), y.boss, w.id)
 	y.must(err)
 	fleettest.Wait(t, "the drain", func() bool {
@@ -268,7 +283,7 @@ func TestRemoved(t *testing.T) {
 	began := make(chan string, 1)
 	w := y.start(Options{Attempt: blocked(began)})
 	y.put("any", "one")
-	<-began
+	fleettest.Receive(t, "the begin", began)
 	at := time.Now()
 	_, err := fleet.Remove(t.Context(), y.boss, w.id)
 	y.must(err)
@@ -295,7 +310,7 @@ func TestConnectionLost(t *testing.T) {
 		}
 	}})
 	y.put("any", "one")
-	<-began
+	fleettest.Receive(t, "the begin", began)
 	y.must(y.fleet.Hub.Close(t.Context()))
 	fleettest.Wait(t, "the loss", func() bool { return !w.conn.NC.IsConnected() })
 	close(finish)
@@ -309,7 +324,7 @@ func TestConnectionLost(t *testing.T) {
 		t.Fatal(one.Error)
 	}
 	y.put("any", "two")
-	<-began
+	fleettest.Receive(t, "the second begin", began)
 	y.wait(2)
 	stream, err := y.boss.JS.Stream(t.Context(), fleet.StreamResults)
 	y.must(err)
@@ -328,7 +343,7 @@ func TestClaimLost(t *testing.T) {
 	began := make(chan string, 1)
 	w := y.start(Options{Attempt: blocked(began)})
 	y.put("any", "one")
-	<-began
+	fleettest.Receive(t, "the begin", began)
 	y.must(y.fleet.Hub.Close(t.Context()))
 	fleettest.Wait(t, "the loss", func() bool { return !w.conn.NC.IsConnected() })
 	y.mu.Lock()
@@ -340,6 +355,8 @@ func TestClaimLost(t *testing.T) {
 		return err == nil && len(s.Workers) == 1 && s.Workers[0].Hello != nil && len(s.Workers[0].Hello.Running) == 0
 	})
 	w.stop()
+	y.mu.Lock()
+	defer y.mu.Unlock()
 	if len(y.results) != 0 {
 		t.Errorf("the lost claim delivered %v", y.results)
 	}
@@ -424,7 +441,7 @@ func TestCoordinatorVanishes(t *testing.T) {
 	if info.State.Msgs != 3 {
 		t.Errorf("%d results are kept", info.State.Msgs)
 	}
-	for _, r := range y.results {
+	for _, r := range y.wait(3) {
 		if y.fetch(w.id, r) == "" {
 			t.Errorf("the result of %s is not kept", r.Task)
 		}
@@ -478,6 +495,8 @@ func TestNotReady(t *testing.T) {
 	y.put("any", "two")
 	fleettest.Wait(t, "the full disk", says("full"))
 	w.stop()
+	y.mu.Lock()
+	defer y.mu.Unlock()
 	if len(y.asked) != 1 {
 		t.Errorf("%d claims with a full disk", len(y.asked))
 	}
@@ -577,8 +596,11 @@ func TestSigns(t *testing.T) {
 			once.Do(func() { j.Report(fleet.Event{Session: "s"}) })
 			<-tick.C
 		}
-		<-quiet
-		return Done{Commit: j.Begin}, nil
+		select {
+		case <-quiet:
+		case <-ctx.Done():
+		}
+		return Done{Commit: j.Begin}, ctx.Err()
 	}})
 	y.put("any", "one")
 	count := func(kind string) (list []sign) {
@@ -634,12 +656,12 @@ func TestAsk(t *testing.T) {
 			t.Errorf("the question is %+v", q)
 		}
 		y.must(fleet.Respond(m, strings.Split(m.Subject, ".")[2], r))
-		got := <-answers
+		got := fleettest.Receive(t, "the answer", answers)
 		if string(got.answer) != string(r.Answer) || (got.err != nil) != (r.Refused != nil) {
 			t.Errorf("%+v was answered with %s, %v", r, got.answer, got.err)
 		}
 	}
-	if got := <-answers; got.err == nil {
+	if got := fleettest.Receive(t, "the end of the question", answers); got.err == nil {
 		t.Errorf("no answer came as %s", got.answer)
 	}
 	y.wait(1)
@@ -653,7 +675,7 @@ func TestShutdown(t *testing.T) {
 	w := y.start(Options{Capacity: 2, Attempt: blocked(began)})
 	y.put("any", "one")
 	y.put("any", "two")
-	claims := []string{<-began, <-began}
+	claims := []string{fleettest.Receive(t, "the begin", began), fleettest.Receive(t, "the second begin", began)}
 	at := time.Now()
 	w.stop()
 	t.Logf("ended after %s", time.Since(at))
@@ -665,6 +687,8 @@ func TestShutdown(t *testing.T) {
 			return len(signs) > 0 && signs[len(signs)-1].beat.GivenUp
 		})
 	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
 	if len(y.results) != 0 {
 		t.Errorf("the results are %v", y.results)
 	}

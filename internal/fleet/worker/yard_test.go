@@ -86,7 +86,7 @@ func newYard(t testing.TB, queues ...string) *yard {
 	y.must(err)
 	t.Cleanup(func() {
 		listening.Stop()
-		<-listening.Closed()
+		fleettest.Receive(t, "the end of the results", listening.Closed())
 	})
 	return y
 }
@@ -325,7 +325,8 @@ func (y *yard) start(o Options) *running {
 	if testing.Verbose() {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	go func() { r.ended <- Run(ctx, conn, o) }()
+	ended := r.ended
+	go func() { ended <- Run(ctx, conn, o) }()
 	y.t.Cleanup(func() { r.stop() })
 	return r
 }
@@ -342,13 +343,9 @@ func (r *running) end(says error) error {
 	if r.ended == nil {
 		return nil
 	}
-	var err error
-	select {
-	case err = <-r.ended:
-	case <-time.After(fleettest.Timeout):
-		r.y.t.Fatal("the worker does not end")
-	}
+	ended := r.ended
 	r.ended = nil
+	err := fleettest.Receive(r.y.t, "the worker's end", ended)
 	if says == nil && err != nil {
 		r.y.t.Errorf("the worker ended with %v", err)
 	}

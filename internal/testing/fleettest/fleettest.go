@@ -103,6 +103,20 @@ func Wait(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// Receive waits for something from a channel.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	end := time.NewTimer(Timeout)
+	defer end.Stop()
+	select {
+	case v := <-from:
+		return v
+	case <-end.C:
+		t.Fatalf("%s did not come", what)
+		panic("not reached")
+	}
+}
+
 // Connect connects as the member in a directory of the fleet, until the test ends.
 func (f *Fleet) Connect(t testing.TB, dir string) *fleet.Conn {
 	t.Helper()
