@@ -12,9 +12,9 @@ import (
 // rowsTimeout bounds the reading of a table.
 const rowsTimeout = 30 * time.Second
 
-// Rows reads the rows of a table whose keys match. It gives all or an error: the
-// client only closes its channel when the context or the connection ends half-way,
-// and does not say so by itself when a row goes meanwhile.
+// Rows reads the rows of a table whose keys match, each once. One that is written
+// meanwhile may be missing. It is an error if the reading is cut off: the client
+// only closes its channel then.
 func Rows(ctx context.Context, table jetstream.KeyValue, keys string) ([]jetstream.KeyValueEntry, error) {
 	ctx, cancel := context.WithTimeout(ctx, rowsTimeout)
 	defer cancel() // the client's goroutine waits for it
@@ -24,13 +24,19 @@ func Rows(ctx context.Context, table jetstream.KeyValue, keys string) ([]jetstre
 	}
 	defer func() { _ = watch.Stop() }() // fails only if the connection is closed
 	var rows []jetstream.KeyValueEntry
+	at := map[string]int{} // of keys
 	for {
 		select {
 		case row, open := <-watch.Updates():
 			switch {
 			case open && row == nil: // that was all
 				return rows, nil
-			case open:
+			case open: // again, if it was written meanwhile
+				if i, again := at[row.Key()]; again {
+					rows[i] = row
+					continue
+				}
+				at[row.Key()] = len(rows)
 				rows = append(rows, row)
 				continue
 			}
