@@ -3,12 +3,14 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,5 +211,30 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 	if got := kept.String(); got != "mnopq" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// slow takes its first bytes only after the wait for output is over, as this
+// process does when it was suspended or had no processor.
+type slow struct {
+	got  bytes.Buffer
+	once sync.Once
+	wait time.Duration
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	s.once.Do(func() { <-time.After(s.wait) })
+	return s.got.Write(p)
+}
+
+func TestOutputIsWholeWhereReadingIsSlow(t *testing.T) {
+	c, err := New(Place{Dir: t.TempDir(), Env: os.Environ()}, "/bin/sh", "-c", "head -c 60000 /dev/zero")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &slow{wait: 2 * pipeGrace}
+	exit, err := c.Run(t.Context(), RunOptions{Stdout: out})
+	if err != nil || exit.Code != 0 || out.got.Len() != 60_000 {
+		t.Errorf("%d bytes of 60000, %+v, %v", out.got.Len(), exit, err)
 	}
 }

@@ -187,12 +187,17 @@ func (p *pipes) started(ok bool) {
 			_ = f.Close() // nothing was written
 			continue
 		}
-		p.wg.Go(func() { _, _ = io.Copy(p.into[i], f) }) // its end, or the deadline, ends it
+		p.wg.Go(func() { // its end, or the deadline, ends it
+			if _, err := io.Copy(p.into[i], f); errors.Is(err, os.ErrDeadlineExceeded) {
+				copyWaiting(p.into[i], f)
+			}
+		})
 	}
 }
 
 // finish waits for the rest of the output. Something that left the process
-// group may hold the pipes for ever, so the wait is short.
+// group may hold the pipes for ever, so the wait is short. What is in a pipe by
+// then is read all the same: this process may have been the one that was slow.
 func (p *pipes) finish() {
 	deadline := time.Now().Add(pipeGrace)
 	for _, f := range p.mine {
