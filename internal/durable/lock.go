@@ -87,11 +87,11 @@ func wait(ctx context.Context, file *flock.Flock, path string, poll time.Duratio
 	}
 }
 
-// TryShare is TryLock for a lock that several may hold at a time, as long as
-// nobody has it by TryLock.
-func TryShare(path string) (unlock func() error, ok bool, err error) {
+// Share is TryLock for a lock that several may hold at a time, as long as
+// nobody has it by TryLock. It waits for that until ctx ends.
+func Share(ctx context.Context, path string) (unlock func() error, ok bool, err error) {
 	file := flock.New(path, flock.SetPermissions(0o600))
-	if ok, err = file.TryRLock(); err != nil {
+	if ok, err = file.TryRLockContext(ctx, headPoll); err != nil && ctx.Err() == nil {
 		return nil, false, fault("lock", path, err)
 	}
 	return file.Unlock, ok, nil

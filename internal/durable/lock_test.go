@@ -222,14 +222,25 @@ func TestShare(t *testing.T) {
 		}
 		return unlock
 	}
-	one, two := take("share", TryShare, true), take("share again", TryShare, true)
+	share := func(path string) (func() error, bool, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return Share(ctx, path)
+	}
+	one, two := take("share", share, true), take("share again", share, true)
 	take("alone, while shared", TryLock, false)
 	if err := errors.Join(one(), two()); err != nil {
 		t.Fatal(err)
 	}
 	alone := take("alone", TryLock, true)
-	take("share, while one has it alone", TryShare, false)
-	if err := alone(); err != nil {
+	take("share, while one has it alone", share, false)
+	later := make(chan error, 1)
+	time.AfterFunc(10*time.Millisecond, func() { later <- alone() })
+	three, ok, err := Share(t.Context(), path)
+	if err := errors.Join(err, <-later); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := three(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -142,7 +142,10 @@ func (m *Mirrors) load(ctx context.Context, repo, commit string) (*mirror, error
 	if err := m.clean(repo); err != nil {
 		return nil, err
 	}
-	unlock, ok, err := durable.TryShare(m.path(repo, ".lock"))
+	// Another process cleans it just now, or makes it anew.
+	waiting, end := context.WithTimeout(ctx, lockBound)
+	defer end()
+	unlock, ok, err := durable.Share(waiting, m.path(repo, ".lock"))
 	if err != nil {
 		return nil, err
 	}
@@ -287,6 +290,9 @@ func (m *Mirror) Keep(commit string) error {
 	}
 	return nil
 }
+
+// lockBound is how long Open waits while another process cleans a mirror.
+const lockBound = 5 * time.Second
 
 // The bounds of Prune that a worker uses.
 const (
