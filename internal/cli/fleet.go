@@ -212,7 +212,7 @@ A machine that does work joins with "copilot-bridge worker --join LINE".`,
   ssh hub copilot-bridge fleet invite --coordinator | copilot-bridge fleet join -`,
 		Args: takes(cobra.ExactArgs(1), "one line"),
 	}, func(ctx context.Context, c call) error {
-		line, err := p.invitation(c.cmd, c.args[0])
+		line, err := p.invitation(c.cmd, c.cfg, c.args[0])
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ const maxInvitation = 16 << 10
 
 // invitation reads a line of "fleet invite": as it stands, from standard input for
 // -, or from a file for @FILE. From here on no output shows it.
-func (p *program) invitation(cmd *cobra.Command, arg string) (string, error) {
+func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string) (string, error) {
 	line, from := arg, "the argument"
 	file, isFile := strings.CutPrefix(arg, "@")
 	if arg == "-" || isFile {
@@ -256,7 +256,7 @@ func (p *program) invitation(cmd *cobra.Command, arg string) (string, error) {
 	if line == "" || strings.ContainsAny(line, " \t\r\n") {
 		return "", usage(cmd, "%s has no line of `copilot-bridge fleet invite`", from)
 	}
-	p.scrub.Learn([]string{line})
+	p.scrub.Learn(append(cfg.Secrets(), line))
 	return line, nil
 }
 

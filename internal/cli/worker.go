@@ -71,7 +71,7 @@ func (p *program) work(ctx context.Context, c call, o *workerOptions) error {
 		}
 	}
 	if o.join != "" {
-		line, err := p.invitation(c.cmd, o.join)
+		line, err := p.invitation(c.cmd, c.cfg, o.join)
 		if err != nil {
 			return err
 		}

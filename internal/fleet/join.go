@@ -122,7 +122,8 @@ func knock(ctx context.Context, i Invitation) (nc *nats.Conn, ca string, err err
 	}
 	for _, u := range i.URLs {
 		var config *tls.Config
-		if ca, config = i.CA, nil; i.Pin == "" {
+		ca = i.CA
+		if i.Pin == "" {
 			config, err = TLS(i.CA)
 		} else {
 			parsed, _ := url.Parse(u) // CheckURLs has

@@ -220,7 +220,7 @@ func (l *looking) add(e Event) {
 		if e.Result != nil {
 			t.TaskResult, t.Doing, t.Ended = *e.Result, "", e.Time
 			t.Session = cmp.Or(e.Result.Session, t.Session)
-			t.Place.Worker = cmp.Or(e.Result.Worker, t.Place.Worker)
+			t.Worker = cmp.Or(e.Result.Worker, t.Worker)
 		}
 	case Conflicted:
 		if c := e.Conflict; c != nil {

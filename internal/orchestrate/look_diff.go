@@ -31,8 +31,8 @@ func (r Looked) Diff(ctx context.Context, task string, o Options) (d TaskDiff, e
 	case r.Isolation == IsolationShared:
 		return d, &bridge.Error{Code: bridge.CodeUnsupported, Message: "the tasks of this run work in one directory, so their changes are not told apart",
 			Remedy: "see the session of the task; in a git repository tasks get a worktree each"}
-	case t.Work == "" && t.State == Running && t.Place.Worker != "":
-		return d, &bridge.Error{Code: bridge.CodeUnsupported, Message: task + " is at work on " + t.Place.Worker + "; what it changes arrives when it is done", Remedy: "look again then"}
+	case t.Work == "" && t.State == Running && t.Worker != "":
+		return d, &bridge.Error{Code: bridge.CodeUnsupported, Message: task + " is at work on " + t.Worker + "; what it changes arrives when it is done", Remedy: "look again then"}
 	case t.Work == "" && t.Tree == "" || t.Work != "" && len(t.Files) == 0:
 		return d, nil // nothing yet, or nothing at all
 	}

@@ -30,7 +30,6 @@ type world struct {
 	repo    *git.Repository
 	mirrors *Mirrors
 	begin   string // the repository's only commit
-	files   int
 }
 
 func newWorld(t testing.TB, files int, initArgs ...string) *world {

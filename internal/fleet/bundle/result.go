@@ -155,11 +155,12 @@ func (w *walk) compare(dir, before, after string) error {
 		if len(full) > maxPath {
 			return refused("%.200q… is too long a path", full)
 		}
-		if strings.TrimLeft(e.mode, "0") != "40000" {
+		switch tree := "40000"; {
+		case strings.TrimLeft(e.mode, "0") != tree:
 			err = w.file(full, e)
-		} else if strings.TrimLeft(was.mode, "0") == "40000" {
+		case strings.TrimLeft(was.mode, "0") == tree:
 			err = w.compare(full, was.object, e.object)
-		} else {
+		default:
 			err = w.compare(full, "", e.object)
 		}
 		if err != nil {

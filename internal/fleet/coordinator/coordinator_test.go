@@ -367,9 +367,9 @@ func TestCancelReachesTheWorkerAtOnce(t *testing.T) {
 	w := newHand(t, f, "alpha")
 	c := start(t, f.Coordinator, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	done, waiting := try(ctx, c, "a", nil), (<-chan ended)(nil)
+	done := try(ctx, c, "a", nil)
 	a := w.mustClaim()
-	waiting = try(ctx, c, "b", nil)
+	waiting := try(ctx, c, "b", nil)
 	fleettest.Wait(t, "a second ticket", func() bool {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.Msgs == 2

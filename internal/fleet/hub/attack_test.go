@@ -441,7 +441,7 @@ func TestClientsWithoutRight(t *testing.T) {
 	if _, err := io.WriteString(conn, "CONNECT {\"verbose\":true}\r\nPING\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	said, err := io.ReadAll(conn)
+	said, _ := io.ReadAll(conn) // the server may close it at any time
 	if strings.Contains(string(said), "PONG") || strings.Contains(string(said), "+OK") {
 		t.Errorf("plain TCP was served: %q", said)
 	}

@@ -172,11 +172,12 @@ func (y *yard) claimed(m *nats.Msg) {
 		a, err = y.reply(r, a)
 	}
 	answer := fleet.ClaimReply{Schema: fleet.Schema, Assignment: a}
-	if err != nil {
+	switch {
+	case err != nil:
 		answer = fleet.ClaimReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
-	} else if a == nil {
+	case a == nil:
 		return
-	} else {
+	default:
 		y.mu.Lock()
 		y.given[a.Claim] = *a
 		y.mu.Unlock()
@@ -332,7 +333,7 @@ func (y *yard) start(o Options) *running {
 // stop ends the worker and checks that nothing is left of it.
 func (r *running) stop() {
 	r.cancel()
-	r.end(nil)
+	_ = r.end(nil) // it has told the test of an error
 }
 
 // end waits until Run has returned an error that says so.

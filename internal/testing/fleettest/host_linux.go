@@ -111,7 +111,7 @@ func (o *Output) String() string {
 // Start starts a program on the host, in a directory there.
 func (h *Host) Start(dir, program string, args ...string) (*Process, error) {
 	p := &Process{Name: h.Name + ": " + filepath.Base(program) + " " + strings.Join(args, " "), Out: &Output{}, Err: &Output{}, Ended: make(chan struct{})}
-	p.cmd = exec.Command(program, args...)
+	p.cmd = exec.CommandContext(context.Background(), program, args...) // Kill and Stop end it
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.Out, p.Err
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.Home, "TMPDIR=" + h.Tmp}, h.Env...)
 	p.cmd.WaitDelay = 10 * time.Second // a program that it started may hold the pipes
@@ -260,7 +260,9 @@ func withHome(home string) map[int]string {
 
 // Dial connects from the host, for a client within the test.
 func (h *Host) Dial(network, address string) (c net.Conn, err error) {
-	h.In(func() { c, err = net.DialTimeout(network, address, 10*time.Second) }) // of an IP address: by this thread
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	h.In(func() { c, err = new(net.Dialer).DialContext(ctx, network, address) }) // of an IP address: by this thread
 	return c, err
 }
 
