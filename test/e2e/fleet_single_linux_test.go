@@ -65,7 +65,10 @@ func TestFleetSingleTask(t *testing.T) {
 	t.Parallel()
 	h := newFleetHub(t)
 	_, one := h.worker("--name", "one", "--label", "gpu=yes")
-	waitUntil(t, "the worker is there", func() bool { return strings.Contains(string(h.run("fleet", "status", "--json")), `"gpu=yes"`) })
+	waitUntil(t, "the worker is ready", func() bool { // its first sign of life says that it is starting
+		status := string(h.run("fleet", "status", "--json"))
+		return strings.Contains(status, `"gpu=yes"`) && !strings.Contains(status, `"not_ready"`)
+	})
 
 	t.Run("MCP", func(t *testing.T) {
 		h.t = t
