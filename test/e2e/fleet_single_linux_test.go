@@ -37,9 +37,9 @@ func (k *testHome) copilotMCP(said func(string), flags ...string) *mcp.ClientSes
 }
 
 // chat sends one message to a model, and returns the answer's text or error.
-func (k *testHome) chat(url, model, prompt string) (status int, text string) {
+func (k *testHome) chat(url, model, prompt string, stream bool) (status int, text string) {
 	k.t.Helper()
-	body, err := json.Marshal(map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": prompt}}})
+	body, err := json.Marshal(map[string]any{"model": model, "stream": stream, "messages": []map[string]string{{"role": "user", "content": prompt}}})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -61,11 +61,16 @@ func writing(name, text, answer string) string {
 
 // A single task is done by a worker where the client asks for one: through MCP, and
 // over HTTP by the name of the model.
+//
+// It runs alone: this program serves the models of all tests, so sessions of others
+// would look like callers of its MCP server.
 func TestFleetSingleTask(t *testing.T) {
-	t.Parallel()
 	h := newFleetHub(t)
 	_, one := h.worker("--name", "one", "--label", "gpu=yes")
-	waitUntil(t, "the worker is there", func() bool { return strings.Contains(string(h.run("fleet", "status", "--json")), `"gpu=yes"`) })
+	waitUntil(t, "the worker is ready", func() bool { // its first sign of life says that it is starting
+		status := string(h.run("fleet", "status", "--json"))
+		return strings.Contains(status, `"gpu=yes"`) && !strings.Contains(status, `"not_ready"`)
+	})
 
 	t.Run("MCP", func(t *testing.T) {
 		h.t = t
@@ -126,15 +131,18 @@ func TestFleetSingleTask(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		h.t = t
 		_, url := h.serve("--read-write")
-		status, text := h.chat(url, "agent/rehearsal-1@gpu=yes", writing("http.txt", "over http\n", "said by the worker"))
+		status, text := h.chat(url, "agent/rehearsal-1@gpu=yes", writing("http.txt", "over http\n", "said by the worker"), false)
 		if status != http.StatusOK || !strings.Contains(text, `"content":"said by the worker"`) || !strings.Contains(text, `"model":"agent/rehearsal-1@gpu=yes"`) {
 			t.Errorf("%d %s\n%s", status, text, one)
 		}
 		if got := h.read("http.txt"); got != "over http\n" {
 			t.Errorf("here: %q", got)
 		}
-		if status, text := h.chat(url, "agent/rehearsal-1@cuda", "x"); status < 500 || !strings.Contains(text, "no worker with cuda and --demo is ready") {
+		if status, text := h.chat(url, "agent/rehearsal-1@cuda", "x", false); status < 500 || !strings.Contains(text, "no worker with cuda and --demo is ready") {
 			t.Errorf("%d %s", status, text)
+		}
+		if _, text := h.chat(url, "agent/rehearsal-1@any", writing("stream.txt", "s\n", "streamed"), true); !strings.Contains(text, `"reasoning_content":"one: `) || !strings.Contains(text, `"content":"streamed"`) {
+			t.Errorf("%s", text)
 		}
 		list, err := http.Get(url + "/v1/models")
 		if err != nil {
@@ -148,7 +156,7 @@ func TestFleetSingleTask(t *testing.T) {
 	t.Run("nothing is written where that is not served", func(t *testing.T) {
 		h.t = t
 		_, url := h.serve()
-		if status, text := h.chat(url, "agent/rehearsal-1@any", writing("no.txt", "no\n", "no")); status != http.StatusForbidden || !strings.Contains(text, "read-only") {
+		if status, text := h.chat(url, "agent/rehearsal-1@any", writing("no.txt", "no\n", "no"), false); status != http.StatusForbidden || !strings.Contains(text, "read-only") {
 			t.Errorf("%d %s", status, text)
 		}
 	})
