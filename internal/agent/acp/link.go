@@ -80,10 +80,25 @@ func (a *Agent) connect(ctx context.Context, servers string) (*link, error) {
 		})
 	}
 	if err := l.initialize(ctx); err != nil {
-		return nil, errors.Join(l.explainStart(err), l.close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(l.explainStart(l.exited(err)), l.close(context.WithoutCancel(ctx)))
 	}
 	a.opts.Logger.Debug("acp.connected", "took", time.Since(began), "agent", l.init.AgentInfo)
 	return l, nil
+}
+
+// exited adds how the program ended to the error of a connection that has closed.
+// The end of its output is often seen first.
+func (l *link) exited(err error) error {
+	if l.group == nil || !errors.Is(err, jsonrpc.ErrClosed) {
+		return err
+	}
+	select {
+	case <-l.group.Done():
+		code, signal := l.group.Exit()
+		return fmt.Errorf("%w: the program exited with code %d%s", jsonrpc.ErrClosed, code, signalled(signal))
+	case <-time.After(time.Second): // it has closed its output and lives on
+		return err
+	}
 }
 
 func signalled(s string) string {
