@@ -68,7 +68,7 @@ func (h *FleetHub) Close(ctx context.Context) error {
 	return errors.Join(h.Hub.Close(ctx), h.bridge.guard.close())
 }
 
-// recordFleet puts what was refused to a member on record.
+// recordFleet writes into the audit log what the fleet has refused, and to whom.
 func (b *Bridge) recordFleet(kind, member, text string) {
 	b.opts.Logger.Warn("fleet.refused", "kind", kind, "member", member, "reason", text)
 	_, log, err := b.guard.shared(b.opts.Config, b.opts.UserDir)

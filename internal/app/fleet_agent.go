@@ -13,8 +13,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 )
 
-// workers is an engine whose sessions are done by the fleet: agent/MODEL@WORKER. A
-// worker has time-outs of its own, and keeps the session and its figures.
+// workers is an engine whose turns are done by workers of the fleet, for models
+// named agent/MODEL@WORKER. The worker applies its own time-outs and stores the
+// session and its usage.
 func (b *Bridge) workers(g Guarding) *engine.Engine {
 	c := b.opts.Config
 	return engine.New(engine.Options{Agent: &fleetAgent{bridge: b, Guarding: g}, Tracer: b.tracer, Logger: b.opts.Logger, Notice: b.Answers.Notice,

@@ -72,7 +72,7 @@ const (
 const maxSentQuestion = 512 << 10
 
 // fleetAsker puts the questions of a worker's guard to the coordinator's person.
-// Nobody at the worker can answer them.
+// They are not shown on the worker's own machine.
 type fleetAsker struct {
 	ask func(ctx context.Context, question json.RawMessage, until time.Time) (json.RawMessage, error)
 }

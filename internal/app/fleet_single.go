@@ -12,9 +12,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// readyWorker connects a run to the fleet, for work that somebody waits for. It is
-// refused where its result could not be written, and where no such worker is there
-// now. The caller closes what it returns.
+// readyWorker connects a single task to the fleet. It fails at once if the
+// workspace is read-only or no matching worker is ready. The caller closes what it returns.
 func (b *Bridge) readyWorker(ctx context.Context, g Guarding, w fleetWork, opts *orchestrate.Options) (*FleetRun, error) {
 	gate, err := b.Gate(g)
 	if err != nil {
@@ -85,7 +84,7 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 		Notice: strings.TrimSpace(b.Answers.Notice + " " + notice), Answers: f.answers(ctx, t.Worker)}, nil
 }
 
-// singleLine is what is worth telling of an event.
+// singleLine is the line of progress that the client sees for an event, "" for none.
 func singleLine(e orchestrate.Event, worker string) string {
 	switch e.Type {
 	case orchestrate.TaskProgress:

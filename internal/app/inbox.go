@@ -34,7 +34,7 @@ func (b *Bridge) inbox(here approval.Asker) approval.Asker {
 		here = approval.Nobody{}
 	}
 	switch here.(type) {
-	case approval.Yes, fleetAsker: // nobody else is to answer
+	case approval.Yes, fleetAsker: // the answer comes from there alone
 		return here
 	}
 	return b.shownBy(here)

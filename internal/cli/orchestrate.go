@@ -199,7 +199,7 @@ func (p *program) orchestrateTask(cmd *cobra.Command, o *orchestrateOptions, has
 }
 
 // findDir sets the directory to work in: that of the run, if one is resumed. A run
-// of another machine of the fleet goes on in the directory that is given.
+// that began on another machine of the fleet continues in the directory given here.
 func (p *program) findDir(ctx context.Context, cfg *config.Config, o *orchestrateOptions) (err error) {
 	if o.resume != "" {
 		meta, err := p.findRun(ctx, cfg, o)

@@ -43,7 +43,7 @@ func (p *program) joinFleet(ctx context.Context, b *app.Bridge, o *orchestrateOp
 	return f, nil
 }
 
-// withClose closes what is not used after an error.
+// withClose closes the connection after an error, and returns that.
 func withClose(err error, f *app.FleetRun) error {
 	_ = f.Close() // the error before it is what matters
 	return err
