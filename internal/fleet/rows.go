@@ -2,21 +2,20 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// rowsTimeout bounds the reading of a table.
-const rowsTimeout = 30 * time.Second
+// RowsTimeout bounds the reading of a table.
+const RowsTimeout = 30 * time.Second
 
 // Rows reads the rows of a table whose keys match, each once. One that is written
 // meanwhile may be missing. It is an error if the reading is cut off: the client
 // only closes its channel then.
 func Rows(ctx context.Context, table jetstream.KeyValue, keys string) ([]jetstream.KeyValueEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, rowsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RowsTimeout)
 	defer cancel() // the client's goroutine waits for it
 	watch, err := table.Watch(ctx, keys, jetstream.IgnoreDeletes())
 	if err != nil {
@@ -40,7 +39,7 @@ func Rows(ctx context.Context, table jetstream.KeyValue, keys string) ([]jetstre
 				rows = append(rows, row)
 				continue
 			}
-			err = errors.New("the connection was closed")
+			err = ErrLost
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}

@@ -43,6 +43,7 @@ type ClaimRequest struct {
 type ClaimReply struct {
 	Schema     int           `json:"schema"`
 	Assignment *Assignment   `json:"assignment,omitempty"`
+	Later      bool          `json:"later,omitempty"` // the claim holds; ask again for its assignment
 	Refused    *bridge.Error `json:"refused,omitempty"`
 }
 

@@ -55,12 +55,17 @@ type claim struct {
 	ctx      context.Context // ends with the claim
 	cancel   context.CancelFunc
 	object   string // what was put into the worker's bucket
+	// ready is closed when the worker can fetch what it lacks, or when that failed;
+	// bundle and err are set then.
+	ready  chan struct{}
+	bundle fleet.Bundle
+	err    error
 }
 
 type claimState int
 
 const (
-	preparing claimState = iota // the assignment is being made
+	preparing claimState = iota // the commit is being sent
 	working
 	delivered // the result is being taken
 	accepted

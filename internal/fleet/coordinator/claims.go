@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,11 @@ func (c *Coordinator) clear(ctx context.Context) error {
 	if err := c.purgeTickets(ctx); err != nil {
 		return err
 	}
-	rows, err := fleet.Rows(ctx, c.stores.claims, c.run+".*")
+	var rows []jetstream.KeyValueEntry
+	err := fleet.Persist(ctx, fleet.RowsTimeout, func(ctx context.Context) (err error) {
+		rows, err = fleet.Rows(ctx, c.stores.claims, c.run+".*")
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -68,7 +73,7 @@ func (c *Coordinator) setRow(ctx context.Context, a *attempt, cl *claim, state, 
 		e, err := c.stores.claims.Get(ctx, key)
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			rev = 0
-			return errAgain
+			return fleet.ErrAgain
 		}
 		if err != nil {
 			return err
@@ -81,7 +86,7 @@ func (c *Coordinator) setRow(ctx context.Context, a *attempt, cl *claim, state, 
 		if err := c.owner.renew(ctx); err != nil {
 			return err
 		}
-		return errAgain
+		return fleet.ErrAgain
 	})
 	if err != nil {
 		if bridge.CodeOf(err) == bridge.CodeConflict {
@@ -153,7 +158,7 @@ func ignoreRefusal(err error) error {
 
 func (c *Coordinator) newClaim(a *attempt, id, worker, name string) *claim {
 	now := time.Now()
-	cl := &claim{id: id, worker: worker, name: name, attempt: a, sign: now, extended: now}
+	cl := &claim{id: id, worker: worker, name: name, attempt: a, sign: now, extended: now, ready: make(chan struct{})}
 	cl.ctx, cl.cancel = context.WithCancel(c.ctx)
 	return cl
 }
@@ -189,24 +194,32 @@ func refusal(code bridge.Code, format string, args ...any) *bridge.Error {
 // onClaim answers a worker that wants a task.
 func (c *Coordinator) onClaim(m *nats.Msg) {
 	worker := strings.Split(m.Subject, ".")[2]
+	if err := fleet.CheckReply(m, worker); err != nil {
+		c.opts.Record("fleet_claim", worker, err.Error())
+		return
+	}
 	c.spawn(c.claiming, func() {
 		reply := fleet.ClaimReply{Schema: fleet.Schema}
 		assignment, err := c.give(worker, m.Data)
-		if err != nil {
+		switch {
+		case errors.Is(err, errLater):
+			reply.Later = true
+		case err != nil:
 			reply.Refused = fleet.Refusal(err)
-		} else {
+		default:
 			reply.Assignment = assignment
 		}
 		if err := fleet.Respond(m, worker, reply); err != nil {
 			c.opts.Logger.Warn("fleet.claim_not_answered", "run", c.run, "worker", worker, "error", err)
-			if bridge.CodeOf(err) == bridge.CodeDenied {
-				c.opts.Record("fleet_claim", worker, err.Error())
-			}
 		}
 	})
 }
 
-// give gives the task of a ticket to a worker, if it may have it.
+// errLater says that a worker has a claim and is to ask again for its assignment.
+var errLater = errors.New("the commit is being sent")
+
+// give gives the task of a ticket to a worker, if it may have it. One that asks
+// again gets the same claim again.
 func (c *Coordinator) give(worker string, data []byte) (*fleet.Assignment, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 	defer cancel()
@@ -230,28 +243,38 @@ func (c *Coordinator) give(worker string, data []byte) (*fleet.Assignment, error
 		return nil, refusal(bridge.CodeDenied, "%s does not have the labels that the run asks for: %s", member.Name, strings.Join(c.opts.Labels, ", "))
 	case req.Demo && !c.opts.Demo:
 		return nil, refusal(bridge.CodeDenied, "%s answers with the demo model, which the run does not want", member.Name)
-	case c.opts.Model != "" && len(req.Models) > 0 && !contains(req.Models, c.opts.Model):
+	case c.opts.Model != "" && len(req.Models) > 0 && !slices.Contains(req.Models, c.opts.Model):
 		return nil, refusal(bridge.CodeUnsupported, "the account of %s does not offer the model %s", member.Name, c.opts.Model)
 	}
 	a, err := c.find(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := a.lock(ctx)
+	cl, err := c.assign(ctx, a, member, req)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	return c.assign(ctx, a, member, req)
-}
-
-func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
+	late := time.NewTimer(c.opts.Lease / 3)
+	defer late.Stop()
+	select {
+	case <-cl.ready:
+	case <-late.C:
+		a.tell(orchestrate.Progress{Text: "sending the commit", At: orchestrate.Place{Worker: cl.name}})
+		return nil, errLater
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return false
+	if cl.err != nil {
+		return nil, cl.err
+	}
+	c.mu.Lock()
+	over := a.over || a.claim != cl
+	c.mu.Unlock()
+	if over {
+		return nil, refusal(bridge.CodeConflict, "the task was canceled")
+	}
+	a.tell(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
+	return c.assignment(a, cl), nil
 }
 
 // find returns the attempt whose ticket a worker shows.
@@ -291,15 +314,23 @@ func (c *Coordinator) find(ctx context.Context, req fleet.ClaimRequest) (*attemp
 	return a, nil
 }
 
-// assign writes the claim and makes the assignment. The caller has the turn.
-func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.MemberRecord, req fleet.ClaimRequest) (*fleet.Assignment, error) {
+// assign writes a claim and begins to send the worker what it lacks.
+func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.MemberRecord, req fleet.ClaimRequest) (*claim, error) {
+	unlock, err := a.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	c.mu.Lock()
 	holder, over := a.claim, a.over
+	again := holder != nil && holder.worker == member.ID && (holder.state == preparing || holder.state == working)
 	c.mu.Unlock()
-	if over {
+	switch {
+	case over:
 		return nil, refusal(bridge.CodeConflict, "the ticket is not in force any more")
-	}
-	if holder != nil {
+	case again:
+		return holder, nil
+	case holder != nil:
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
 	}
 	cl := c.newClaim(a, newID(), member.ID, member.Name)
@@ -310,26 +341,33 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	c.mu.Lock()
 	a.claim, c.claims[cl.id] = cl, cl
 	c.mu.Unlock()
-	bundle, err := c.send(ctx, cl, a.work.Begin, req.Have)
-	if err != nil {
-		c.lose(a, cl, lost, "the commit could not be sent: "+err.Error())
-		return nil, err
-	}
-	c.mu.Lock()
-	over = a.over || a.claim != cl
-	cl.state, cl.sign = working, time.Now()
-	c.mu.Unlock()
-	if over {
-		return nil, refusal(bridge.CodeConflict, "the task was canceled")
-	}
-	a.tell(orchestrate.Progress{Text: "begun", At: orchestrate.Place{Worker: cl.name}})
-	return c.assignment(a, cl, bundle), nil
+	c.spawn(nil, func() { c.prepare(a, cl, req.Have) })
+	return cl, nil
 }
 
-func (c *Coordinator) assignment(a *attempt, cl *claim, b fleet.Bundle) *fleet.Assignment {
+// prepare sends what the worker of a claim lacks. From then on it has to give
+// signs of life.
+func (c *Coordinator) prepare(a *attempt, cl *claim, have []string) {
+	cl.bundle, cl.err = c.send(cl.ctx, cl, a.work.Begin, have)
+	c.mu.Lock()
+	if cl.err == nil && cl.state == preparing {
+		cl.state, cl.sign = working, time.Now()
+	}
+	c.mu.Unlock()
+	close(cl.ready)
+	if cl.err == nil {
+		return
+	}
+	if unlock, err := a.lock(c.ctx); err == nil {
+		defer unlock()
+		c.lose(a, cl, lost, "the commit could not be sent: "+cl.err.Error())
+	}
+}
+
+func (c *Coordinator) assignment(a *attempt, cl *claim) *fleet.Assignment {
 	w := a.work
 	out := &fleet.Assignment{Schema: fleet.Schema, Run: c.run, Task: w.Task.ID, Attempt: w.Attempt, Claim: cl.id, Goal: w.Goal, Description: w.Task.Description,
-		Complexity: string(w.Task.EstimatedComplexity), Repo: c.repoID, Begin: w.Begin, Prefix: w.Prefix, Bundle: b, Labels: c.opts.Labels,
+		Complexity: string(w.Task.EstimatedComplexity), Repo: c.repoID, Begin: w.Begin, Prefix: w.Prefix, Bundle: cl.bundle, Labels: c.opts.Labels,
 		Policy: c.opts.Policy, PolicyDigest: c.opts.PolicyDigest, Model: c.opts.Model, Effort: c.opts.Effort, Limits: c.opts.Limits}
 	for _, n := range w.Needs {
 		out.Needs = append(out.Needs, fleet.Need{ID: n.ID, Summary: n.Summary, Files: n.Files})

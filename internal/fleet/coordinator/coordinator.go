@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -125,22 +126,18 @@ type stores struct {
 }
 
 func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err error) {
-	var errs []error
-	table := func(name string) jetstream.KeyValue {
-		kv, err := js.KeyValue(ctx, name)
-		errs = append(errs, err)
-		return kv
+	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &s.members, fleet.TableQueues: &s.queues, fleet.TableOwners: &s.owners, fleet.TableClaims: &s.claims} {
+		if *table, err = js.KeyValue(ctx, name); err != nil {
+			return s, fmt.Errorf("open the table %s of the fleet: %w", name, err)
+		}
 	}
-	s.members, s.queues, s.owners, s.claims = table(fleet.TableMembers), table(fleet.TableQueues), table(fleet.TableOwners), table(fleet.TableClaims)
-	stream := func(name string) jetstream.Stream {
-		got, err := js.Stream(ctx, name)
-		errs = append(errs, err)
-		return got
+	for name, stream := range map[string]*jetstream.Stream{fleet.StreamTasks: &s.tasks, fleet.StreamResults: &s.results, fleet.StreamJournal: &s.journal} {
+		if *stream, err = js.Stream(ctx, name); err != nil {
+			return s, fmt.Errorf("open the stream %s of the fleet: %w", name, err)
+		}
 	}
-	s.tasks, s.results, s.journal = stream(fleet.StreamTasks), stream(fleet.StreamResults), stream(fleet.StreamJournal)
-	s.runs, err = js.ObjectStore(ctx, fleet.BucketRuns)
-	if err = errors.Join(append(errs, err)...); err != nil {
-		return s, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the stores of the fleet cannot be opened", Cause: err, Remedy: "see `copilot-bridge fleet status`"}
+	if s.runs, err = js.ObjectStore(ctx, fleet.BucketRuns); err != nil {
+		return s, fmt.Errorf("open the bucket %s of the fleet: %w", fleet.BucketRuns, err)
 	}
 	return s, nil
 }
@@ -268,7 +265,8 @@ func (c *Coordinator) catchUp(ctx context.Context, m orchestrate.Meta, past []or
 
 // own takes the run and fences its former owner off.
 func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, repoID string) (err error) {
-	if c.stores, err = openStores(ctx, c.js); err != nil {
+	err = persist(ctx, func(ctx context.Context) error { c.stores, err = openStores(ctx, c.js); return err })
+	if err != nil {
 		return err
 	}
 	epoch := newID()

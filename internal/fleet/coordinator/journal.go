@@ -20,6 +20,8 @@ const (
 	maxEntry = 512 << 10
 	// maxBatch ends a batch of entries, so that it stays below 1 MiB with one more.
 	maxBatch = 256 << 10
+	// longEntry is the size of an object for which there has to be time.
+	longEntry = 64 << 20
 )
 
 // entry is one fact of a run. A message of the journal is a list of them. The
@@ -189,7 +191,7 @@ func (j *journal) own(ctx context.Context, m *orchestrate.Meta, repo string) err
 		}
 		ack, err := j.js.Publish(ctx, fleet.JournalSubject(j.run), line, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(seq))
 		if overtaken(err) {
-			return errAgain
+			return fleet.ErrAgain
 		}
 		if err == nil {
 			j.last = ack.Sequence
@@ -226,11 +228,15 @@ func (j *journal) each(ctx context.Context, data []byte, f func(entry) error) er
 	}
 	for _, e := range entries {
 		if e.Object != "" {
-			whole, err := j.objects.GetBytes(ctx, e.Object)
-			if err == nil {
-				err = json.Unmarshal(whole, &e)
+			var whole []byte
+			err := transfer(ctx, longEntry, func(ctx context.Context) (err error) {
+				whole, err = j.objects.GetBytes(ctx, e.Object)
+				return err
+			})
+			if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+				return err
 			}
-			if err != nil {
+			if err := json.Unmarshal(whole, &e); err != nil {
 				return damaged(j.run, err)
 			}
 		}

@@ -73,7 +73,7 @@ func (o *owner) take(ctx context.Context, limit time.Duration) (before fleet.Own
 		}
 		before = row
 		if err = o.write(ctx, rev); overtaken(err) {
-			return errAgain
+			return fleet.ErrAgain
 		}
 		return err
 	})

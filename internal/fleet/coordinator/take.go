@@ -60,12 +60,19 @@ func (c *Coordinator) Take(ctx context.Context, run string) (r Record, err error
 	if fleet.Token(run) != run {
 		return r, notThere(run)
 	}
-	table, err := c.js.KeyValue(ctx, fleet.TableOwners)
+	err = persist(ctx, func(ctx context.Context) error {
+		table, err := c.js.KeyValue(ctx, fleet.TableOwners)
+		if err != nil {
+			return fmt.Errorf("take the run over: %w", err)
+		}
+		_, rev, _, err := readOwner(ctx, table, run)
+		if err == nil && rev == 0 {
+			err = notThere(run)
+		}
+		return err
+	})
 	if err != nil {
-		return r, fmt.Errorf("take the run over: %w", err)
-	}
-	if _, rev, _, err := readOwner(ctx, table, run); err != nil || rev == 0 {
-		return r, cmp.Or(err, notThere(run))
+		return r, err
 	}
 	if err := c.own(ctx, run, nil, ""); err != nil {
 		return r, err

@@ -62,6 +62,11 @@ func (w *worker) ticket(data []byte, ack string) {
 		return
 	}
 	c := w.begin(*a)
+	if c == nil {
+		w.log.Info("worker.claimed_already", "run", t.Run, "task", t.Task, "claim", a.Claim)
+		w.rest()
+		return
+	}
 	w.log.Info("worker.claimed", "run", c.Run, "task", c.Task, "claim", c.Claim)
 	c.do(t, release)
 	w.mu.Lock()
@@ -83,22 +88,27 @@ func (w *worker) rest() {
 	}
 }
 
-// claim asks a run's coordinator for a task.
+// claim asks a run's coordinator for a task, and again while its commit is on the
+// way. wait is for each answer.
 func (w *worker) claim(t fleet.Ticket, ack string, wait time.Duration) (*fleet.Assignment, error) {
-	ctx, cancel := context.WithTimeout(w.work, wait)
+	ctx, cancel := context.WithTimeout(w.work, transferBound)
 	defer cancel()
 	w.mu.Lock()
 	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.answers == string(bridge.AnswersDemo)}
 	w.mu.Unlock()
 	r.Have = w.root.mirrors.Have(t.Repo)
 	var reply fleet.ClaimReply
-	err := untilLost(ctx, w.conn.NC, func(ctx context.Context) (err error) {
-		reply, err = fleet.Request[fleet.ClaimReply](ctx, w.conn.NC, fleet.ClaimSubject(w.id, t.Run), r)
-		return err
-	})
-	w.answered(t.Run, bridge.CodeOf(err) != bridge.CodeUnavailable)
-	if err != nil {
-		return nil, err
+	for asked := false; !asked || reply.Later; asked = true {
+		err := untilLost(ctx, w.conn.NC, func(ctx context.Context) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			reply, err = fleet.Request[fleet.ClaimReply](ctx, w.conn.NC, fleet.ClaimSubject(w.id, t.Run), r)
+			return err
+		})
+		w.answered(t.Run, bridge.CodeOf(err) != bridge.CodeUnavailable)
+		if err != nil {
+			return nil, err
+		}
 	}
 	a := reply.Assignment
 	if a == nil || !word(a.Claim) || a.Run != t.Run || a.Task != t.Task {
@@ -107,12 +117,17 @@ func (w *worker) claim(t fleet.Ticket, ack string, wait time.Duration) (*fleet.A
 	return a, nil
 }
 
+// begin returns nil for a claim that this worker is at already: its ticket came
+// once more.
 func (w *worker) begin(a fleet.Assignment) *claim {
 	c := &claim{Assignment: a, w: w, since: time.Now(), word: make(chan fleet.Order, 1)}
-	c.ctx, c.stop = context.WithCancelCause(w.work)
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.claims[c.Claim] != nil {
+		return nil
+	}
+	c.ctx, c.stop = context.WithCancelCause(w.work)
 	w.claims[c.Claim] = c
-	w.mu.Unlock()
 	return c
 }
 

@@ -14,10 +14,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 )
 
-const (
-	chunkBound = 20 * time.Second // for a part of a bundle to come
-	slowest    = 64 << 10         // bytes a second that a bundle is sent with
-)
+const chunkBound = 20 * time.Second // for a part of a bundle to come
 
 // store is the worker's bucket. What is asked of it goes on when the connection
 // is lost and comes back.
@@ -45,8 +42,10 @@ func (s *store) bind(ctx context.Context) error {
 	})
 }
 
+// online does something that needs the connection, and again when that was lost.
 func (s *store) online(ctx context.Context, what string, bound time.Duration, f func(context.Context) error) error {
-	if err := online(ctx, s.conn.NC, bound, f); err != nil {
+	err := fleet.Persist(ctx, bound, func(ctx context.Context) error { return untilLost(ctx, s.conn.NC, f) })
+	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -112,8 +111,7 @@ func (s *store) put(ctx context.Context, name, file string) error {
 	if err != nil {
 		return err
 	}
-	bound := chunkBound + time.Duration(info.Size()/slowest)*time.Second
-	return s.online(ctx, "send the bundle", bound, func(ctx context.Context) error {
+	return s.online(ctx, "send the bundle", fleet.TransferTime(info.Size()), func(ctx context.Context) error {
 		in, err := os.Open(file)
 		if err != nil {
 			return err
