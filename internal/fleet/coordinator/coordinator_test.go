@@ -172,6 +172,59 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
+// A worker whose commit takes long to be sent is told so, holds the task meanwhile,
+// and gets it when it asks again. One that does not ask again loses it.
+func TestCommitTakesLong(t *testing.T) {
+	f := fleettest.Up(t)
+	slow, other := newHand(t, f, "slow"), newHand(t, f, "other")
+	here := newRepository(t)
+	base := here.git("rev-parse", "HEAD")
+	c := New(f.Coordinator, Options{Host: "desk", Scratch: t.TempDir(), Lease: lease})
+	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Task: "all", Base: base}, nil, here.repo); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.End(context.WithoutCancel(t.Context()), true); err != nil {
+			t.Error(err)
+		}
+	})
+	for range cap(c.gits) { // bundles have to wait
+		c.gits <- struct{}{}
+	}
+	done := tryOn(t.Context(), c, runOf("big", base))
+	ask := func(h *hand, ticket fleet.Ticket, ack string) (fleet.ClaimReply, error) {
+		return fleet.Request[fleet.ClaimReply](t.Context(), h.conn.NC, fleet.ClaimSubject(h.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{}})
+	}
+	ticket, ack := slow.mustTicket()
+	for range 5 { // for longer than a lease
+		if r, err := ask(slow, ticket, ack); err != nil || !r.Later || r.Assignment != nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if r, err := ask(other, ticket, ack); bridge.CodeOf(err) != bridge.CodeConflict {
+		t.Errorf("another worker has it too: %+v, %v", r, err)
+	}
+	for range cap(c.gits) {
+		<-c.gits
+	}
+	ticket, ack = other.mustTicket() // nobody asked for the assignment
+	r, err := ask(other, ticket, ack)
+	if err == nil && r.Later {
+		r, err = ask(other, ticket, ack)
+	}
+	if err != nil || r.Assignment == nil || r.Assignment.Bundle.Object == "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	again, err := ask(other, ticket, ack) // the answer may have been lost
+	if err != nil || again.Assignment == nil || again.Assignment.Claim != r.Assignment.Claim {
+		t.Errorf("%+v, %v; want the claim %s", again.Assignment, err, r.Assignment.Claim)
+	}
+	other.mustDeliver(r.Assignment, result(r.Assignment))
+	if e := wait(t, done); e.err != nil || e.out.Worker != "other" {
+		t.Errorf("%+v, %v", e.out, e.err)
+	}
+}
+
 // Results that are not the claim's are refused and recorded, and change nothing.
 func TestForgedResults(t *testing.T) {
 	f := fleettest.Up(t)

@@ -66,6 +66,30 @@ func TestDelivers(t *testing.T) {
 	}
 }
 
+// A worker whose commit is still on the way asks again until it has the task.
+func TestAsksAgain(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, "any")
+	y.reply = func(_ fleet.ClaimRequest, a *fleet.Assignment) (*fleet.Assignment, error) {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		if len(y.asked) < 3 {
+			return nil, errLater
+		}
+		return a, nil
+	}
+	y.start(Options{Attempt: commit})
+	y.put("any", "big")
+	if r := y.wait(1)["big"]; r.Error != nil || r.Claim != "claim-3" {
+		t.Errorf("%+v", r)
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.asked) != 3 || len(y.given) != 1 || y.asked[0].Ack != y.asked[2].Ack {
+		t.Errorf("asked %+v, given %v", y.asked, y.given)
+	}
+}
+
 // The bundle of a later commit has only what is new.
 func TestThinBundle(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -51,6 +52,9 @@ type yard struct {
 	results  []fleet.Result
 	beatBack fleet.OrderKind // what a beat is answered with; "": nothing
 }
+
+// errLater is a reply that has the worker ask again.
+var errLater = errors.New("later")
 
 type sign struct {
 	kind string
@@ -173,6 +177,8 @@ func (y *yard) claimed(m *nats.Msg) {
 	}
 	answer := fleet.ClaimReply{Schema: fleet.Schema, Assignment: a}
 	switch {
+	case errors.Is(err, errLater):
+		answer = fleet.ClaimReply{Schema: fleet.Schema, Later: true}
 	case err != nil:
 		answer = fleet.ClaimReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
 	case a == nil:
