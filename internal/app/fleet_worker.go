@@ -33,9 +33,8 @@ type Worker struct {
 func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 	c := b.opts.Config
 	dir := memberDir(c, fleet.RoleWorker)
-	conn, err := fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "worker",
-		Lost: func(error) { w.Tell("the fleet cannot be reached; trying again…") }, Back: func() { w.Tell("the fleet is back") }})
-	if err != nil {
+	conn, err := b.connectWorker(drain, dir, w.Tell)
+	if conn == nil || err != nil {
 		return err
 	}
 	defer conn.Close()
@@ -52,6 +51,31 @@ func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 	return err
 }
 
+// connectWorker connects to the fleet, whenever that can be reached: the machines
+// of a fleet start in any order. It returns nil when ctx ends before.
+func (b *Bridge) connectWorker(ctx context.Context, dir string, tell func(string)) (*fleet.Conn, error) {
+	o := fleet.ConnectOptions{Logger: b.opts.Logger, Name: "worker",
+		Lost: func(error) { tell("the fleet cannot be reached; trying again…") }, Back: func() { tell("the fleet is back") }}
+	tick := time.NewTicker(lookBound)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		conn, err := fleet.Connect(ctx, dir, o)
+		switch {
+		case ctx.Err() != nil && conn == nil:
+			return nil, nil
+		case bridge.CodeOf(err) != bridge.CodeUnavailable:
+			return conn, err
+		case !told:
+			tell(bridge.AsError(err).Message + "; trying again…")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
 // fleetWorker does attempts in sessions of a bridge.
 type fleetWorker struct {
 	Worker
@@ -60,6 +84,7 @@ type fleetWorker struct {
 	mu      sync.Mutex
 	looked  time.Time
 	trouble string
+	models  []string
 }
 
 const (
@@ -67,14 +92,14 @@ const (
 	lookBound = 5 * time.Second
 )
 
-// ready says who answers here, and why no task can be done, if none can.
-func (f *fleetWorker) ready() (answers, notReady string) {
+// ready says what this machine can do.
+func (f *fleetWorker) ready() worker.Ready {
 	b := f.bridge
 	if b.Answers.Kind == bridge.AnswersDemo {
 		if b.opts.Config.Demo {
-			return string(bridge.AnswersDemo), ""
+			return worker.Ready{Answers: string(bridge.AnswersDemo)}
 		}
-		return "", "nobody is logged in on this machine; run `copilot-bridge login` there"
+		return worker.Ready{NotReady: "nobody is logged in on this machine; run `copilot-bridge login` there"}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,10 +110,10 @@ func (f *fleetWorker) ready() (answers, notReady string) {
 			f.Tell("takes no tasks: " + f.trouble)
 		}
 	}
-	return string(b.Answers.Kind), f.trouble
+	return worker.Ready{Answers: string(b.Answers.Kind), Models: f.models, NotReady: f.trouble}
 }
 
-// look asks the runtime whether it can answer.
+// look asks the runtime whether it can answer, and with what. The caller holds mu.
 func (f *fleetWorker) look() string {
 	ctx, cancel := context.WithTimeout(context.Background(), lookBound)
 	defer cancel()
@@ -102,6 +127,16 @@ func (f *fleetWorker) look() string {
 		return "nobody is logged in on this machine"
 	case t != nil && t.Fresh():
 		return reason(t.Error)
+	}
+	f.models = nil
+	if f.bridge.Answers.Kind == bridge.AnswersGitHub { // others take any name
+		models, err := f.bridge.Engine.Models(ctx)
+		if err != nil {
+			return reason(bridge.AsError(err))
+		}
+		for _, m := range models {
+			f.models = append(f.models, m.ID)
+		}
 	}
 	return ""
 }

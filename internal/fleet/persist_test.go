@@ -45,12 +45,13 @@ func TestTransferHasTime(t *testing.T) {
 // What passes when a server comes back is tried again, and nothing else.
 func TestPersistKnowsWhatPasses(t *testing.T) {
 	for err, want := range map[error]int{
-		nats.ErrDisconnected:                   2, // of what was under way when the connection broke
-		nats.ErrConnectionReconnecting:         2,
-		fmt.Errorf("put: %w", ErrLost):         2,
-		jetstream.ErrNoStreamResponse:          2, // a stream that has no leader
-		jetstream.ErrJetStreamNotEnabled:       2, // a server that starts
-		&jetstream.APIError{Code: 503}:         2, // a cluster without a leader
+		nats.ErrDisconnected:             2, // of what was under way when the connection broke
+		nats.ErrConnectionReconnecting:   2,
+		fmt.Errorf("put: %w", ErrLost):   2,
+		jetstream.ErrNoStreamResponse:    2, // a stream that has no leader
+		jetstream.ErrJetStreamNotEnabled: 2, // a server that starts
+		&jetstream.APIError{Code: 503}:   2, // a cluster without a leader
+		&jetstream.APIError{Code: 503, ErrorCode: 10077, Description: "maximum messages exceeded"}: 1, // a bucket is full
 		&jetstream.APIError{Code: 400}:         1,
 		jetstream.ErrObjectNotFound:            1,
 		nats.ErrConnectionClosed:               1,

@@ -264,6 +264,12 @@ func TestWorkerBucket(t *testing.T) {
 	if m, err := stream.GetMsg(t.Context(), 1, jetstream.WithGetMsgSubject("$O."+fleet.WorkerBucket(w.Member.ID)+".C."+info.NUID)); err != nil || string(m.Data) != "bundle" {
 		t.Errorf("%+v, %v", m, err)
 	}
+	if _, err := w.JS.Publish(t.Context(), "$O."+fleet.WorkerBucket(w.Member.ID)+".C.x", make([]byte, 1<<20)); err == nil {
+		t.Error("chunks have no bound")
+	}
+	if c := stream.CachedInfo().Config; c.MaxMsgs <= 0 || c.MaxMsgs*int64(c.MaxMsgSize) > 20<<30 || c.Discard != jetstream.DiscardNew {
+		t.Errorf("the bucket has no bound: %+v", c)
+	}
 	if said := f.Recorded(); len(said) > 0 {
 		t.Errorf("recorded %q", said)
 	}

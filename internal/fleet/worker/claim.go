@@ -94,7 +94,7 @@ func (w *worker) claim(t fleet.Ticket, ack string, wait time.Duration) (*fleet.A
 	ctx, cancel := context.WithTimeout(w.work, transferBound)
 	defer cancel()
 	w.mu.Lock()
-	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.answers == string(bridge.AnswersDemo)}
+	r := fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Demo: w.ready.Answers == string(bridge.AnswersDemo), Models: w.ready.Models}
 	w.mu.Unlock()
 	r.Have = w.root.mirrors.Have(t.Repo)
 	var reply fleet.ClaimReply

@@ -26,9 +26,8 @@ type Options struct {
 	// One worker uses it at a time.
 	Root    string
 	Environ []string // for git
-	// Ready says who answers here, and why this machine can do no task now, "" if it
-	// can. It is called every few seconds.
-	Ready func() (answers, notReady string)
+	// Ready is called every few seconds.
+	Ready func() Ready
 	// Attempt does a task. It may be called several times at once. What it reports
 	// and returns leaves the machine, so it holds no secrets.
 	Attempt func(ctx context.Context, j Job) (Done, error)
@@ -36,6 +35,13 @@ type Options struct {
 	// nothing new and return. Nil never is.
 	Drain  <-chan struct{}
 	Logger *slog.Logger
+}
+
+// Ready says what this machine can do now.
+type Ready struct {
+	Answers  string   // who answers here
+	Models   []string // that the account offers; none means unknown
+	NotReady string   // why no task can be done now, "" if one can
 }
 
 // Job is one attempt at one task.
@@ -92,14 +98,13 @@ type worker struct {
 	tasks sync.WaitGroup // tickets and claims
 	wake  chan struct{}  // a reason to ask for tickets, see takeTickets
 
-	mu       sync.Mutex
-	free     int // slots that nobody uses
-	queues   []string
-	notReady string
-	answers  string
-	full     fullDisk
-	claims   map[string]*claim
-	runs     map[string]*backOff
+	mu     sync.Mutex
+	free   int // slots that nobody uses
+	queues []string
+	ready  Ready
+	full   fullDisk
+	claims map[string]*claim
+	runs   map[string]*backOff
 }
 
 // fullDisk is why no tasks are taken until a time.
@@ -116,7 +121,7 @@ func Run(ctx context.Context, conn *fleet.Conn, o Options) (err error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &worker{Options: o, conn: conn, id: conn.Member.ID, since: time.Now(), log: o.Logger,
-		wake: make(chan struct{}, 1), free: max(o.Capacity, 1), notReady: "it is starting",
+		wake: make(chan struct{}, 1), free: max(o.Capacity, 1), ready: Ready{NotReady: "it is starting"},
 		claims: map[string]*claim{}, runs: map[string]*backOff{}}
 	w.Capacity = w.free
 	if w.root, err = openRoot(o.Root, w.id, o.Environ); err != nil {
@@ -221,13 +226,13 @@ func (w *worker) watchReady(ctx context.Context) {
 	tick := time.NewTicker(fleet.HelloEvery)
 	defer tick.Stop()
 	for {
-		answers, notReady := w.Ready()
+		ready := w.Ready()
 		w.mu.Lock()
-		changed := notReady != w.notReady
-		w.answers, w.notReady = answers, notReady
+		changed := ready.NotReady != w.ready.NotReady
+		w.ready = ready
 		w.mu.Unlock()
 		if changed {
-			w.log.Info("worker.ready", "not_ready", notReady)
+			w.log.Info("worker.ready", "not_ready", ready.NotReady)
 			w.poke()
 		}
 		select {
@@ -240,17 +245,17 @@ func (w *worker) watchReady(ctx context.Context) {
 
 // cannot is why no tasks are taken now, "" if they are. The caller holds mu.
 func (w *worker) cannot() string {
-	if w.notReady == "" && time.Now().Before(w.full.until) {
+	if w.ready.NotReady == "" && time.Now().Before(w.full.until) {
 		return w.full.why
 	}
-	return w.notReady
+	return w.ready.NotReady
 }
 
 // describe adds the present state to a hello.
 func (w *worker) describe(h *fleet.Hello) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h.Answers, h.NotReady, h.Draining, h.Running = w.answers, w.cannot(), w.idle.Err() != nil, []fleet.Running{}
+	h.Answers, h.NotReady, h.Draining, h.Running = w.ready.Answers, w.cannot(), w.idle.Err() != nil, []fleet.Running{}
 	for _, c := range w.claims {
 		if !c.delivered.Load() {
 			h.Running = append(h.Running, fleet.Running{Run: c.Run, Task: c.Task, Claim: c.Claim, Since: c.since})

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,7 @@ func TestDelivers(t *testing.T) {
 	w := y.start(Options{Attempt: commit})
 	y.put("any", "one")
 	fleettest.Wait(t, "the claim", func() bool { y.mu.Lock(); defer y.mu.Unlock(); return len(y.given) == 1 })
-	if len(y.asked[0].Have) != 0 || y.asked[0].Ticket.Task != "one" || !strings.HasPrefix(y.asked[0].Ack, "$JS.ACK."+fleet.StreamTasks+".") {
+	if len(y.asked[0].Have) != 0 || y.asked[0].Ticket.Task != "one" || !slices.Equal(y.asked[0].Models, ready().Models) || !strings.HasPrefix(y.asked[0].Ack, "$JS.ACK."+fleet.StreamTasks+".") {
 		t.Errorf("the first claim is %+v", y.asked[0])
 	}
 	one := y.wait(1)["one"]
@@ -502,7 +503,7 @@ func TestNotReady(t *testing.T) {
 		}
 	}
 	say("nobody is logged in")
-	w := y.start(Options{Ready: func() (string, string) { return "github", *why.Load() }, Attempt: func(context.Context, Job) (Done, error) {
+	w := y.start(Options{Ready: func() Ready { return Ready{Answers: "github", NotReady: *why.Load()} }, Attempt: func(context.Context, Job) (Done, error) {
 		return Done{}, &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC}
 	}})
 	y.put("any", "one")

@@ -313,7 +313,7 @@ type running struct {
 	ended  chan error
 }
 
-func ready() (string, string) { return "github", "" }
+func ready() Ready { return Ready{Answers: "github", Models: []string{"gpt-5"}} }
 
 // start starts a worker that does what attempt says.
 func (y *yard) start(o Options) *running {
