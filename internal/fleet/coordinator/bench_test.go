@@ -83,10 +83,6 @@ func BenchmarkDispatchGit(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := &split{parts: map[string]time.Duration{}}
-	bucket, err := w.conn.JS.ObjectStore(b.Context(), fleet.WorkerBucket(w.id))
-	if err != nil {
-		b.Fatal(err)
-	}
 	b.ResetTimer()
 	for i := range b.N {
 		begun := time.Now()
@@ -122,7 +118,7 @@ func BenchmarkDispatchGit(b *testing.B) {
 		}
 		b.StartTimer()
 		begun = time.Now()
-		if err := putFile(b.Context(), bucket, name, out); err != nil {
+		if err := putFile(b.Context(), w.conn.JS, fleet.WorkerBucket(w.id), name, out, made.Size); err != nil {
 			b.Fatal(err)
 		}
 		res := result(a)

@@ -98,8 +98,7 @@ func (j *journal) append(ctx context.Context, e entry) error {
 func (j *journal) store(ctx context.Context, line []byte) ([]byte, error) {
 	name := j.run + "/entry-" + newID()
 	err := transfer(ctx, int64(len(line)), func(ctx context.Context) error {
-		_, err := j.objects.PutBytes(ctx, name, line)
-		return err
+		return fleet.PutObject(ctx, j.js, fleet.BucketRuns, name, bytes.NewReader(line))
 	})
 	if err != nil {
 		return nil, err

@@ -99,11 +99,7 @@ func (h *hand) deliverCommit(c *clone, a *fleet.Assignment, commit string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	bucket, err := h.conn.JS.ObjectStore(h.t.Context(), fleet.WorkerBucket(h.id))
-	if err == nil {
-		err = putFile(h.t.Context(), bucket, name, file)
-	}
-	if err != nil {
+	if err := putFile(h.t.Context(), h.conn.JS, fleet.WorkerBucket(h.id), name, file, b.Size); err != nil {
 		h.t.Fatal(err)
 	}
 	r := result(a)
