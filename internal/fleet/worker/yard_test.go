@@ -355,7 +355,7 @@ func (r *running) end(says error) error {
 	if says == nil && err != nil {
 		r.y.t.Errorf("the worker ended with %v", err)
 	}
-	if n := r.conn.NC.NumSubscriptions(); n > 1 { // that of the client for answers
+	if n := r.conn.NC.NumSubscriptions(); n > 2 { // those of the client for answers
 		r.y.t.Errorf("%d subscriptions are left", n)
 	}
 	for _, name := range r.y.left() {
