@@ -168,7 +168,7 @@ func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 		if err := fleet.Decode(entry.Value(), &owner); err != nil {
 			continue // another version's
 		}
-		out = append(out, fleet.RunStatus{Run: entry.Key(), Owner: owner, Alive: !owner.Ended && time.Since(owner.Beat) < ownerAlive})
+		out = append(out, fleet.RunStatus{Run: entry.Key(), Owner: owner, Alive: !owner.Ended && !owner.Beat.IsZero() && time.Since(entry.Created()) < ownerAlive})
 	}
 	slices.SortFunc(out, func(a, b fleet.RunStatus) int { return b.Owner.Beat.Compare(a.Owner.Beat) })
 	return out, nil
