@@ -64,7 +64,7 @@ func makeBucket(ctx context.Context, js jetstream.JetStream, worker string, repl
 		MaxMsgs: maxChunks, MaxMsgSize: maxChunk,
 	}
 	_, err := js.CreateOrUpdateStream(ctx, config)
-	if fewServers(err) { // one is away just now; bundles can be sent again
+	if says(err, noPeers) { // one is away just now; bundles can be sent again
 		config.Replicas = 1
 		_, err = js.CreateOrUpdateStream(ctx, config)
 	}
