@@ -196,6 +196,17 @@ func FindFleetRun(ctx context.Context, o Options, id string) (fleet.RunStatus, e
 	return fleet.RunStatus{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%d runs of the fleet begin with %q", len(found), id), Remedy: "give more of the id, such as " + found[0].Run}
 }
 
+// OnlyWorker is why this machine cannot resume a run, if it is a worker of a fleet
+// and no coordinator; nil otherwise.
+func OnlyWorker(c *config.Config) error {
+	m, err := fleet.Load(memberDir(c, fleet.RoleWorker))
+	if err != nil || InFleet(c) {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeNotFound, Message: "no such run began on this machine, and it may not take one over from the fleet " + m.Fleet + ": it is a worker, not a coordinator",
+		Remedy: "run `copilot-bridge fleet invite --coordinator` on a coordinator, such as the hub's machine, and `copilot-bridge fleet join -` with that line here; then resume in a clone of the repository"}
+}
+
 // InFleet says whether this machine may give work to a fleet.
 func InFleet(c *config.Config) bool {
 	_, err := fleet.Load(memberDir(c, fleet.RoleCoordinator))

@@ -252,8 +252,7 @@ func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string)
 		}
 		line = string(data)
 	}
-	line = strings.TrimSpace(line)
-	if line == "" || strings.ContainsAny(line, " \t\r\n") {
+	if line = fleet.InvitationLine(line); line == "" {
 		return "", usage(cmd, "%s has no line of `copilot-bridge fleet invite`", from)
 	}
 	p.scrub.Learn(append(cfg.Secrets(), line))
