@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -60,7 +62,9 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	}
 	dir := memberDir(c, fleet.RoleCoordinator)
 	f := &FleetRun{labels: w.labels, demo: b.Answers.Kind == bridge.AnswersDemo}
-	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate"}); err != nil {
+	say := alsoSay(opts)
+	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate",
+		Lost: func(error) { say(fleetLost) }, Back: func() { say(fleetBack) }}); err != nil {
 		return nil, err
 	}
 	if f.scratch, err = os.MkdirTemp(dir, "scratch-"); err != nil {
@@ -72,6 +76,30 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	f.coordinator = coordinator.New(f.conn, o)
 	opts.Remote = waiting{f.coordinator, wanted(w.labels, false)}
 	return f, nil
+}
+
+// What people hear of the connection.
+const (
+	fleetLost = "the fleet cannot be reached; trying again…"
+	fleetBack = "the fleet is back"
+)
+
+// alsoSay lets others than the run tell the watcher something. It hears one event
+// at a time all the same.
+func alsoSay(opts *orchestrate.Options) func(text string) {
+	watch := opts.Watch
+	if watch == nil {
+		return func(string) {}
+	}
+	var mu sync.Mutex
+	opts.Watch = func(e orchestrate.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		watch(e)
+	}
+	return func(text string) {
+		opts.Watch(orchestrate.Event{Type: orchestrate.Noticed, Time: time.Now(), Text: text})
+	}
 }
 
 // askHere puts the questions of workers to the person here, wherever they are
