@@ -55,7 +55,7 @@ func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 // of a fleet start in any order. It returns nil when ctx ends before.
 func (b *Bridge) connectWorker(ctx context.Context, dir string, tell func(string)) (*fleet.Conn, error) {
 	o := fleet.ConnectOptions{Logger: b.opts.Logger, Name: "worker",
-		Lost: func(error) { tell("the fleet cannot be reached; trying again…") }, Back: func() { tell("the fleet is back") }}
+		Lost: func(error) { tell(fleetLost) }, Back: func() { tell(fleetBack) }}
 	tick := time.NewTicker(lookBound)
 	defer tick.Stop()
 	for told := false; ; told = true {

@@ -215,6 +215,9 @@ const (
 	RoleCoordinator Role = "coordinator" // runs orchestrations and manages the fleet
 )
 
+// Starting is why a worker takes no tasks in its first seconds, in Hello.NotReady.
+const Starting = "it is starting"
+
 // Hello is a worker's sign of life, a request on HelloSubject.
 type Hello struct {
 	Schema   int               `json:"schema"`
@@ -334,9 +337,11 @@ type Status struct {
 	Version string         `json:"version"`
 	Since   time.Time      `json:"since"`
 	Workers []WorkerStatus `json:"workers"`
-	Queues  []QueueStatus  `json:"queues"`
-	Runs    []RunStatus    `json:"runs"`
-	Refused *bridge.Error  `json:"refused,omitempty"`
+	// Coordinators are the machines that may give work and manage the fleet.
+	Coordinators []MemberRecord `json:"coordinators,omitempty"`
+	Queues       []QueueStatus  `json:"queues"`
+	Runs         []RunStatus    `json:"runs"`
+	Refused      *bridge.Error  `json:"refused,omitempty"`
 }
 
 // QueueRecord is a queue, in TableQueues.

@@ -85,7 +85,7 @@ func (c *Coordinator) pollResults(hints <-chan struct{}, read func(context.Conte
 		ctx, cancel := context.WithTimeout(c.ctx, oneTry)
 		n, err := read(ctx)
 		cancel()
-		if err != nil && c.ctx.Err() == nil {
+		if err != nil && c.ctx.Err() == nil && c.nc.IsConnected() { // else that is told already
 			c.opts.Logger.Warn("fleet.results_interrupted", "run", c.run, "error", err)
 		}
 		if owed = max(owed-n, 0); owed == 0 || wait == resultsEvery {
