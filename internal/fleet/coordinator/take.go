@@ -23,7 +23,7 @@ import (
 // Runs lists the runs that the fleet has on record, the newest first. Alive ones
 // have a coordinator at work.
 func Runs(ctx context.Context, conn *fleet.Conn) ([]fleet.RunStatus, error) {
-	table, err := conn.JS.KeyValue(ctx, fleet.TableOwners)
+	table, err := owners(ctx, conn.JS)
 	if err != nil {
 		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
 	}
@@ -46,6 +46,14 @@ func Runs(ctx context.Context, conn *fleet.Conn) ([]fleet.RunStatus, error) {
 	return out, nil
 }
 
+func owners(ctx context.Context, js jetstream.JetStream) (jetstream.KeyValue, error) {
+	names, err := fleet.FindNames(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	return js.KeyValue(ctx, names.Of(fleet.TableOwners))
+}
+
 // Record is a run as the fleet has it, for orchestrate.Materialise.
 type Record struct {
 	Meta    orchestrate.Meta
@@ -61,7 +69,7 @@ func (c *Coordinator) Take(ctx context.Context, run string) (r Record, err error
 		return r, notThere(run)
 	}
 	err = persist(ctx, func(ctx context.Context) error {
-		table, err := c.js.KeyValue(ctx, fleet.TableOwners)
+		table, err := owners(ctx, c.js)
 		if err != nil {
 			return fmt.Errorf("take the run over: %w", err)
 		}
