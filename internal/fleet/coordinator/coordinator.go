@@ -120,14 +120,18 @@ type Coordinator struct {
 
 // stores are what the hub made.
 type stores struct {
+	names                           fleet.Names
 	tasks, results, journal         jetstream.Stream
 	members, queues, owners, claims jetstream.KeyValue
 	runs                            jetstream.ObjectStore
 }
 
 func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err error) {
+	if s.names, err = fleet.FindNames(ctx, js); err != nil {
+		return s, err
+	}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &s.members, fleet.TableQueues: &s.queues, fleet.TableOwners: &s.owners, fleet.TableClaims: &s.claims} {
-		if *table, err = js.KeyValue(ctx, name); err != nil {
+		if *table, err = js.KeyValue(ctx, s.names.Of(name)); err != nil {
 			return s, fmt.Errorf("open the table %s of the fleet: %w", name, err)
 		}
 	}
@@ -136,7 +140,7 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 			return s, fmt.Errorf("open the stream %s of the fleet: %w", name, err)
 		}
 	}
-	if s.runs, err = js.ObjectStore(ctx, fleet.BucketRuns); err != nil {
+	if s.runs, err = js.ObjectStore(ctx, s.names.Of(fleet.BucketRuns)); err != nil {
 		return s, fmt.Errorf("open the bucket %s of the fleet: %w", fleet.BucketRuns, err)
 	}
 	return s, nil
@@ -281,7 +285,7 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, 
 	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
 		return err
 	}
-	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
+	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, run: run, to: c.stores.names.To(fleet.JournalSubject(run)), epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
 		if err := o.renew(ctx); err != nil {
 			return err
 		}
@@ -409,9 +413,15 @@ func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	}
 	err = c.purgeTickets(ctx)
 	if ended {
-		err = errors.Join(err, c.purge(ctx, fleet.StreamResults, "fleet.result.*."+c.run+".>"), c.purge(ctx, "KV_"+fleet.TableClaims, "$KV."+fleet.TableClaims+"."+c.run+".>"))
+		err = errors.Join(err, c.purge(ctx, fleet.StreamResults, "fleet.result.*."+c.run+".>"), c.purgeClaims(ctx, c.run))
 	}
 	return errors.Join(err, c.owner.release(ctx, ended))
+}
+
+// purgeClaims removes the claims of a run.
+func (c *Coordinator) purgeClaims(ctx context.Context, run string) error {
+	table := c.stores.names.Of(fleet.TableClaims)
+	return c.purge(ctx, "KV_"+table, "$KV."+table+"."+run+".>")
 }
 
 // purge removes the messages of a subject from a stream.

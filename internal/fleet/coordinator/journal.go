@@ -54,6 +54,7 @@ type journal struct {
 	stream  jetstream.Stream
 	objects jetstream.ObjectStore // BucketRuns
 	run     string
+	to      string // where its entries are published
 	epoch   string
 	in      chan appending
 	// taken returns the error of a run that has another owner.
@@ -140,7 +141,7 @@ func (j *journal) publish(ctx context.Context, batch []appending) error {
 	j.count++
 	id := fmt.Sprintf("%s/%s/%d", j.run, j.epoch, j.count)
 	return persist(ctx, func(ctx context.Context) error {
-		ack, err := j.js.Publish(ctx, fleet.JournalSubject(j.run), data, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(j.last))
+		ack, err := j.js.Publish(ctx, j.to, data, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(j.last))
 		if overtaken(err) {
 			seq, lastID, lookErr := j.look(ctx)
 			if lookErr != nil {
@@ -188,7 +189,7 @@ func (j *journal) own(ctx context.Context, m *orchestrate.Meta, repo string) err
 			j.last = seq
 			return nil
 		}
-		ack, err := j.js.Publish(ctx, fleet.JournalSubject(j.run), line, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(seq))
+		ack, err := j.js.Publish(ctx, j.to, line, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(seq))
 		if overtaken(err) {
 			return fleet.ErrAgain
 		}

@@ -162,7 +162,7 @@ func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
 // runs are those whose owner the fleet knows, the newest beat first.
 func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 	out := []fleet.RunStatus{}
-	owners, err := k.hub.js.KeyValue(ctx, fleet.TableOwners)
+	owners, err := k.hub.js.KeyValue(ctx, k.hub.names.Of(fleet.TableOwners))
 	if err != nil {
 		return out, err
 	}

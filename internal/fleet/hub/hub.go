@@ -50,6 +50,7 @@ type Hub struct {
 	server  *embedded
 	nc      *nats.Conn
 	js      jetstream.JetStream
+	names   fleet.Names // of what is in js
 	keeper  *keeper
 	unlock  func() error
 
@@ -127,6 +128,9 @@ func (h *Hub) start(ctx, background context.Context) error {
 		return err
 	}
 	h.wg.Go(func() { h.recordRefusals(background) })
+	if h.names, err = fleet.FindNames(ctx, h.js); err != nil {
+		return err
+	}
 	if h.keeper, err = newKeeper(ctx, h, replicas); err != nil {
 		return err
 	}

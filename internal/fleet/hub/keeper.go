@@ -59,7 +59,7 @@ func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
 		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{}}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
 		var err error
-		if *table, err = h.js.KeyValue(ctx, name); err != nil {
+		if *table, err = h.js.KeyValue(ctx, h.names.Of(name)); err != nil {
 			return nil, fmt.Errorf("open the table %s: %w", name, err)
 		}
 	}
@@ -94,7 +94,7 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 }
 
 func (k *keeper) listen() error {
-	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.admin.*"} {
+	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
 		// One of several hubs answers.
 		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
 		if err != nil {
@@ -165,9 +165,12 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	defer cancel()
 	// A message that the server sends at a member's bidding keeps its own subject, so
 	// this may be any.
-	var verb, who string
-	if parts := strings.Split(msg.Subject, "."); len(parts) == 3 {
+	var verb, who, queue string
+	parts := strings.Split(msg.Subject, ".")
+	if len(parts) == 3 {
 		verb, who = parts[1], parts[2]
+	} else if len(parts) == 4 && parts[1] == "next" {
+		verb, who, queue = parts[1], parts[2], parts[3]
 	}
 	order := who
 	if verb == "admin" { // by any coordinator; nobody else may publish there
@@ -183,6 +186,9 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 		answer = k.join(ctx, who, msg.Data)
 	case "renew":
 		answer = k.renew(who, msg.Data)
+	case "next":
+		k.next(msg, who, queue)
+		return
 	case "hello":
 		answer = k.hello(ctx, who, msg.Data)
 	case "admin":
