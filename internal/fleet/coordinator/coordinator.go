@@ -68,6 +68,7 @@ func (o Options) withDefaults() Options {
 	if o.Record == nil {
 		o.Record = func(string, string, string) {}
 	}
+	o.Record = fleet.LimitRecord(o.Record)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -101,7 +102,6 @@ type Coordinator struct {
 
 	gits     chan struct{} // bounds how many bundles are made or read at a time
 	claiming chan struct{} // and how many claims are answered
-	asking   chan struct{} // questions open
 	progress chan func()   // to be told
 
 	mu       sync.Mutex
@@ -115,6 +115,7 @@ type Coordinator struct {
 	bundles  map[string]*thin // by name
 	sent     map[string]*sent // by worker and name
 	kept     map[string]bool  // commits on record
+	asking   map[string]int   // open questions, by worker
 	known    map[string]bool  // events on record when the run was taken, as they are written
 }
 
@@ -149,10 +150,10 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 // New returns a coordinator for one run. It does nothing yet.
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
-		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), asking: make(chan struct{}, 64), progress: make(chan func(), 1024),
+		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), progress: make(chan func(), 1024),
 		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{},
 		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
-		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}}
+		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}, asking: map[string]int{}}
 }
 
 func newID() string { return strings.ToLower(rand.Text()) }
