@@ -2,16 +2,12 @@ package coordinator
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
@@ -19,32 +15,6 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
-
-// Runs lists the runs that the fleet has on record, the newest first. Alive ones
-// have a coordinator at work.
-func Runs(ctx context.Context, conn *fleet.Conn) ([]fleet.RunStatus, error) {
-	table, err := conn.JS.KeyValue(ctx, fleet.TableOwners)
-	if err != nil {
-		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
-	}
-	runs, err := fleet.Rows(ctx, table, jetstream.AllKeys)
-	if err != nil {
-		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
-	}
-	var out []fleet.RunStatus
-	for _, r := range runs {
-		run := r.Key()
-		row, rev, age, err := readOwner(ctx, table, run)
-		if err != nil {
-			return nil, err
-		}
-		if rev != 0 {
-			out = append(out, fleet.RunStatus{Run: run, Owner: row, Alive: alive(row, age, Options{}.withDefaults().Owner)})
-		}
-	}
-	slices.SortFunc(out, func(a, b fleet.RunStatus) int { return cmp.Compare(b.Run, a.Run) })
-	return out, nil
-}
 
 // Record is a run as the fleet has it, for orchestrate.Materialise.
 type Record struct {
