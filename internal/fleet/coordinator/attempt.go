@@ -16,7 +16,6 @@ const maxLosses = 10
 
 // attempt is one under way. Its ticket waits in a queue, or a worker has a claim.
 type attempt struct {
-	c       *Coordinator
 	work    orchestrate.RemoteWork
 	token   string
 	report  func(orchestrate.Progress) // through tell
@@ -82,7 +81,7 @@ type row struct {
 
 // Attempt has a worker do an attempt. See orchestrate.Remote.
 func (c *Coordinator) Attempt(ctx context.Context, w orchestrate.RemoteWork, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
-	a := &attempt{c: c, work: w, token: fleet.Token(w.Task.ID), report: report, turn: make(chan struct{}, 1), done: make(chan struct{}), offered: make(chan struct{})}
+	a := &attempt{work: w, token: fleet.Token(w.Task.ID), report: report, turn: make(chan struct{}, 1), done: make(chan struct{}), offered: make(chan struct{})}
 	if err := c.enter(a); err != nil {
 		return orchestrate.Outcome{}, err
 	}
