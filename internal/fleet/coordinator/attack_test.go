@@ -23,7 +23,7 @@ func TestAbsurdResults(t *testing.T) {
 	c := start(t, f.Coordinator, Options{})
 	absurd := bridge.Usage{Model: strings.Repeat("m", 1000), Calls: -1, InputTokens: math.MaxInt64, OutputTokens: math.MinInt64, Cost: math.MaxFloat64, Premium: -math.MaxFloat64, Credits: math.MaxFloat64}
 	heard := make(chan orchestrate.Progress, 100)
-	done := try(t.Context(), c, "a", func(p orchestrate.Progress) { heard <- p })
+	done := tryOn(t.Context(), c, "a", begin, func(p orchestrate.Progress) { heard <- p })
 	a := w.mustClaim()
 	w.say("event", a, fleet.Event{Schema: fleet.Schema, Text: "x", Usage: absurd})
 	told := fleettest.Receive(t, "the event", heard)
@@ -43,7 +43,7 @@ func TestAbsurdResults(t *testing.T) {
 		t.Errorf("%d %d %d", out.Tools, out.Denied, len(out.Summary))
 	}
 
-	done = try(t.Context(), c, "b", nil)
+	done = try(t.Context(), c, "b")
 	a = w.mustClaim()
 	r = result(a)
 	r.Error = &bridge.Error{Code: "no\x1b[2Jcode", Message: strings.Repeat("m", 200<<10), Remedy: strings.Repeat("r", 200<<10), RetryAfter: 100 * 365 * 24 * time.Hour,
@@ -63,7 +63,7 @@ func TestRemovedWorkerHoldsNothing(t *testing.T) {
 	c := start(t, f.Coordinator, Options{Lease: lease, Ask: func(context.Context, Question) (json.RawMessage, error) {
 		return json.RawMessage(`"once"`), nil
 	}})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	ctx, cancel := context.WithCancel(t.Context())
 	beating := make(chan struct{})
@@ -90,9 +90,9 @@ func TestManyQuestions(t *testing.T) {
 		}
 		return json.RawMessage(`"once"`), nil
 	}})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
-	second := try(t.Context(), c, "b", nil)
+	second := try(t.Context(), c, "b")
 	b := other.mustClaim()
 	answers, err := w.conn.NC.SubscribeSync(fleet.Inbox(w.id) + ".answers")
 	if err != nil {
@@ -135,20 +135,17 @@ func TestManyQuestions(t *testing.T) {
 func TestManyForgedResults(t *testing.T) {
 	f := fleettest.Up(t)
 	w := newHand(t, f, "thief")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Record: r.add})
+	var r fleettest.Record
+	c := start(t, f.Coordinator, Options{Record: r.Add})
 	for i := range 100 {
 		forged := &fleet.Assignment{Run: testRun, Task: "a", Claim: fmt.Sprint("claim-", i), Begin: begin}
 		w.mustDeliver(forged, result(forged))
 	}
 	w.wantOrder(fleet.OrderRefused, "claim-99")
-	r.mu.Lock()
-	n := len(r.lines)
-	r.mu.Unlock()
-	if n == 0 || n > 20 {
+	if n := len(r.Lines()); n == 0 || n > 20 {
 		t.Errorf("%d lines", n)
 	}
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	w.mustDeliver(a, result(a))
 	mustDone(t, done, "thief")

@@ -29,7 +29,6 @@ func (l lossesOf) barred(lease time.Duration) time.Duration {
 
 // attempt is one under way. Its ticket waits in a queue, or a worker has a claim.
 type attempt struct {
-	c       *Coordinator
 	work    orchestrate.RemoteWork
 	token   string
 	report  func(orchestrate.Progress) // through tell
@@ -96,7 +95,7 @@ type row struct {
 
 // Attempt has a worker do an attempt. See orchestrate.Remote.
 func (c *Coordinator) Attempt(ctx context.Context, w orchestrate.RemoteWork, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
-	a := &attempt{c: c, work: w, token: fleet.Token(w.Task.ID), report: report, turn: make(chan struct{}, 1), done: make(chan struct{}), offered: make(chan struct{}), lostBy: map[string]lossesOf{}}
+	a := &attempt{work: w, token: fleet.Token(w.Task.ID), report: report, turn: make(chan struct{}, 1), done: make(chan struct{}), offered: make(chan struct{}), lostBy: map[string]lossesOf{}}
 	if err := c.enter(a); err != nil {
 		return orchestrate.Outcome{}, err
 	}

@@ -50,7 +50,7 @@ type Options struct {
 // Question is one of a worker's session.
 type Question struct {
 	Member, Name string // the worker
-	Run, Task    string
+	Task         string
 	Question     json.RawMessage
 }
 

@@ -199,7 +199,7 @@ func (c *Coordinator) onAsk(m *nats.Msg) {
 		if a == nil {
 			return
 		}
-		answer(c.opts.Ask(ctx, Question{Member: worker, Name: cl.name, Run: c.run, Task: a.work.Task.ID, Question: q.Question}))
+		answer(c.opts.Ask(ctx, Question{Member: worker, Name: cl.name, Task: a.work.Task.ID, Question: q.Question}))
 	})
 }
 
