@@ -138,28 +138,57 @@ func (f *FleetRun) Take(ctx context.Context, run string, o orchestrate.Options) 
 // Missing says why no worker that is there now would take a part, "" if one
 // would.
 func (f *FleetRun) Missing(ctx context.Context) (string, error) {
-	lack, err := f.lacks(ctx)
+	lack, _, err := f.lacks(ctx)
 	if lack != "" {
 		lack += "; parts wait until one is (see `copilot-bridge fleet status`)"
 	}
 	return lack, err
 }
 
-// lacks says which worker is not there now, "" if there is one.
-func (f *FleetRun) lacks(ctx context.Context) (string, error) {
+// lacks says which worker is not there now, "" if there is one, and whether one
+// may be there in a moment.
+func (f *FleetRun) lacks(ctx context.Context) (lack string, soon bool, err error) {
 	s, err := fleet.GetStatus(ctx, f.conn)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
+	now := time.Now()
 	for _, w := range s.Workers {
-		if w.Removed || w.Draining || !w.Online || w.Hello == nil || w.Hello.Draining || w.Hello.NotReady != "" {
-			continue
-		}
-		if fleet.Fits(fleet.Offers(w.Labels, w.Hello.Labels), f.labels) && (f.demo || w.Hello.Answers != string(bridge.AnswersDemo)) {
-			return "", nil
+		h := w.Hello
+		switch {
+		case w.Draining || !fleet.Fits(w.Offers, f.labels):
+		case !w.Online: // the first sign of life may be under way
+			soon = soon || now.Sub(s.Since) < readyBound || now.Sub(w.Joined) < readyBound
+		case h.Draining:
+		case h.NotReady == fleet.Starting:
+			soon = true
+		case h.NotReady == "" && (f.demo || h.Answers != string(bridge.AnswersDemo)):
+			return "", false, nil
 		}
 	}
-	return fmt.Sprintf("no %s is ready in the fleet now", wanted(f.labels, f.demo)), nil
+	return fmt.Sprintf("no %s is ready in the fleet now", wanted(f.labels, f.demo)), soon, nil
+}
+
+// How long a single task waits for a worker that starts, and how often it looks.
+const (
+	readyBound = 10 * time.Second
+	readyEvery = 200 * time.Millisecond
+)
+
+// lacksNow is lacks, when no worker is starting any more.
+func (f *FleetRun) lacksNow(ctx context.Context) (string, error) {
+	bound := time.Now().Add(readyBound)
+	for {
+		lack, soon, err := f.lacks(ctx)
+		if lack == "" || !soon || time.Now().After(bound) {
+			return lack, err
+		}
+		select {
+		case <-time.After(readyEvery):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
 }
 
 // wanted is the worker that parts wait for.

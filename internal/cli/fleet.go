@@ -110,6 +110,9 @@ func (p *program) fleetUp(ctx context.Context, c call, o *app.FleetUp) error {
 		if o.NATS == "" && !reachable(h.URLs()) {
 			p.console.Dim("  only this machine can connect; --listen 0.0.0.0:7422 lets others in")
 		}
+		if len(h.Before) > 0 {
+			p.console.Warn("machines that have joined look for it at " + strings.Join(h.Before, ", ") + "; they have to join again, unless it listens there")
+		}
 		p.console.Dim("  next: copilot-bridge fleet invite")
 	}
 	select {
