@@ -46,6 +46,9 @@ type keeper struct {
 	members map[string]fleet.MemberRecord // as in the table
 	queues  map[string]fleet.QueueRecord
 	seen    map[string]presence
+	// delivered is by worker; floods are the workers whose results are too many.
+	delivered map[string]delivered
+	floods    chan string
 }
 
 // presence is the last sign of life of a worker.
@@ -56,7 +59,8 @@ type presence struct {
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
 	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 1024),
-		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{}}
+		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
+		delivered: map[string]delivered{}, floods: make(chan string, 16)}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
 		var err error
 		if *table, err = h.js.KeyValue(ctx, h.names.Of(name)); err != nil {
@@ -102,6 +106,11 @@ func (k *keeper) listen() error {
 		}
 		k.subs = append(k.subs, sub)
 	}
+	sub, err := k.hub.nc.Subscribe("fleet.result.>", k.countResult)
+	if err != nil {
+		return err
+	}
+	k.subs = append(k.subs, sub)
 	return k.hub.nc.FlushTimeout(apiTimeout)
 }
 
@@ -118,6 +127,7 @@ func (k *keeper) run(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { k.watchQueues(ctx) })
 	wg.Go(func() { k.upkeep(ctx) })
+	wg.Go(func() { k.removeFloods(ctx) })
 	for range handlers {
 		wg.Go(func() {
 			for {
