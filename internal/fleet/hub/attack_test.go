@@ -384,6 +384,28 @@ func TestAbsurdHellos(t *testing.T) {
 	f.Join(t, line, "Böse Maschine 1") // none of that took the use
 }
 
+// A worker that says hello without end does not keep the hub from others.
+func TestManyHellos(t *testing.T) {
+	f := fleettest.Up(t)
+	w, a := f.Worker(t, "worker"), f.Worker(t, "attacker")
+	for i := range 4000 {
+		hello := fmt.Sprintf(`{"schema":1,"labels":{"l":"%d"}}`, i)
+		if err := a.NC.PublishRequest(fleet.HelloSubject(a.Member.ID), fleet.Inbox(a.Member.ID)+".x", []byte(hello)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if _, err := w.Hello(t.Context(), fleet.Hello{}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("the hub answered after %s", took)
+	}
+}
+
 // What a worker needs of its bucket, it may.
 func TestWorkerBucket(t *testing.T) {
 	f := fleettest.Up(t)
