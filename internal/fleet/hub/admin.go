@@ -114,9 +114,9 @@ func (k *keeper) remove(ctx context.Context, m fleet.MemberRecord) error {
 	k.mu.Unlock()
 	err := k.hub.js.DeleteStream(ctx, "OBJ_"+fleet.WorkerBucket(m.ID))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, k.purgeResults(ctx, m.ID)) // nobody takes them
 }
 
 func (k *keeper) status(ctx context.Context) (fleet.Status, error) {

@@ -323,6 +323,89 @@ func TestResultsStay(t *testing.T) {
 	}
 }
 
+// A worker that delivers without end loses its own results, and no room is taken
+// from others.
+func TestResultsWithoutEnd(t *testing.T) {
+	f := fleettest.Up(t)
+	a, b := f.Worker(t, "attacker"), f.Worker(t, "victim")
+	if _, err := b.JS.Publish(t.Context(), fleet.WorkSubject("result", b.Member.ID, "run", "task", "claim"), []byte(`{"schema":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	full := make([]byte, 1<<20-1024)
+	for i := range 300 {
+		if _, err := a.JS.Publish(t.Context(), fleet.WorkSubject("result", a.Member.ID, "run", "task", fmt.Sprint("claim-", i)), full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.WaitRecorded(t, hub.RefusedMessage+" "+a.Member.ID, "MiB within an hour")
+	stream, err := f.Coordinator.JS.Stream(t.Context(), fleet.StreamResults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := stream.CachedInfo().State; s.Bytes > 100<<20 {
+		t.Errorf("%d bytes are kept", s.Bytes)
+	}
+	if m, err := stream.GetMsg(t.Context(), 1); err != nil || !strings.Contains(m.Subject, b.Member.ID) {
+		t.Errorf("the victim's result: %v", err)
+	}
+	if _, err := fleet.Remove(t.Context(), f.Coordinator, a.Member.ID); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 1 {
+		t.Errorf("results of a removed worker stay: %+v, %v", info, err)
+	}
+}
+
+// A hello is kept and shown with those of all others, so it is bounded, and so is
+// what a machine calls itself.
+func TestAbsurdHellos(t *testing.T) {
+	f := fleettest.Up(t)
+	w := f.Worker(t, "attacker")
+	labels := map[string]string{}
+	for i := range 100 {
+		labels[fmt.Sprint("label-", i)] = "x"
+	}
+	for what, h := range map[string]fleet.Hello{
+		"too long": {Host: strings.Repeat("x", 1<<20)}, "no label": {Labels: map[string]string{"gpu\x1b[2J": "yes"}}, "at most": {Labels: labels},
+	} {
+		if _, err := w.Hello(t.Context(), h); bridge.CodeOf(err) != bridge.CodeInvalid || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Workers) != 1 || s.Workers[0].Hello != nil || len(s.Workers[0].Offers) != 0 {
+		t.Errorf("%+v, %v", s.Workers, err)
+	}
+	line := f.Invite(t, fleet.RoleWorker, 1)
+	for _, name := range []string{"build1\n\x1b[31m", "build\u202e1", "build\u200b1", strings.Repeat("x", 101)} {
+		if _, err := fleet.Join(t.Context(), line, filepath.Join(f.Dir, "named"), fleet.JoinOptions{Name: name}); bridge.CodeOf(err) != bridge.CodeInvalid {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	f.Join(t, line, "Böse Maschine 1") // none of that took the use
+}
+
+// A worker that says hello without end does not keep the hub from others.
+func TestManyHellos(t *testing.T) {
+	f := fleettest.Up(t)
+	w, a := f.Worker(t, "worker"), f.Worker(t, "attacker")
+	for i := range 4000 {
+		hello := fmt.Sprintf(`{"schema":1,"labels":{"l":"%d"}}`, i)
+		if err := a.NC.PublishRequest(fleet.HelloSubject(a.Member.ID), fleet.Inbox(a.Member.ID)+".x", []byte(hello)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if _, err := w.Hello(t.Context(), fleet.Hello{}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("the hub answered after %s", took)
+	}
+}
+
 // What a worker needs of its bucket, it may.
 func TestWorkerBucket(t *testing.T) {
 	f := fleettest.Up(t)
