@@ -253,9 +253,11 @@ func TestCluster(t *testing.T) {
 	}
 	again := c.options(f.Dir, "account.nk")
 	again.External.URLs = c.urls
-	if f.Hub, err = hub.Up(t.Context(), again); err != nil {
+	next, err := hub.Up(t.Context(), again)
+	if err != nil {
 		t.Fatal(err)
 	}
+	f.Hub = next
 	if stream, err = f.Coordinator.JS.Stream(t.Context(), fleet.StreamTasks); err != nil || stream.CachedInfo().Config.Replicas != 3 {
 		t.Fatalf("%+v, %v", stream, err)
 	}

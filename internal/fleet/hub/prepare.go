@@ -13,6 +13,8 @@ import (
 
 const (
 	apiTimeout = 10 * time.Second
+	// settleTimeout is how long a cluster may take until it answers for all streams.
+	settleTimeout = time.Minute
 	// maxPayload bounds a message: a chunk of a bundle, an event, a task.
 	maxPayload = 8 << 20
 	// keepResults is how long a result waits for its coordinator to come back.
