@@ -286,7 +286,7 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, 
 	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
 		return err
 	}
-	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, run: run, to: c.stores.names.To(fleet.JournalSubject(run)), epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
+	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, bucket: c.stores.names.Of(fleet.BucketRuns), run: run, to: c.stores.names.To(fleet.JournalSubject(run)), epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
 		if err := o.renew(ctx); err != nil {
 			return err
 		}

@@ -53,6 +53,7 @@ type journal struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
 	objects jetstream.ObjectStore // BucketRuns
+	bucket  string                // its name
 	run     string
 	to      string // where its entries are published
 	epoch   string
@@ -99,7 +100,7 @@ func (j *journal) append(ctx context.Context, e entry) error {
 func (j *journal) store(ctx context.Context, line []byte) ([]byte, error) {
 	name := j.run + "/entry-" + newID()
 	err := transfer(ctx, int64(len(line)), func(ctx context.Context) error {
-		return fleet.PutObject(ctx, j.js, fleet.BucketRuns, name, bytes.NewReader(line))
+		return fleet.PutObject(ctx, j.js, j.bucket, name, bytes.NewReader(line))
 	})
 	if err != nil {
 		return nil, err
