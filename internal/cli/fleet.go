@@ -223,13 +223,23 @@ A machine that does work joins with "copilot-bridge worker --join LINE".`,
 		if err != nil {
 			return err
 		}
+		if p.json {
+			return p.printJSON(fleetMember{Member: m.ID, Fleet: m.Fleet})
+		}
 		p.console.Line("this machine is " + m.ID + " in the fleet " + m.Fleet)
 		p.console.Dim("  next: copilot-bridge fleet status")
 		return nil
 	})
 	f := flagsOf(cmd)
+	f.json("write JSON")
 	f.text(&name, "name", "`NAME` of this machine in the fleet (default: its host name)")
 	return cmd
+}
+
+// fleetMember names a machine of the fleet as JSON.
+type fleetMember struct {
+	Member string `json:"member"`
+	Fleet  string `json:"fleet,omitempty"`
 }
 
 // maxInvitation is more than any invitation has.
@@ -265,9 +275,9 @@ func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string)
 func (p *program) fleetStatusCommand() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "status",
-		Short: "Show the workers, queues and runs of the fleet",
+		Short: "Show the machines, queues and runs of the fleet",
 		Long: `Show the workers of the fleet, what they are doing and how far away they are, the tasks that
-wait, and the runs that the fleet knows.`,
+wait, the coordinators, and the latest runs. With --json all runs are listed.`,
 		Example: `  copilot-bridge fleet status
   copilot-bridge fleet status --json | jq -r '.workers[] | select(.online) | .name'`,
 	}, func(ctx context.Context, c call) error {
@@ -282,7 +292,7 @@ wait, and the runs that the fleet knows.`,
 }
 
 func (p *program) fleetDrainCommand() *cobra.Command {
-	return p.command(&cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "drain WORKER",
 		Short: "Let a worker finish what it has begun, and give it nothing new",
 		Long: `Let a worker finish what it has begun, and give it nothing new. It takes work again when its
@@ -295,8 +305,10 @@ program is started anew. WORKER is its name, its id or the beginning of one.`,
 		if err != nil {
 			return err
 		}
-		return p.print(id + " takes nothing new\n")
+		return p.show(fleetMember{Member: id}, id+" takes nothing new\n")
 	})
+	flagsOf(cmd).json("write JSON")
+	return cmd
 }
 
 func (p *program) fleetRemoveCommand() *cobra.Command {
@@ -321,9 +333,11 @@ worker or a coordinator, or the beginning of an id.`,
 		if err != nil {
 			return err
 		}
-		return p.print(id + " was removed\n")
+		return p.show(fleetMember{Member: id}, id+" was removed\n")
 	})
-	flagsOf(cmd).yes(&yes, "do not ask")
+	f := flagsOf(cmd)
+	f.yes(&yes, "do not ask")
+	f.json("write JSON")
 	return cmd
 }
 

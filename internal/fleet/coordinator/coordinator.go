@@ -317,7 +317,7 @@ func (c *Coordinator) beat() {
 		cancel()
 		if bridge.CodeOf(err) == bridge.CodeConflict {
 			c.cancel(err)
-		} else if err != nil && c.ctx.Err() == nil {
+		} else if err != nil && c.ctx.Err() == nil && c.nc.IsConnected() { // else that is told already
 			c.opts.Logger.Warn("fleet.owner_beat_failed", "run", c.run, "error", err)
 		}
 	}
