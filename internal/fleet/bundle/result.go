@@ -136,9 +136,10 @@ func (w *walk) entries(tree string) (names []string, all map[string]treeEntry, e
 	return names, all, nil
 }
 
-// compare judges what a tree has that another one had not.
+// compare judges what a tree has that another one had not. What no task may change
+// it may not take away either.
 func (w *walk) compare(dir, before, after string) error {
-	_, old, err := w.entries(before)
+	oldNames, old, err := w.entries(before)
 	if err != nil {
 		return err
 	}
@@ -146,28 +147,51 @@ func (w *walk) compare(dir, before, after string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range oldNames {
+		if _, still := all[name]; !still {
+			names = append(names, name)
+		}
+	}
 	for _, name := range names {
 		e, was := all[name], old[name]
 		if e == was {
 			continue
 		}
-		full := path.Join(dir, name)
-		if len(full) > maxPath {
-			return refused("%.200q… is too long a path", full)
-		}
-		switch tree := "40000"; {
-		case strings.TrimLeft(e.mode, "0") != tree:
-			err = w.file(full, e)
-		case strings.TrimLeft(was.mode, "0") == tree:
-			err = w.compare(full, was.object, e.object)
-		default:
-			err = w.compare(full, "", e.object)
-		}
-		if err != nil {
+		if err := w.changed(path.Join(dir, name), was, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// changed judges an entry that is another one than before; the new one is empty if
+// it was removed.
+func (w *walk) changed(full string, was, now treeEntry) error {
+	switch {
+	case len(full) > maxPath:
+		return refused("%.200q… is too long a path", full)
+	case git.Reserved(full):
+		return refused("%.200q is for people alone to change", full)
+	}
+	if was.isTree() || now.isTree() {
+		if err := w.compare(full, was.tree(), now.tree()); err != nil {
+			return err
+		}
+	}
+	if now.isTree() || now == (treeEntry{}) {
+		return nil
+	}
+	return w.file(full, now)
+}
+
+func (e treeEntry) isTree() bool { return strings.TrimLeft(e.mode, "0") == "40000" }
+
+// tree is what is below the entry; "" is nothing.
+func (e treeEntry) tree() string {
+	if e.isTree() {
+		return e.object
+	}
+	return ""
 }
 
 var usesLFS = regexp.MustCompile(`(?m)^[^#\n]*filter=lfs`)
