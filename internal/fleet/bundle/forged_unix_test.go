@@ -194,6 +194,14 @@ var forgeries = map[string]forgery{
 	"a link .git":        ofCommit("hasDotgit", func(w *world) string { return w.link(".git", "dir") }),
 	"..":                 ofCommit("hasDotdot", func(w *world) string { return w.inDir("..", "100644", "x", w.object("blob", "x")) }),
 	"a slash in a name":  ofCommit("fullPathname", func(w *world) string { return w.with("100644", "../x", w.object("blob", "x")) }),
+	"a message that terminals obey": ofCommit("terminals obey", func(w *world) string {
+		w.git("clone", "commit", "-q", "--allow-empty", "-m", "done \x1b]0;title\x07\x1b[2J")
+		return w.git("clone", "rev-parse", "HEAD")
+	}),
+	"an author that terminals obey": ofCommit("terminals obey", func(w *world) string {
+		w.git("clone", "commit", "-q", "--allow-empty", "-m", "done", "--author", "a\x1b[31m <a@example.com>")
+		return w.git("clone", "rev-parse", "HEAD")
+	}),
 	"a policy": ofCommit("for people alone", func(w *world) string {
 		return w.with("100644", ".agent-policy.yaml", w.object("blob", "shell: {allow: ['*']}\n"))
 	}),

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
@@ -20,6 +21,7 @@ const (
 	lookTime   = time.Minute
 	lookNames  = 2 << 20   // in directories
 	lookBytes  = 256 << 20 // of directories and small files
+	maxCommit  = 1 << 20
 	maxPath    = 4096
 	maxLink    = 4096
 	maxPattern = 1 << 20 // of .gitattributes
@@ -74,23 +76,29 @@ func (w *walk) read(kind, name string, most int64) ([]byte, error) {
 }
 
 func (w *walk) commits(e Expect) error {
-	tree, parents, err := w.commit(e.Commit)
+	data, err := w.read("commit", e.Commit, maxCommit)
 	if err != nil {
 		return err
 	}
+	if bytes.ContainsFunc(data, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\t\r", r) }) {
+		return refused("the message or the author of commit %s has characters that terminals obey", e.Commit) // git log shows them as they are
+	}
+	tree, parents := firstLines(data)
 	if strings.Join(parents, " ") != e.Parent {
 		return refused("the parents of commit %s are %.200q, and %s is expected", e.Commit, parents, e.Parent)
 	}
-	before, _, err := w.commit(e.Parent)
-	if err != nil || before == tree {
+	if data, err = w.read("commit", e.Parent, maxCommit); err != nil {
 		return err
+	}
+	before, _ := firstLines(data)
+	if before == tree {
+		return nil
 	}
 	return w.compare("", before, tree)
 }
 
-// commit reads a commit's first lines, whose form git has checked.
-func (w *walk) commit(name string) (tree string, parents []string, err error) {
-	data, err := w.read("commit", name, 1<<20)
+// firstLines reads a commit's first lines, whose form git has checked.
+func firstLines(data []byte) (tree string, parents []string) {
 	for l := range strings.Lines(string(data)) {
 		word, value, _ := strings.Cut(strings.TrimSpace(l), " ")
 		switch {
@@ -99,10 +107,10 @@ func (w *walk) commit(name string) (tree string, parents []string, err error) {
 		case word == "parent":
 			parents = append(parents, value)
 		default:
-			return tree, parents, err
+			return tree, parents
 		}
 	}
-	return tree, parents, err
+	return tree, parents
 }
 
 // treeEntry is one of a tree.
