@@ -150,3 +150,68 @@ func TestManyForgedResults(t *testing.T) {
 	w.mustDeliver(a, result(a))
 	mustDone(t, done, "thief")
 }
+
+// A ticket that is in force cannot be ended by a worker that shows it for another
+// task: without its ticket, a task would wait for good.
+func TestTicketsStay(t *testing.T) {
+	f := fleettest.Up(t)
+	thief, holder, other := newHand(t, f, "thief"), newHand(t, f, "holder"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	done := try(t.Context(), c, "a", nil)
+	ticket, ack := holder.mustTicket()
+	forge := func() {
+		for _, task := range []string{"none", "b"} {
+			if _, err := thief.claim(t.Context(), fleet.Ticket{Schema: fleet.Schema, Run: testRun, Task: task, Attempt: 1}, ack); bridge.CodeOf(err) != bridge.CodeConflict {
+				t.Errorf("%s: %v", task, err)
+			}
+		}
+	}
+	forge()
+	second := try(t.Context(), c, "b", nil)
+	fleettest.Wait(t, "the second ticket", func() bool {
+		i, err := c.stores.tasks.Info(t.Context())
+		return err == nil && i.State.LastSeq == 2
+	})
+	forge()
+	a, err := holder.claim(t.Context(), ticket, ack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge()
+	holder.say("beat", a, fleet.Beat{Schema: fleet.Schema, GivenUp: true})
+	for range 2 {
+		again := other.mustClaim()
+		other.mustDeliver(again, result(again))
+	}
+	mustDone(t, done, "other")
+	mustDone(t, second, "other")
+}
+
+// A worker that claims without end does not keep the coordinator from others.
+func TestManyClaims(t *testing.T) {
+	f := fleettest.Up(t)
+	thief, other := newHand(t, f, "thief"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	done := try(t.Context(), c, "a", nil)
+	ticket, ack := other.mustTicket()
+	forged, err := json.Marshal(fleet.ClaimRequest{Schema: fleet.Schema, Ticket: fleet.Ticket{Schema: fleet.Schema, Run: testRun, Task: "b", Attempt: 1}, Ack: ack})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20_000 {
+		if err := thief.conn.NC.PublishRequest(fleet.ClaimSubject(thief.id, testRun), fleet.Inbox(thief.id)+".x", forged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := thief.conn.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	a, err := other.claim(t.Context(), ticket, ack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("claimed after %s", time.Since(begun))
+	other.mustDeliver(a, result(a))
+	mustDone(t, done, "other")
+}

@@ -116,6 +116,7 @@ type Coordinator struct {
 	sent     map[string]*sent // by worker and name
 	kept     map[string]bool  // commits on record
 	asking   map[string]int   // open questions, by worker
+	giving   map[string]int   // claims being answered, by worker
 	known    map[string]bool  // events on record when the run was taken, as they are written
 }
 
@@ -150,10 +151,10 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 // New returns a coordinator for one run. It does nothing yet.
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
-		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), progress: make(chan func(), 1024),
+		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 256), progress: make(chan func(), 1024),
 		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{},
 		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
-		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}, asking: map[string]int{}}
+		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}, asking: map[string]int{}, giving: map[string]int{}}
 }
 
 func newID() string { return strings.ToLower(rand.Text()) }

@@ -178,12 +178,12 @@ func (c *Coordinator) onAsk(m *nats.Msg) {
 	case len(q.Question) > maxQuestion:
 		answer(nil, refusal(bridge.CodeDenied, "the question is too long"))
 		return
-	case !c.openQuestion(worker):
+	case !c.room(c.asking, worker, maxQuestions):
 		answer(nil, refusal(bridge.CodeBusy, "too many questions are open"))
 		return
 	}
 	c.spawn(nil, func() {
-		defer c.closeQuestion(worker)
+		defer c.leaveRoom(c.asking, worker)
 		if _, err := c.member(cl.ctx, worker); err != nil { // where its connection is not cut (yet)
 			answer(nil, err)
 			return
@@ -208,24 +208,6 @@ const (
 	maxQuestion  = 512 << 10
 	maxQuestions = 16 // open ones of a worker
 )
-
-func (c *Coordinator) openQuestion(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asking[worker] >= maxQuestions {
-		return false
-	}
-	c.asking[worker]++
-	return true
-}
-
-func (c *Coordinator) closeQuestion(worker string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asking[worker]--; c.asking[worker] == 0 {
-		delete(c.asking, worker)
-	}
-}
 
 // leaseTicks is how often in a lease the claims are looked at.
 const leaseTicks = 10

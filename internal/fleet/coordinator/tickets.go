@@ -95,7 +95,15 @@ func (c *Coordinator) endStale(ctx context.Context, seq uint64, ack string) {
 	if err != nil {
 		return // gone, or for the next time
 	}
-	if parts := strings.Split(m.Subject, "."); len(parts) == 5 && parts[3] == c.run {
+	parts := strings.Split(m.Subject, ".")
+	if len(parts) != 5 || parts[3] != c.run {
+		return
+	}
+	c.mu.Lock()
+	a := c.attempts[parts[4]]
+	inForce := a != nil && !a.over && (a.ticket == seq || !isClosed(a.offered)) // whatever task the worker has named
+	c.mu.Unlock()
+	if !inForce {
 		_ = c.nc.Publish(ack, []byte("+TERM")) // else the next time
 	}
 }
