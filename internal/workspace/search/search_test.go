@@ -230,7 +230,9 @@ func (g *gathered) take(file string, hits []Hit) bool {
 	return true
 }
 
-func (g *gathered) sorted() []Hit { return append([]Hit{}, slices.Concat(slices.Collect(g.pieces.All())...)...) }
+func (g *gathered) sorted() []Hit {
+	return append([]Hit{}, slices.Concat(slices.Collect(g.pieces.All())...)...)
+}
 
 // Search is Find with the hits.
 func Search(ctx context.Context, o Options) (Result, error) {
