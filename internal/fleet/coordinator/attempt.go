@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -105,7 +106,7 @@ func (c *Coordinator) Attempt(ctx context.Context, w orchestrate.RemoteWork, rep
 	defer cancel()
 	adopted, err := c.adopt(ctx, a)
 	if err == nil && !adopted {
-		a.tell(orchestrate.Progress{Text: "waiting for a worker"})
+		a.tell(orchestrate.Progress{Text: "waiting for a " + cmp.Or(c.opts.Wanted, "worker")})
 		err = c.offer(ctx, a)
 	}
 	if err == nil {

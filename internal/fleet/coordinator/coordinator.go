@@ -35,6 +35,8 @@ type Options struct {
 	Model        string
 	Effort       string
 	Limits       fleet.Limits
+	// Wanted is such a worker, for people; "" for any.
+	Wanted string
 	// Demo: workers that answer with the demo model may do tasks.
 	Demo bool
 	// Ask puts a question of a worker's session to the person here; nil says no.

@@ -31,6 +31,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/hub"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // thief connects with the files of a member and a program of its own, which
@@ -650,7 +651,7 @@ func TestManInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	block, _ := pem.Decode([]byte(f.Coordinator.Member.CA))
-	var heard heardBytes
+	var heard programtest.Output
 	for name, address := range map[string]string{
 		"another fleet's server":     other.Hub.URLs()[0],
 		"a leaf of its own":          fakeServer(t, &heard, true, nil),
@@ -693,24 +694,6 @@ func TestManInTheMiddle(t *testing.T) {
 		t.Errorf("a foreign server heard %q", said)
 	}
 	f.Join(t, line, "new")
-}
-
-type heardBytes struct {
-	mu   sync.Mutex
-	data []byte
-}
-
-func (h *heardBytes) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.data = append(h.data, p...)
-	return len(p), nil
-}
-
-func (h *heardBytes) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return string(h.data)
 }
 
 // fakeServer greets like a NATS server and shows a certificate that it made

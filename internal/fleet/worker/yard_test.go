@@ -292,6 +292,33 @@ func (y *yard) wait(n int) map[string]fleet.Result {
 	return out
 }
 
+// wantNothing checks that no result came.
+func (y *yard) wantNothing() {
+	y.t.Helper()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.results) != 0 {
+		y.t.Errorf("the results are %v", y.results)
+	}
+}
+
+// kept is how many results the server has.
+func (y *yard) kept() uint64 {
+	y.t.Helper()
+	stream, err := y.boss.JS.Stream(y.t.Context(), fleet.StreamResults)
+	y.must(err)
+	return stream.CachedInfo().State.Msgs
+}
+
+// seen waits until the one worker is there, and its last hello is as it should be.
+func (y *yard) seen(what string, holds func(*fleet.Hello) bool) {
+	y.t.Helper()
+	fleettest.Wait(y.t, what, func() bool {
+		s, err := fleet.GetStatus(y.t.Context(), y.boss)
+		return err == nil && len(s.Workers) == 1 && s.Workers[0].Online && holds(s.Workers[0].Hello)
+	})
+}
+
 // fetch checks a result's bundle, as a coordinator does, and returns its files.
 func (y *yard) fetch(worker string, r fleet.Result) string {
 	y.t.Helper()
