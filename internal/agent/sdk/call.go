@@ -67,7 +67,8 @@ func decodeParams(params json.RawMessage, to any) error {
 func Callable(method string) bool { return callable(method).IsValid() }
 
 // callable finds the SDK's function for a method, whose first parameter is its
-// receiver. The SDK keeps the runtime's inner methods to itself; those are not found.
+// receiver. It finds none of the runtime's inner methods, which the SDK keeps to itself,
+// nor any that the guard always refuses.
 func callable(method string) reflect.Value {
 	f := named(method)
 	if !f.IsValid() || f.Type().NumIn() == 1 { // a group of methods
@@ -76,11 +77,11 @@ func callable(method string) reflect.Value {
 	return f
 }
 
-// sdkCall is a line of the table: a function of the SDK for a method of the runtime, or
-// for a group in its name. It is a table since the linker can then leave out the methods
-// of everything else.
+// sdkCall is a function of the SDK for a method of the runtime, or for a group in
+// a method's name. Looked up as methods by their names they would make the linker keep
+// every method of every type.
 type sdkCall struct {
-	name     string // in lower case
+	name     string
 	function any
 }
 
