@@ -110,6 +110,9 @@ func (p *program) fleetUp(ctx context.Context, c call, o *app.FleetUp) error {
 		if o.NATS == "" && !reachable(h.URLs()) {
 			p.console.Dim("  only this machine can connect; --listen 0.0.0.0:7422 lets others in")
 		}
+		if len(h.Before) > 0 {
+			p.console.Warn("machines that have joined look for it at " + strings.Join(h.Before, ", ") + "; they have to join again, unless it listens there")
+		}
 		p.console.Dim("  next: copilot-bridge fleet invite")
 	}
 	select {
@@ -252,8 +255,7 @@ func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string)
 		}
 		line = string(data)
 	}
-	line = strings.TrimSpace(line)
-	if line == "" || strings.ContainsAny(line, " \t\r\n") {
+	if line = fleet.InvitationLine(line); line == "" {
 		return "", usage(cmd, "%s has no line of `copilot-bridge fleet invite`", from)
 	}
 	p.scrub.Learn(append(cfg.Secrets(), line))
@@ -287,7 +289,7 @@ func (p *program) fleetDrainCommand() *cobra.Command {
 program is started anew. WORKER is its name, its id or the beginning of one.`,
 		Example:           `  copilot-bridge fleet drain build2`,
 		Args:              takes(cobra.ExactArgs(1), "one worker"),
-		ValidArgsFunction: p.completeWorkers,
+		ValidArgsFunction: p.completeMembers(false),
 	}, func(ctx context.Context, c call) error {
 		id, err := app.DrainWorker(ctx, p.options(c.cfg), c.args[0])
 		if err != nil {
@@ -300,15 +302,15 @@ program is started anew. WORKER is its name, its id or the beginning of one.`,
 func (p *program) fleetRemoveCommand() *cobra.Command {
 	yes := false
 	cmd := p.command(&cobra.Command{
-		Use:   "remove WORKER",
+		Use:   "remove MACHINE",
 		Short: "Remove a machine from the fleet",
 		Long: `Remove a machine from the fleet. Its key is refused at once, and what it was doing is done
-by another. To come back it needs a new invitation. WORKER is its name, its id or the
-beginning of one.`,
+by another. To come back it needs a new invitation. MACHINE is the name or the id of a
+worker or a coordinator, or the beginning of an id.`,
 		Example: `  copilot-bridge fleet remove build2
   copilot-bridge fleet remove build2 --yes`,
-		Args:              takes(cobra.ExactArgs(1), "one worker"),
-		ValidArgsFunction: p.completeWorkers,
+		Args:              takes(cobra.ExactArgs(1), "one machine"),
+		ValidArgsFunction: p.completeMembers(true),
 	}, func(ctx context.Context, c call) error {
 		if !yes {
 			if err := p.confirm(ctx, c, "remove", "Remove "+c.args[0]+" from the fleet?", "nothing was removed"); err != nil {
@@ -328,19 +330,27 @@ beginning of one.`,
 // lookWithin bounds how long the shell waits for the names of workers.
 const lookWithin = 2 * time.Second
 
-func (p *program) completeWorkers(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return p.completions(func(ctx context.Context, cfg *config.Config) (out []cobra.Completion, err error) {
-		ctx, cancel := context.WithTimeout(ctx, lookWithin)
-		defer cancel()
-		s, err := app.FleetStatus(ctx, p.options(cfg))
-		for _, w := range s.Workers {
-			out = append(out, cobra.CompletionWithDesc(w.ID, w.Name))
+// completeMembers completes the ids of workers and, if all, of coordinators.
+func (p *program) completeMembers(all bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return out, err
-	})(cmd, args, typed)
+		return p.completions(func(ctx context.Context, cfg *config.Config) (out []cobra.Completion, err error) {
+			ctx, cancel := context.WithTimeout(ctx, lookWithin)
+			defer cancel()
+			s, err := app.FleetStatus(ctx, p.options(cfg))
+			for _, w := range s.Workers {
+				out = append(out, cobra.CompletionWithDesc(w.ID, w.Name))
+			}
+			for _, m := range s.Coordinators {
+				if all {
+					out = append(out, cobra.CompletionWithDesc(m.ID, m.Name+", coordinator"))
+				}
+			}
+			return out, err
+		})(cmd, args, typed)
+	}
 }
 
 // labels is a flag that may be repeated.

@@ -323,6 +323,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	defer unlock()
 	c.mu.Lock()
 	holder, over := a.claim, a.over
+	barred := a.lostBy[member.ID].barred(c.opts.Lease)
 	again := holder != nil && holder.worker == member.ID && (holder.state == preparing || holder.state == working)
 	c.mu.Unlock()
 	switch {
@@ -332,6 +333,11 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 		return holder, nil
 	case holder != nil:
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
+	}
+	if barred > 0 {
+		// It holds the ticket, which another can have soon.
+		_ = c.nc.Publish(req.Ack, fmt.Appendf(nil, `-NAK {"delay": %d}`, c.opts.Lease/leaseTicks))
+		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, and leaves it to others for %s", member.Name, barred.Round(time.Second))
 	}
 	cl := c.newClaim(a, newID(), member.ID, member.Name)
 	if err := c.setRow(ctx, a, cl, fleet.StateClaimed, ""); err != nil {

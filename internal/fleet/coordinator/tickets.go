@@ -66,7 +66,7 @@ func (c *Coordinator) offer(ctx context.Context, a *attempt) error {
 	a.queued = true
 	c.mu.Unlock()
 	return persist(ctx, func(ctx context.Context) error {
-		ack, err := c.js.Publish(ctx, fleet.TaskSubject(queue, c.run, a.work.Task.ID), data, jetstream.WithMsgID(id))
+		ack, err := c.js.Publish(ctx, c.stores.names.To(fleet.TaskSubject(queue, c.run, a.work.Task.ID)), data, jetstream.WithMsgID(id))
 		if err != nil {
 			return err
 		}

@@ -273,16 +273,6 @@ func (g *Gateway) Stop(tb testing.TB) {
 	}
 }
 
-// Kill ends the gateway as a crash would.
-func (g *Gateway) Kill(tb testing.TB) {
-	tb.Helper()
-	g.once.Do(func() {})
-	if err := g.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		tb.Error(err)
-	}
-	<-g.done
-}
-
 // output can be read while it grows.
 type output struct {
 	mu  sync.Mutex
