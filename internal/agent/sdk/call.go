@@ -67,27 +67,45 @@ func decodeParams(params json.RawMessage, to any) error {
 func Callable(method string) bool { return callable(method).IsValid() }
 
 // callable finds the SDK's function for a method, whose first parameter is its
-// receiver. The SDK keeps the runtime's inner methods to itself; those are not found.
+// receiver. It finds none of the runtime's inner methods, which the SDK keeps to itself,
+// nor any that the guard always refuses.
 func callable(method string) reflect.Value {
-	f := reflect.ValueOf(calls[strings.ToLower(method)])
+	f := named(method)
 	if !f.IsValid() || f.Type().NumIn() == 1 { // a group of methods
 		return reflect.Value{}
 	}
 	return f
 }
 
+// sdkCall is a function of the SDK for a method of the runtime, or for a group in
+// a method's name. Looked up as methods by their names they would make the linker keep
+// every method of every type.
+type sdkCall struct {
+	name     string
+	function any
+}
+
+func named(name string) reflect.Value {
+	for _, c := range sdkCalls {
+		if strings.EqualFold(c.name, name) {
+			return reflect.ValueOf(c.function)
+		}
+	}
+	return reflect.Value{}
+}
+
 // receiver goes from the SDK's client down the groups in the name of a callable
 // method, by field or by the group's function.
 func receiver(server *rpc.ServerRPC, session *rpc.SessionRPC, method string) reflect.Value {
-	path := strings.Split(strings.ToLower(method), ".")
+	path := strings.Split(method, ".")
 	api, from := reflect.ValueOf(server), 0
-	if path[0] == "session" {
+	if strings.EqualFold(path[0], "session") {
 		api, from = reflect.ValueOf(session), 1
 	}
 	for i := from; i < len(path)-1; i++ {
 		next := api.Elem().FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, path[i]) })
 		if !next.IsValid() {
-			next = reflect.ValueOf(calls[strings.Join(path[:i+1], ".")]).Call([]reflect.Value{api})[0]
+			next = named(strings.Join(path[:i+1], ".")).Call([]reflect.Value{api})[0]
 		}
 		api = next
 	}
