@@ -157,7 +157,7 @@ func TestTicketsStay(t *testing.T) {
 	f := fleettest.Up(t)
 	thief, holder, other := newHand(t, f, "thief"), newHand(t, f, "holder"), newHand(t, f, "other")
 	c := start(t, f.Coordinator, Options{})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	ticket, ack := holder.mustTicket()
 	forge := func() {
 		for _, task := range []string{"none", "b"} {
@@ -167,7 +167,7 @@ func TestTicketsStay(t *testing.T) {
 		}
 	}
 	forge()
-	second := try(t.Context(), c, "b", nil)
+	second := try(t.Context(), c, "b")
 	fleettest.Wait(t, "the second ticket", func() bool {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.LastSeq == 2
@@ -192,7 +192,7 @@ func TestManyClaims(t *testing.T) {
 	f := fleettest.Up(t)
 	thief, other := newHand(t, f, "thief"), newHand(t, f, "other")
 	c := start(t, f.Coordinator, Options{})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	ticket, ack := other.mustTicket()
 	forged, err := json.Marshal(fleet.ClaimRequest{Schema: fleet.Schema, Ticket: fleet.Ticket{Schema: fleet.Schema, Run: testRun, Task: "b", Attempt: 1}, Ack: ack})
 	if err != nil {
