@@ -56,7 +56,10 @@ echo "$$ $a $b"
 cat > /dev/null
 exec sleep 302`
 
-func startTree(dir string) (*exec.Cmd, []string, *Tree, error) {
+func startTree(dir string) (*exec.Cmd, []string, *Tree, error) { return startScript(dir, program) }
+
+// startScript supervises a shell and returns the words of its first line.
+func startScript(dir, script string) (*exec.Cmd, []string, *Tree, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, nil, err
@@ -73,7 +76,7 @@ func startTree(dir string) (*exec.Cmd, []string, *Tree, error) {
 		return nil, nil, nil, err
 	}
 	path, args, env := tree.Command("/bin/sh")
-	cmd := exec.Command(path, append(args, "-c", program)...)
+	cmd := exec.Command(path, append(args, "-c", script)...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "SUPERVISE_TEST_BRIDGE=")
 	}), env...)
@@ -248,6 +251,52 @@ func TestOrphanedSandbox(t *testing.T) {
 	for pid, want := range map[int]bool{orphan: false, other: true, outer: true} {
 		eventually(t, 10*time.Second, "only the orphan ends", func() bool { return alive(pid, startTime(pid)) == want })
 	}
+}
+
+// A sandbox goes on if its bubblewrap is killed while it is set up. The supervisor,
+// whose child it becomes, ends it, told of that death or not. Others are let be.
+func TestAdoptedSandbox(t *testing.T) {
+	if err := exec.Command("unshare", "--user", "--pid", "--fork", "true").Run(); err != nil {
+		t.Skip("this system does not allow user namespaces:", err)
+	}
+	dir := t.TempDir()
+	bwrap := filepath.Join(dir, "bwrap")
+	if err := os.WriteFile(bwrap, []byte("#!/bin/sh\nsleep 300\n:\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The first one's death is told to the shell, the second one's to the supervisor.
+	cmd, fields, tree, err := startScript(t.TempDir(), `start() { unshare --user --pid --fork `+bwrap+` < /dev/null > /dev/null 2>&1 & }
+start; child=$!
+orphan=$(start; echo $!)
+other=$(sleep 300 > /dev/null & echo $!)
+echo $child $orphan $other
+cat > /dev/null`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := pidsOf(t, fields)
+	other := ProcessOf(pids[2])
+	for _, outer := range pids[:2] {
+		var first Process
+		eventually(t, 10*time.Second, "the sandbox is there", func() bool {
+			below := descendants(outer)
+			if len(below) > 0 {
+				first = ProcessOf(below[0])
+			}
+			return first.Alive() && firstOfSandbox(first.PID)
+		})
+		if err := syscall.Kill(outer, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "the sandbox is ended", func() bool { return !first.Alive() })
+	}
+	if !other.Alive() {
+		t.Error("another process was killed")
+	}
+	if err := tree.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait() // reports the signal
 }
 
 // startBridge runs this binary as a bridge that holds a tree.
