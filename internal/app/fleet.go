@@ -192,16 +192,8 @@ func FleetStatus(ctx context.Context, o Options) (fleet.Status, error) {
 	return s, err
 }
 
-// DrainWorker has a worker finish what it has begun and take nothing new. It
-// returns the worker's id.
-func DrainWorker(ctx context.Context, o Options, worker string) (string, error) {
-	r, err := withFleet(ctx, o, func(c *fleet.Conn) (fleet.MemberReply, error) { return fleet.Drain(ctx, c, worker) })
-	return r.Member, err
-}
-
-// RemoveMember takes a machine out of the fleet, at once. It returns the machine's
-// id.
-func RemoveMember(ctx context.Context, o Options, member string) (string, error) {
-	r, err := withFleet(ctx, o, func(c *fleet.Conn) (fleet.MemberReply, error) { return fleet.Remove(ctx, c, member) })
+// ChangeMember does fleet.Drain or fleet.Remove. It returns the member's id.
+func ChangeMember(ctx context.Context, o Options, member string, change func(context.Context, *fleet.Conn, string) (fleet.MemberReply, error)) (string, error) {
+	r, err := withFleet(ctx, o, func(c *fleet.Conn) (fleet.MemberReply, error) { return change(ctx, c, member) })
 	return r.Member, err
 }

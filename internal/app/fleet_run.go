@@ -72,9 +72,9 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	}
 	host, _ := os.Hostname() // without one the member's name says enough
 	o := coordinator.Options{Host: cmp.Or(host, f.conn.Member.Name), Scratch: f.scratch, Labels: w.labels, Policy: layers, PolicyDigest: digest, Model: w.model, Effort: w.effort,
-		Demo: f.demo, Ask: b.askHere(g), Record: b.recordFleet, Logger: b.opts.Logger}
+		Demo: f.demo, Wanted: wanted(w.labels, false), Ask: b.askHere(g), Record: b.recordFleet, Logger: b.opts.Logger}
 	f.coordinator = coordinator.New(f.conn, o)
-	opts.Remote = waiting{f.coordinator, wanted(w.labels, false)}
+	opts.Remote = f.coordinator
 	return f, nil
 }
 
@@ -200,22 +200,6 @@ func wanted(labels []string, demo bool) string {
 		return "worker"
 	}
 	return "worker with " + strings.Join(labels, " and ")
-}
-
-// waiting says for which worker a part waits.
-type waiting struct {
-	*coordinator.Coordinator
-	worker string
-}
-
-// Attempt implements orchestrate.Remote.
-func (w waiting) Attempt(ctx context.Context, work orchestrate.RemoteWork, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
-	return w.Coordinator.Attempt(ctx, work, func(p orchestrate.Progress) {
-		if p.Text == "waiting for a worker" {
-			p.Text = "waiting for a " + w.worker
-		}
-		report(p)
-	})
 }
 
 // Close ends the connection.

@@ -288,8 +288,7 @@ func TestAuditPrune(t *testing.T) {
 	}
 	says := func(want int, text string, args ...string) {
 		t.Helper()
-		w.out.buf.Reset()
-		w.err.buf.Reset()
+		*w.out, *w.err = buffer{}, buffer{}
 		if code := w.run(append([]string{"audit"}, args...)...); code != want || !strings.Contains(w.out.String()+w.err.String(), text) {
 			t.Errorf("%q: exit %d, without %q\n%s%s", args, code, text, w.out, w.err)
 		}

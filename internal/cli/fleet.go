@@ -139,9 +139,8 @@ func reachable(urls []string) bool {
 const maxInvitationLife = 30 * 24 * time.Hour
 
 func (p *program) fleetInviteCommand() *cobra.Command {
-	var labels []string
 	var coordinator bool
-	r := fleet.InviteRequest{Schema: fleet.Schema}
+	var r fleet.InviteRequest
 	cmd := p.command(&cobra.Command{
 		Use:   "invite",
 		Short: "Print a line with which another machine joins the fleet",
@@ -164,13 +163,13 @@ it joins with "copilot-bridge fleet join".`,
 			return usage(c.cmd, "--uses=%d: must be at least 1", r.Uses)
 		case r.For < time.Minute || r.For > maxInvitationLife:
 			return usage(c.cmd, "--for=%s: must be from 1m to %s", r.For, maxInvitationLife)
-		case coordinator && len(labels) > 0:
+		case coordinator && len(r.Labels) > 0:
 			return usage(c.cmd, "--label is for workers; leave it out with --coordinator")
 		}
-		if err := checkLabels(c.cmd, labels); err != nil {
+		if err := checkLabels(c.cmd, r.Labels); err != nil {
 			return err
 		}
-		if r.Labels, r.Role = labels, fleet.RoleWorker; coordinator {
+		if r.Role = fleet.RoleWorker; coordinator {
 			r.Role = fleet.RoleCoordinator
 		}
 		reply, err := app.InviteToFleet(ctx, p.options(c.cfg), r)
@@ -180,7 +179,7 @@ it joins with "copilot-bridge fleet join".`,
 		return p.showInvitation(reply, r)
 	})
 	f := flagsOf(cmd)
-	f.labels(&labels, "`LABEL` for the machines that join, as k=v; may be repeated")
+	f.labels(&r.Labels, "`LABEL` for the machines that join, as k=v; may be repeated")
 	f.IntVar(&r.Uses, "uses", 1, "how many machines may join with the line")
 	f.DurationVar(&r.For, "for", 24*time.Hour, "how long the line is good, as 2h")
 	f.complete("uses", cobra.NoFileCompletions)
@@ -254,12 +253,9 @@ const maxInvitation = 16 << 10
 // -, or from a file for @FILE. From here on no output shows it.
 func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string) (string, error) {
 	line, from := arg, "the argument"
-	file, isFile := strings.CutPrefix(arg, "@")
-	if arg == "-" || isFile {
-		if from = "standard input"; isFile {
-			from = file
-		} else {
-			file = "-"
+	if file, isFile := strings.CutPrefix(arg, "@"); arg == "-" || isFile {
+		if from = file; arg == "-" {
+			from = "standard input"
 			if p.env.IsTerminal(p.env.Stdin) {
 				p.console.Line("paste the line, then press Enter and Ctrl-D:")
 			}
@@ -306,7 +302,7 @@ program is started anew. WORKER is its name, its id or the beginning of one.`,
 		Args:              takes(cobra.ExactArgs(1), "one worker"),
 		ValidArgsFunction: p.completeMembers(false),
 	}, func(ctx context.Context, c call) error {
-		id, err := app.DrainWorker(ctx, p.options(c.cfg), c.args[0])
+		id, err := app.ChangeMember(ctx, p.options(c.cfg), c.args[0], fleet.Drain)
 		if err != nil {
 			return err
 		}
@@ -334,7 +330,7 @@ worker or a coordinator, or the beginning of an id.`,
 				return err
 			}
 		}
-		id, err := app.RemoveMember(ctx, p.options(c.cfg), c.args[0])
+		id, err := app.ChangeMember(ctx, p.options(c.cfg), c.args[0], fleet.Remove)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,8 @@ func (p *program) joinFleet(ctx context.Context, b *app.Bridge, o *orchestrateOp
 	}
 	if o.taken != "" {
 		if err := f.Take(ctx, o.taken, *opts); err != nil {
-			return nil, withClose(err, f)
+			_ = f.Close() // the error before it is what matters
+			return nil, err
 		}
 	}
 	switch missing, err := f.Missing(ctx); {
@@ -41,12 +42,6 @@ func (p *program) joinFleet(ctx context.Context, b *app.Bridge, o *orchestrateOp
 		p.console.Warn(missing)
 	}
 	return f, nil
-}
-
-// withClose closes the connection after an error, and returns that.
-func withClose(err error, f *app.FleetRun) error {
-	_ = f.Close() // the error before it is what matters
-	return err
 }
 
 // askFleet bounds the question whether the fleet knows a run.

@@ -73,7 +73,7 @@ func Connect(ctx context.Context, dir string, o ConnectOptions) (*Conn, error) {
 	if c.NC, err = Dial(ctx, m.URLs, options...); err != nil {
 		return nil, c.explain(err)
 	}
-	if c.JS, err = jetstream.New(c.NC, jetstream.WithDefaultTimeout(apiTimeout)); err != nil {
+	if c.JS, err = jetstream.New(c.NC, jetstream.WithDefaultTimeout(apiTimeout), jetstream.WithPublishAsyncTimeout(longest)); err != nil {
 		c.NC.Close()
 		return nil, err
 	}

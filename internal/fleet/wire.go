@@ -25,6 +25,15 @@ type Ticket struct {
 	Repo    string   `json:"repo"` // names the mirror that would help
 }
 
+// NextRequest asks for tickets of a queue, a request on NextSubject. The server
+// answers it as it does one for the next messages of a consumer.
+type NextRequest struct {
+	Schema int `json:"schema"`
+	Batch  int `json:"batch"`
+	// Expires is how long to wait for the first ticket; 0 means not at all.
+	Expires time.Duration `json:"expires_ns,omitempty"`
+}
+
 // ClaimRequest is a worker's wish to do a task, a request on ClaimSubject.
 type ClaimRequest struct {
 	Schema int    `json:"schema"`

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -15,30 +14,13 @@ import (
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/tracetest"
 )
 
-// logs collects log lines of several goroutines.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func newTracer(t *testing.T, environ ...string) (*Tracer, *logs) {
+func newTracer(t *testing.T, environ ...string) (*Tracer, *programtest.Output) {
 	t.Helper()
-	out := &logs{}
+	out := &programtest.Output{}
 	tr := New(Options{Environ: environ, Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(out, nil))})
 	t.Cleanup(func() { tr.Close(context.Background()) })
 	return tr, out

@@ -22,6 +22,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/guardtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -43,8 +44,8 @@ type testEnv struct {
 	targets  []string // paths of the attempts, anywhere on the machine
 	// worktrees: the files in .git change, because the door creates worktrees.
 	worktrees bool
-	output    *output // everything that the door returned and the program printed
-	binary    string  // the program under test
+	output    *programtest.Output // everything that the door returned and the program printed
+	binary    string              // the program under test
 	inherits  []*os.File
 
 	mu       sync.Mutex
@@ -55,7 +56,7 @@ type testEnv struct {
 
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	y := &testEnv{Yard: guardtest.New(t), binary: binary, model: demomodel.New(demomodel.WithJournal(0)), output: &output{}, scripts: map[string]*script{}, leaked: map[string]string{}}
+	y := &testEnv{Yard: guardtest.New(t), binary: binary, model: demomodel.New(demomodel.WithJournal(0)), output: &programtest.Output{}, scripts: map[string]*script{}, leaked: map[string]string{}}
 	rules, err := os.ReadFile(policyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -306,22 +307,4 @@ func (y *testEnv) processes(t *testing.T) []string {
 		}
 	}
 	return found
-}
-
-// output is a buffer that can be read while it is written.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // TestProcesses runs the scripts that start, signal and kill processes and look
@@ -38,23 +39,7 @@ type job struct {
 	lastSignal time.Time // when the job was last signalled, or its runtime killed
 }
 
-// output is a buffer that can be read while it is written.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
+type output = programtest.Output
 
 // jobs holds the job of each script; a script has at most one.
 var jobs sync.Map // *testscript.TestScript → *job

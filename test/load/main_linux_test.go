@@ -1,14 +1,11 @@
 package load
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // The sizes of a long run. By default the tests send a tenth of the requests.
@@ -49,32 +46,10 @@ func share(requests int) int {
 	return requests / 10
 }
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "copilot-bridge-load-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
-	binary = filepath.Join(dir, "copilot-bridge")
-	args := []string{"build", "-o", binary}
+func TestMain(m *testing.M) {
+	var flags []string
 	if raced {
-		args = append(args, "-race")
+		flags = []string{"-race"}
 	}
-	build := exec.Command("go", append(args, "../../cmd/copilot-bridge")...)
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the program:", err)
-		return 1
-	}
-	if code := m.Run(); code != 0 {
-		return code
-	}
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	os.Exit(programtest.NoLeaks(programtest.Run(m, &binary, flags...)))
 }

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -26,27 +26,9 @@ type server struct {
 	url     string
 	home    string
 	runtime string // path of the runtime
-	stdout  *output
-	errors  *output
+	stdout  *programtest.Output
+	errors  *programtest.Output
 	done    chan struct{} // closed when the process has ended
-}
-
-// output is a buffer that can be read while it is written.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 // serve starts the program with its own home directory, a model provider and
@@ -54,7 +36,7 @@ func (o *output) String() string {
 // stops it at its end.
 func serve(t *testing.T, provider, key string, vars ...string) *server {
 	t.Helper()
-	s := &server{t: t, home: t.TempDir(), runtime: runtimetest.Path(t), stdout: &output{}, errors: &output{}, done: make(chan struct{})}
+	s := &server{t: t, home: t.TempDir(), runtime: runtimetest.Path(t), stdout: &programtest.Output{}, errors: &programtest.Output{}, done: make(chan struct{})}
 	workspace := filepath.Join(s.home, "w")
 	if err := os.Mkdir(workspace, 0o755); err != nil {
 		t.Fatal(err)

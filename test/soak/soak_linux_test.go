@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 var binary string // the program under test
@@ -35,27 +34,7 @@ func testMain(m *testing.M) int {
 	if os.Getenv("SOAK") == "" {
 		return m.Run() // all tests are skipped, so nothing to build
 	}
-	dir, err := os.MkdirTemp("", "copilot-bridge-soak-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
-	binary = filepath.Join(dir, "copilot-bridge")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/copilot-bridge")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the program:", err)
-		return 1
-	}
-	if code := m.Run(); code != 0 {
-		return code
-	}
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return programtest.NoLeaks(programtest.Run(m, &binary))
 }
 
 // TestSoak is the only test of this package. SOAK is its duration (make soak:

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // token is the token of the test's bridges.
@@ -36,7 +38,7 @@ type testbed struct {
 	browser context.Context
 	window  *window // shared by the tests, once it is open
 	closes  []func() error
-	log     *output
+	log     *programtest.Output
 }
 
 // shared is the testbed of most tests.
@@ -95,7 +97,7 @@ func newTestbed(settings map[string]any) (_ *testbed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &testbed{root: root, home: filepath.Join(root, "home"), log: &output{}}
+	d := &testbed{root: root, home: filepath.Join(root, "home"), log: &programtest.Output{}}
 	d.closes = append(d.closes, func() error { return os.RemoveAll(root) })
 	defer func() {
 		if err != nil {
@@ -366,22 +368,4 @@ func freePort() (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(text)
-}
-
-// output is a buffer that can be read while it is written.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -58,7 +57,7 @@ type link struct {
 }
 
 func (a *Agent) connect(ctx context.Context, servers string) (*link, error) {
-	l := &link{opts: &a.opts, servers: servers, forget: func() {}, words: &lastWords{log: a.opts.Logger}, sessions: map[string]*conversation{}, early: map[string][]item{}}
+	l := &link{opts: &a.opts, servers: servers, forget: func() {}, words: &lastWords{}, sessions: map[string]*conversation{}, early: map[string][]item{}}
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	began := time.Now()
@@ -386,8 +385,6 @@ func later[P any](ctx context.Context, h handler, params json.RawMessage, f func
 // lastWords keeps the end of what a program prints to its standard error, to
 // be quoted when it dies.
 type lastWords struct {
-	log *slog.Logger
-
 	mu   sync.Mutex
 	tail []byte
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
 	"github.com/copilot-bridge/copilot-bridge/internal/live"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/timeline"
 )
 
@@ -35,31 +35,13 @@ type server struct {
 	api  *API
 	home string
 	stop func() error
-	log  *journal
-}
-
-// journal keeps the log. It may be written to concurrently.
-type journal struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.String()
+	log  *programtest.Output
 }
 
 // start serves the dashboard of a home at a port, 0 for any.
 func start(t *testing.T, home string, port int, change func(*Options)) *server {
 	t.Helper()
-	s := &server{home: home, log: &journal{}}
+	s := &server{home: home, log: &programtest.Output{}}
 	logger := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	opts := Options{Home: home, Key: testKey, URL: func() string { return s.URL() }, About: func() About { return About{Version: "v1", Workspace: "/w"} }, Logger: logger}
 	if change != nil {

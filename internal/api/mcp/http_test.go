@@ -15,6 +15,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/httpserver"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // Over HTTP, several clients at once, each with its own cancel and questions.
@@ -63,7 +64,7 @@ func TestHangUp(t *testing.T) {
 		return TaskResult{}, ctx.Err()
 	}}
 	in, client := io.Pipe()
-	out := &lines{}
+	out := &programtest.Output{}
 	done := make(chan error, 1)
 	s := NewCopilot(f, Options{})
 	go func() { done <- s.Serve(t.Context(), in, out) }()
@@ -101,23 +102,6 @@ func TestStop(t *testing.T) {
 		t.Error(err)
 	}
 	_ = in.Close() // so that the reader goes, which in a process ends with it
-}
-
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // Calls that run when the server is told to stop are answered, and streams that

@@ -104,7 +104,7 @@ type Service struct {
 // New returns a service on an engine, which stays the caller's. Close ends it.
 func New(e *engine.Engine, opts Options) *Service {
 	opts = opts.withDefaults()
-	s := &Service{engine: e, opts: opts, catalog: newCatalog(e, &opts)}
+	s := &Service{engine: e, opts: opts, catalog: newCatalog(e)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.sweep)
 	return s

@@ -28,7 +28,6 @@ const (
 // catalog knows the models and what clients call them.
 type catalog struct {
 	engine *engine.Engine
-	opts   *Options
 
 	fetch sync.Mutex // one list at a time
 
@@ -41,8 +40,8 @@ type catalog struct {
 	noted  map[string]bool         // names that the default model has answered to
 }
 
-func newCatalog(e *engine.Engine, opts *Options) *catalog {
-	return &catalog{engine: e, opts: opts, seen: map[string]bridge.Model{}, noted: map[string]bool{}}
+func newCatalog(e *engine.Engine) *catalog {
+	return &catalog{engine: e, seen: map[string]bridge.Model{}, noted: map[string]bool{}}
 }
 
 // cached returns the list if it is fresh enough. That of another account is

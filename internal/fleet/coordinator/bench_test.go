@@ -46,7 +46,7 @@ func BenchmarkDispatch(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		begun := time.Now()
-		done := try(b.Context(), c, taskName(i), nil)
+		done := try(b.Context(), c, taskName(i))
 		ticket, ack := w.mustTicket()
 		s.add("ticket", time.Since(begun))
 		begun = time.Now()
@@ -78,23 +78,16 @@ func BenchmarkDispatchGit(b *testing.B) {
 	for i := range begins {
 		begins[i] = here.commitOn(base, "begin", strconv.Itoa(i))
 	}
-	c := New(f.Coordinator, Options{Host: "desk", Scratch: b.TempDir(), Lease: 10 * time.Second})
-	if err := c.Begin(b.Context(), orchestrate.Meta{ID: testRun, Task: "all", Base: base}, nil, here.repo); err != nil {
-		b.Fatal(err)
-	}
+	c := startOn(b, f.Coordinator, Options{Lease: 10 * time.Second}, base, here.repo)
 	s := &split{parts: map[string]time.Duration{}}
-	bucket, err := w.conn.JS.ObjectStore(b.Context(), fleet.WorkerBucket(w.id))
-	if err != nil {
-		b.Fatal(err)
-	}
 	b.ResetTimer()
 	for i := range b.N {
 		begun := time.Now()
-		done := tryOn(b.Context(), c, runOf(taskName(i), begins[i]))
+		done := tryOn(b.Context(), c, taskName(i), begins[i])
 		ticket, ack := w.mustTicket()
 		s.add("ticket", time.Since(begun))
 		begun = time.Now()
-		r, err := fleet.Request[fleet.ClaimReply](b.Context(), w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
+		r, err := w.ask(b.Context(), ticket, ack, base)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -122,7 +115,7 @@ func BenchmarkDispatchGit(b *testing.B) {
 		}
 		b.StartTimer()
 		begun = time.Now()
-		if err := putFile(b.Context(), bucket, name, out); err != nil {
+		if err := putFile(b.Context(), w.conn.JS, fleet.WorkerBucket(w.id), name, out, made.Size); err != nil {
 			b.Fatal(err)
 		}
 		res := result(a)
@@ -137,9 +130,6 @@ func BenchmarkDispatchGit(b *testing.B) {
 	}
 	b.StopTimer()
 	s.report(b)
-	if err := c.End(b.Context(), true); err != nil {
-		b.Fatal(err)
-	}
 }
 
 func openBucket(b *testing.B, c *Coordinator, w *hand) jetstream.ObjectStore {
@@ -160,10 +150,7 @@ func BenchmarkManyWorkers(b *testing.B) {
 	for i := range hands {
 		hands[i] = newHand(b, f, "w"+taskName(i))
 	}
-	c := New(f.Coordinator, Options{Host: "desk", Scratch: b.TempDir()})
-	if err := c.Begin(b.Context(), orchestrate.Meta{ID: testRun, Task: "all", Base: begin}, nil, nil); err != nil {
-		b.Fatal(err)
-	}
+	c := start(b, f.Coordinator, Options{})
 	ctx, stop := context.WithCancel(b.Context())
 	var all sync.WaitGroup
 	for _, h := range hands {
@@ -195,7 +182,7 @@ func BenchmarkManyWorkers(b *testing.B) {
 		slots <- struct{}{}
 		tasks.Go(func() {
 			defer func() { <-slots }()
-			out, err := c.Attempt(b.Context(), work(taskName(i), 1), func(orchestrate.Progress) {})
+			out, err := c.Attempt(b.Context(), work(taskName(i), begin), func(orchestrate.Progress) {})
 			if err == nil {
 				err = c.Append(b.Context(), orchestrate.Event{Type: orchestrate.TaskCompleted, Task: taskName(i), Result: &orchestrate.TaskResult{ID: taskName(i), Outcome: out}})
 			}
@@ -213,7 +200,4 @@ func BenchmarkManyWorkers(b *testing.B) {
 	b.ReportMetric(float64(after.Sys)/(1<<20), "sys-MiB")
 	stop()
 	all.Wait()
-	if err := c.End(b.Context(), true); err != nil {
-		b.Fatal(err)
-	}
 }

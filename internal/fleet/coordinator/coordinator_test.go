@@ -18,7 +18,7 @@ func TestTaskIsDone(t *testing.T) {
 	w := newHand(t, f, "alpha")
 	c := start(t, f.Coordinator, Options{Model: "m1", Effort: "high", Policy: json.RawMessage(`{"a":1}`)})
 	told := make(chan orchestrate.Progress, 100)
-	done := try(t.Context(), c, "a/1", func(p orchestrate.Progress) { told <- p })
+	done := tryOn(t.Context(), c, "a/1", begin, func(p orchestrate.Progress) { told <- p })
 	a := w.mustClaim()
 	if a.Task != "a/1" || a.Goal != "all of it" || a.Description != "do a/1" || a.Begin != begin || a.Bundle.Object != "" || a.Model != "m1" || a.Effort != "high" || string(a.Policy) != `{"a":1}` {
 		t.Errorf("%+v", a)
@@ -48,7 +48,7 @@ func TestFailedAttemptSaysWhy(t *testing.T) {
 	f := fleettest.Up(t)
 	w := newHand(t, f, "alpha")
 	c := start(t, f.Coordinator, Options{})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	r := result(a)
 	r.Commit, r.Error = "", &bridge.Error{Code: bridge.CodeRateLimited, Message: "wait"}
@@ -63,7 +63,7 @@ func TestDeadWorker(t *testing.T) {
 	f := fleettest.Up(t)
 	dead, other := newHand(t, f, "dead"), newHand(t, f, "other")
 	c := start(t, f.Coordinator, Options{Lease: lease})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	first := dead.mustClaim()
 	begun := time.Now()
 	a := other.mustClaim()
@@ -81,17 +81,17 @@ func TestDeadWorker(t *testing.T) {
 func TestLateResult(t *testing.T) {
 	f := fleettest.Up(t)
 	late, other := newHand(t, f, "late"), newHand(t, f, "other")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Lease: lease, Record: r.add})
-	done := try(t.Context(), c, "a", nil)
+	r := &fleettest.Record{}
+	c := start(t, f.Coordinator, Options{Lease: lease, Record: r.Add})
+	done := try(t.Context(), c, "a")
 	first := late.mustClaim()
 	second := other.mustClaim()
 	late.beat(first)
 	late.wantOrder(fleet.OrderCancel, first.Claim)
 	late.mustDeliver(first, result(first))
 	late.wantOrder(fleet.OrderRefused, first.Claim)
-	if !r.has("fleet_result", late.id, "not in force") {
-		t.Error(r.lines)
+	if !r.Has("fleet_result", late.id, "not in force") {
+		t.Error(r.Lines())
 	}
 	other.mustDeliver(second, result(second))
 	mustDone(t, done, "other")
@@ -108,7 +108,7 @@ func TestBeatsExtendTheLease(t *testing.T) {
 	f := fleettest.Up(t)
 	w, other := newHand(t, f, "alpha"), newHand(t, f, "other")
 	c := start(t, f.Coordinator, Options{Lease: lease})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*lease)
 	defer cancel()
@@ -124,7 +124,7 @@ func TestGivenUpClaimIsFreeAtOnce(t *testing.T) {
 	f := fleettest.Up(t)
 	w, other := newHand(t, f, "alpha"), newHand(t, f, "other")
 	c := start(t, f.Coordinator, Options{})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	w.say("beat", a, fleet.Beat{Schema: fleet.Schema, GivenUp: true})
 	begun := time.Now()
@@ -136,13 +136,45 @@ func TestGivenUpClaimIsFreeAtOnce(t *testing.T) {
 	mustDone(t, done, "other")
 }
 
+// A worker that claims again and again and gives up does not end the attempt: the
+// next one has its turn.
+func TestOneWorkerCannotFailAnAttempt(t *testing.T) {
+	f := fleettest.Up(t)
+	thief, other := newHand(t, f, "thief"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	done := try(t.Context(), c, "a")
+	given := 0
+	for range 3 * maxLosses {
+		ticket, ack := thief.mustTicket()
+		a, err := thief.claim(t.Context(), ticket, ack)
+		if err != nil {
+			if bridge.CodeOf(err) != bridge.CodeConflict || !strings.Contains(err.Error(), "leaves it to others") {
+				t.Fatal(err)
+			}
+			break
+		}
+		given++
+		thief.say("beat", a, fleet.Beat{Schema: fleet.Schema, GivenUp: true})
+	}
+	if given < 2 || given >= maxLosses {
+		t.Errorf("the task was given to it %d times", given)
+	}
+	begun := time.Now()
+	a := other.mustClaim()
+	if took := time.Since(begun); took > fleet.Lease/2 {
+		t.Errorf("the ticket came after %s", took)
+	}
+	other.mustDeliver(a, result(a))
+	mustDone(t, done, "other")
+}
+
 // Of two workers with one ticket, one gets the task.
 func TestTwoClaims(t *testing.T) {
 	f := fleettest.Up(t)
 	one, two := newHand(t, f, "one"), newHand(t, f, "two")
 	c := start(t, f.Coordinator, Options{})
 	for i := range 10 {
-		done := try(t.Context(), c, taskName(i), nil)
+		done := try(t.Context(), c, taskName(i))
 		ticket, ack := one.mustTicket()
 		type answer struct {
 			h   *hand
@@ -179,43 +211,32 @@ func TestCommitTakesLong(t *testing.T) {
 	slow, other := newHand(t, f, "slow"), newHand(t, f, "other")
 	here := newRepository(t)
 	base := here.git("rev-parse", "HEAD")
-	c := New(f.Coordinator, Options{Host: "desk", Scratch: t.TempDir(), Lease: lease})
-	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Task: "all", Base: base}, nil, here.repo); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.End(context.WithoutCancel(t.Context()), true); err != nil {
-			t.Error(err)
-		}
-	})
+	c := startOn(t, f.Coordinator, Options{Lease: lease}, base, here.repo)
 	for range cap(c.gits) { // bundles have to wait
 		c.gits <- struct{}{}
 	}
-	done := tryOn(t.Context(), c, runOf("big", base))
-	ask := func(h *hand, ticket fleet.Ticket, ack string) (fleet.ClaimReply, error) {
-		return fleet.Request[fleet.ClaimReply](t.Context(), h.conn.NC, fleet.ClaimSubject(h.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{}})
-	}
+	done := tryOn(t.Context(), c, "big", base)
 	ticket, ack := slow.mustTicket()
 	for range 5 { // for longer than a lease
-		if r, err := ask(slow, ticket, ack); err != nil || !r.Later || r.Assignment != nil {
+		if r, err := slow.ask(t.Context(), ticket, ack); err != nil || !r.Later || r.Assignment != nil {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}
-	if r, err := ask(other, ticket, ack); bridge.CodeOf(err) != bridge.CodeConflict {
+	if r, err := other.ask(t.Context(), ticket, ack); bridge.CodeOf(err) != bridge.CodeConflict {
 		t.Errorf("another worker has it too: %+v, %v", r, err)
 	}
 	for range cap(c.gits) {
 		<-c.gits
 	}
 	ticket, ack = other.mustTicket() // nobody asked for the assignment
-	r, err := ask(other, ticket, ack)
+	r, err := other.ask(t.Context(), ticket, ack)
 	if err == nil && r.Later {
-		r, err = ask(other, ticket, ack)
+		r, err = other.ask(t.Context(), ticket, ack)
 	}
 	if err != nil || r.Assignment == nil || r.Assignment.Bundle.Object == "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	again, err := ask(other, ticket, ack) // the answer may have been lost
+	again, err := other.ask(t.Context(), ticket, ack) // the answer may have been lost
 	if err != nil || again.Assignment == nil || again.Assignment.Claim != r.Assignment.Claim {
 		t.Errorf("%+v, %v; want the claim %s", again.Assignment, err, r.Assignment.Claim)
 	}
@@ -229,9 +250,9 @@ func TestCommitTakesLong(t *testing.T) {
 func TestForgedResults(t *testing.T) {
 	f := fleettest.Up(t)
 	w, thief := newHand(t, f, "alpha"), newHand(t, f, "thief")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Record: r.add})
-	done, other := try(t.Context(), c, "a", nil), try(t.Context(), c, "b", nil)
+	r := &fleettest.Record{}
+	c := start(t, f.Coordinator, Options{Record: r.Add})
+	done, other := try(t.Context(), c, "a"), try(t.Context(), c, "b")
 	a, b := w.mustClaim(), w.mustClaim()
 	if a.Task == "b" {
 		a, b = b, a
@@ -246,7 +267,7 @@ func TestForgedResults(t *testing.T) {
 		if err := thief.deliver(at, forged); err != nil {
 			t.Fatal(err)
 		}
-		fleettest.Wait(t, "a record of "+name, func() bool { return r.has(thief.id, name) })
+		fleettest.Wait(t, "a record of "+name, func() bool { return r.Has(thief.id, name) })
 	}
 	// The worker itself, with the claim of one task under another, and with a commit of its own.
 	crossed := *b
@@ -254,7 +275,7 @@ func TestForgedResults(t *testing.T) {
 	if err := w.deliver(&crossed, result(&crossed)); err != nil {
 		t.Fatal(err)
 	}
-	fleettest.Wait(t, "a record of the crossed claim", func() bool { return r.has(w.id, "of another task") })
+	fleettest.Wait(t, "a record of the crossed claim", func() bool { return r.Has(w.id, "of another task") })
 	w.mustDeliver(a, result(a))
 	mustDone(t, done, "alpha")
 	w.mustDeliver(b, result(b))
@@ -268,27 +289,21 @@ func TestForgedCommit(t *testing.T) {
 	here := newRepository(t)
 	base := here.git("rev-parse", "HEAD")
 	mirror := here.clone()
-	r := &record{}
-	c := New(f.Coordinator, Options{Scratch: t.TempDir(), Record: r.add})
-	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Base: base}, nil, here.repo); err != nil {
-		t.Fatal(err)
-	}
-	done := tryOn(t.Context(), c, runOf("a", base))
-	a := claimOn(t, w, base)
+	r := &fleettest.Record{}
+	c := startOn(t, f.Coordinator, Options{Record: r.Add}, base, here.repo)
+	done := tryOn(t.Context(), c, "a", base)
+	a := w.mustClaimOn(base)
 	wrong := mirror.commitOn(mirror.commitOn(base, "one", "1"), "two", "2")
 	w.deliverCommit(mirror, a, wrong)
 	w.wantOrder(fleet.OrderRefused, a.Claim)
-	if here.has(wrong) || !r.has("fleet_result", w.id) {
-		t.Errorf("it is there: %v; %v", here.has(wrong), r.lines)
+	if here.has(wrong) || !r.Has("fleet_result", w.id) {
+		t.Errorf("it is there: %v; %v", here.has(wrong), r.Lines())
 	}
-	again := claimOn(t, w, base)
+	again := w.mustClaimOn(base)
 	right := mirror.commitOn(base, "one", "1")
 	w.deliverCommit(mirror, again, right)
 	if e := wait(t, done); e.err != nil || e.out.Work != right || !here.has(right) {
 		t.Errorf("%+v", e)
-	}
-	if err := c.End(t.Context(), true); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -296,15 +311,15 @@ func TestForgedCommit(t *testing.T) {
 func TestRemovedWorkerCannotDeliver(t *testing.T) {
 	f := fleettest.Up(t)
 	w, other := newHand(t, f, "alpha"), newHand(t, f, "other")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Record: r.add})
-	done := try(t.Context(), c, "a", nil)
+	r := &fleettest.Record{}
+	c := start(t, f.Coordinator, Options{Record: r.Add})
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	markRemoved(t, c, w.id)
 	w.mustDeliver(a, result(a))
 	b := other.mustClaim()
-	if !r.has("fleet_result", w.id, "removed") {
-		t.Error(r.lines)
+	if !r.Has("fleet_result", w.id, "removed") {
+		t.Error(r.Lines())
 	}
 	other.mustDeliver(b, result(b))
 	mustDone(t, done, "other")
@@ -327,9 +342,9 @@ func markRemoved(t *testing.T, c *Coordinator, id string) {
 func TestResultWithoutItsBundle(t *testing.T) {
 	f := fleettest.Up(t)
 	w := newHand(t, f, "alpha")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Record: r.add})
-	done := try(t.Context(), c, "a", nil)
+	r := &fleettest.Record{}
+	c := start(t, f.Coordinator, Options{Record: r.Add})
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	bad := result(a)
 	bad.Commit = strings.Repeat("c", 40)
@@ -344,9 +359,9 @@ func TestRefusedClaims(t *testing.T) {
 	f := fleettest.Up(t)
 	w, drained, removed := newHand(t, f, "alpha", "gpu=yes"), newHand(t, f, "drained", "gpu=yes"), newHand(t, f, "removed", "gpu=yes")
 	unlabeled := newHand(t, f, "unlabeled")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Labels: []string{"gpu"}, Record: r.add, Model: "m1"})
-	done := try(t.Context(), c, "a", nil)
+	r := &fleettest.Record{}
+	c := start(t, f.Coordinator, Options{Labels: []string{"gpu"}, Record: r.Add, Model: "m1"})
+	done := try(t.Context(), c, "a")
 	if _, err := fleet.Drain(t.Context(), f.Coordinator, "drained"); err != nil {
 		t.Fatal(err)
 	}
@@ -383,8 +398,8 @@ func TestRefusedClaims(t *testing.T) {
 		}
 	}
 	markRemoved(t, c, removed.id)
-	if err := ask(removed, nil); bridge.CodeOf(err) != bridge.CodeDenied || !strings.Contains(err.Error(), "removed") || !r.has(removed.id, "removed") {
-		t.Errorf("%v %v", err, r.lines)
+	if err := ask(removed, nil); bridge.CodeOf(err) != bridge.CodeDenied || !strings.Contains(err.Error(), "removed") || !r.Has(removed.id, "removed") {
+		t.Errorf("%v %v", err, r.Lines())
 	}
 	a, err := w.claim(t.Context(), ticket, ack)
 	if err != nil {
@@ -398,9 +413,9 @@ func TestRefusedClaims(t *testing.T) {
 func TestDuplicateDelivery(t *testing.T) {
 	f := fleettest.Up(t)
 	w := newHand(t, f, "alpha")
-	r := &record{}
-	c := start(t, f.Coordinator, Options{Record: r.add})
-	done := try(t.Context(), c, "a", nil)
+	r := &fleettest.Record{}
+	c := start(t, f.Coordinator, Options{Record: r.Add})
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	deliver := func() { // without an id, so that the server does not drop it
 		if err := w.deliver(a, result(a)); err != nil {
@@ -416,8 +431,8 @@ func TestDuplicateDelivery(t *testing.T) {
 		deliver()
 		w.wantOrder(fleet.OrderAccepted, a.Claim)
 	}
-	if len(r.lines) > 0 {
-		t.Error(r.lines)
+	if len(r.Lines()) > 0 {
+		t.Error(r.Lines())
 	}
 }
 
@@ -426,9 +441,9 @@ func TestCancelReachesTheWorkerAtOnce(t *testing.T) {
 	w := newHand(t, f, "alpha")
 	c := start(t, f.Coordinator, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	done := try(ctx, c, "a", nil)
+	done := try(ctx, c, "a")
 	a := w.mustClaim()
-	waiting := try(ctx, c, "b", nil)
+	waiting := try(ctx, c, "b")
 	fleettest.Wait(t, "a second ticket", func() bool {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.Msgs == 2
@@ -465,7 +480,7 @@ func TestQuestions(t *testing.T) {
 		}
 		return json.RawMessage(`"once"`), nil
 	}})
-	done := try(t.Context(), c, "a", nil)
+	done := try(t.Context(), c, "a")
 	a := w.mustClaim()
 	ask := func(h *hand, q fleet.Ask) (fleet.Reply, error) {
 		return fleet.Request[fleet.Reply](t.Context(), h.conn.NC, fleet.WorkSubject("ask", h.id, a.Run, a.Task, a.Claim), q)

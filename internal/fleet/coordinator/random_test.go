@@ -42,7 +42,7 @@ func TestRandomWorkers(t *testing.T) {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results <- <-try(bound, c, taskName(i), nil)
+			results <- <-try(bound, c, taskName(i))
 		})
 	}
 	for range tasks {

@@ -2,13 +2,11 @@ package coordinator
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,30 +18,12 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// Runs lists the runs that the fleet has on record, the newest first. Alive ones
-// have a coordinator at work.
-func Runs(ctx context.Context, conn *fleet.Conn) ([]fleet.RunStatus, error) {
-	table, err := conn.JS.KeyValue(ctx, fleet.TableOwners)
+func owners(ctx context.Context, js jetstream.JetStream) (jetstream.KeyValue, error) {
+	names, err := fleet.FindNames(ctx, js)
 	if err != nil {
-		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
+		return nil, err
 	}
-	runs, err := fleet.Rows(ctx, table, jetstream.AllKeys)
-	if err != nil {
-		return nil, fmt.Errorf("list the runs of the fleet: %w", err)
-	}
-	var out []fleet.RunStatus
-	for _, r := range runs {
-		run := r.Key()
-		row, rev, age, err := readOwner(ctx, table, run)
-		if err != nil {
-			return nil, err
-		}
-		if rev != 0 {
-			out = append(out, fleet.RunStatus{Run: run, Owner: row, Alive: alive(row, age, Options{}.withDefaults().Owner)})
-		}
-	}
-	slices.SortFunc(out, func(a, b fleet.RunStatus) int { return cmp.Compare(b.Run, a.Run) })
-	return out, nil
+	return js.KeyValue(ctx, names.Of(fleet.TableOwners))
 }
 
 // Record is a run as the fleet has it, for orchestrate.Materialise.
@@ -61,7 +41,7 @@ func (c *Coordinator) Take(ctx context.Context, run string) (r Record, err error
 		return r, notThere(run)
 	}
 	err = persist(ctx, func(ctx context.Context) error {
-		table, err := c.js.KeyValue(ctx, fleet.TableOwners)
+		table, err := owners(ctx, c.js)
 		if err != nil {
 			return fmt.Errorf("take the run over: %w", err)
 		}

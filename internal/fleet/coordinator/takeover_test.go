@@ -99,11 +99,7 @@ func (h *hand) deliverCommit(c *clone, a *fleet.Assignment, commit string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	bucket, err := h.conn.JS.ObjectStore(h.t.Context(), fleet.WorkerBucket(h.id))
-	if err == nil {
-		err = putFile(h.t.Context(), bucket, name, file)
-	}
-	if err != nil {
+	if err := putFile(h.t.Context(), h.conn.JS, fleet.WorkerBucket(h.id), name, file, b.Size); err != nil {
 		h.t.Fatal(err)
 	}
 	r := result(a)
@@ -116,21 +112,6 @@ func laptop(t testing.TB, f *fleettest.Fleet) *fleet.Conn {
 	t.Helper()
 	f.Join(t, f.Invite(t, fleet.RoleCoordinator, 1), "laptop")
 	return f.Connect(t, "laptop")
-}
-
-func runOf(task string, begin string) orchestrate.RemoteWork {
-	w := work(task, 1)
-	w.Begin = begin
-	return w
-}
-
-func tryOn(ctx context.Context, c *Coordinator, w orchestrate.RemoteWork) <-chan ended {
-	done := make(chan ended, 1)
-	go func() {
-		out, err := c.Attempt(ctx, w, func(orchestrate.Progress) {})
-		done <- ended{out, err}
-	}()
-	return done
 }
 
 func event(text string) orchestrate.Event {
@@ -155,8 +136,8 @@ func TestTakeover(t *testing.T) {
 	if err := one.Append(ctx, event("first")); err != nil {
 		t.Fatal(err)
 	}
-	done := tryOn(ctx, one, runOf("done", base))
-	a := claimOn(t, w, base)
+	done := tryOn(ctx, one, "done", base)
+	a := w.mustClaimOn(base)
 	first := mirror.commitOn(base, "a.txt", "a\n")
 	w.deliverCommit(mirror, a, first)
 	if e := wait(t, done); e.err != nil || e.out.Work != first || !here.has(first) {
@@ -166,11 +147,11 @@ func TestTakeover(t *testing.T) {
 	if err := one.Append(ctx, large); err != nil {
 		t.Fatal(err)
 	}
-	tryOn(ctx, one, runOf("delivered", base))
-	b := claimOn(t, w, base)
-	tryOn(ctx, one, runOf("at work", base))
-	d := claimOn(t, w, base)
-	tryOn(ctx, one, runOf("waiting", base))
+	tryOn(ctx, one, "delivered", base)
+	b := w.mustClaimOn(base)
+	tryOn(ctx, one, "at work", base)
+	d := w.mustClaimOn(base)
+	tryOn(ctx, one, "waiting", base)
 	one.conn.NC.Close() // it dies
 	beating, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -205,12 +186,12 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The result that waited counts; nobody does the task again.
-	if e := wait(t, tryOn(t.Context(), two, runOf("delivered", base))); e.err != nil || e.out.Work != second || !there.has(second) {
+	if e := wait(t, tryOn(t.Context(), two, "delivered", base)); e.err != nil || e.out.Work != second || !there.has(second) {
 		t.Fatalf("%+v", e)
 	}
-	going := tryOn(t.Context(), two, runOf("at work", base))
-	again := tryOn(t.Context(), two, runOf("waiting", base))
-	if x := claimOn(t, w, base); x.Task != "waiting" {
+	going := tryOn(t.Context(), two, "at work", base)
+	again := tryOn(t.Context(), two, "waiting", base)
+	if x := w.mustClaimOn(base); x.Task != "waiting" {
 		t.Errorf("%+v", x)
 	} else {
 		w.mustDeliver(x, result(x))
@@ -239,17 +220,6 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// claimOn claims the next ticket, for a worker whose mirror has a commit.
-func claimOn(t testing.TB, w *hand, base string) *fleet.Assignment {
-	t.Helper()
-	ticket, ack := w.mustTicket()
-	r, err := fleet.Request[fleet.ClaimReply](t.Context(), w.conn.NC, fleet.ClaimSubject(w.id, ticket.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: ticket, Ack: ack, Have: []string{base}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Assignment
-}
-
 // A coordinator that hung and wakes cannot write any more, and ends.
 func TestOldOwnerIsFencedOff(t *testing.T) {
 	f := fleettest.Up(t)
@@ -260,7 +230,7 @@ func TestOldOwnerIsFencedOff(t *testing.T) {
 	if err := one.Append(t.Context(), event("first")); err != nil {
 		t.Fatal(err)
 	}
-	done := try(t.Context(), one, "a", nil)
+	done := try(t.Context(), one, "a")
 	conn := laptop(t, f)
 	two := New(conn, Options{Host: "laptop", Scratch: t.TempDir(), Lease: lease, Owner: time.Millisecond})
 	fleettest.Wait(t, "the run", func() bool {
@@ -274,14 +244,14 @@ func TestOldOwnerIsFencedOff(t *testing.T) {
 	if e := wait(t, done); e.err == nil || !strings.Contains(e.err.Error(), want) {
 		t.Errorf("%v", e.err)
 	}
-	if _, err := one.Attempt(t.Context(), work("b", 1), func(orchestrate.Progress) {}); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := one.Attempt(t.Context(), work("b", begin), func(orchestrate.Progress) {}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
 	if err := errors.Join(one.End(t.Context(), false), two.End(t.Context(), true)); err != nil {
 		t.Error(err)
 	}
-	if runs, err := Runs(t.Context(), conn); err != nil || len(runs) != 1 || runs[0].Run != testRun || runs[0].Alive || !runs[0].Owner.Ended {
-		t.Errorf("%+v %v", runs, err)
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Runs) != 1 || s.Runs[0].Run != testRun || s.Runs[0].Alive || !s.Runs[0].Owner.Ended {
+		t.Errorf("%+v %v", s.Runs, err)
 	}
 }
 
@@ -334,9 +304,9 @@ func TestServerRestart(t *testing.T) {
 	f := fleettest.Up(t)
 	w, other := newHand(t, f, "alpha"), newHand(t, f, "other")
 	c := start(t, f.Coordinator, Options{})
-	claimed := try(t.Context(), c, "claimed", nil)
+	claimed := try(t.Context(), c, "claimed")
 	a := w.mustClaim()
-	waiting := try(t.Context(), c, "waiting", nil)
+	waiting := try(t.Context(), c, "waiting")
 	fleettest.Wait(t, "its ticket", func() bool {
 		i, err := c.stores.tasks.Info(t.Context())
 		return err == nil && i.State.Msgs == 2
@@ -351,7 +321,7 @@ func TestServerRestart(t *testing.T) {
 	go func() { appended <- c.Append(t.Context(), event("meanwhile")) }()
 	delivered := make(chan error, 1)
 	go func() { delivered <- w.deliver(a, result(a), jetstream.WithMsgID(a.Claim)) }()
-	begun := try(t.Context(), c, "begun meanwhile", nil)
+	begun := try(t.Context(), c, "begun meanwhile")
 	f.Start(t)
 	for what, done := range map[string]chan error{"the event": appended, "the result": delivered} {
 		if err := fleettest.Receive(t, what, done); err != nil {
@@ -381,15 +351,14 @@ func TestOldRunsAreForgotten(t *testing.T) {
 	if err := c.forgetOlder(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if runs, err := Runs(t.Context(), f.Coordinator); err != nil || len(runs) != 2 {
-		t.Fatalf("%+v %v", runs, err)
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Runs) != 2 {
+		t.Fatalf("%+v %v", s.Runs, err)
 	}
 	if err := c.forgetOlder(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	runs, err := Runs(t.Context(), f.Coordinator)
-	if err != nil || len(runs) != 1 || runs[0].Run != testRun || !runs[0].Alive {
-		t.Errorf("%+v %v", runs, err)
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Runs) != 1 || s.Runs[0].Run != testRun || !s.Runs[0].Alive {
+		t.Errorf("%+v %v", s.Runs, err)
 	}
 	if _, err := c.stores.runs.List(t.Context()); !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		t.Errorf("objects stayed: %v", err)

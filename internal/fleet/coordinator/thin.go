@@ -76,7 +76,7 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	if s.there {
 		return b, nil
 	}
-	err = c.upload(ctx, cl.worker, name, file, b.Size)
+	err = putFile(ctx, c.js, fleet.WorkerBucket(cl.worker), name, file, b.Size)
 	s.there = err == nil
 	return b, err
 }
@@ -103,22 +103,15 @@ func (c *Coordinator) make(ctx context.Context, file, name, commit string, have 
 	return bundle.Make(ctx, c.repo, file, name, commit, have)
 }
 
-func (c *Coordinator) upload(ctx context.Context, worker, name, file string, size int64) error {
-	bucket, err := c.bucket(ctx, worker)
-	if err != nil {
-		return err
-	}
-	return transfer(ctx, size, func(ctx context.Context) error { return putFile(ctx, bucket, name, file) })
-}
-
-func putFile(ctx context.Context, bucket jetstream.ObjectStore, name, file string) (err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = bucket.Put(ctx, jetstream.ObjectMeta{Name: name}, f)
-	return err
+// putFile stores a file in a bucket.
+func putFile(ctx context.Context, js jetstream.JetStream, bucket, name, file string, size int64) error {
+	return transfer(ctx, size, func(ctx context.Context) error {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fleet.PutObject(ctx, js, bucket, name, f), f.Close())
+	})
 }
 
 // bucket opens a worker's bucket, once.
@@ -281,7 +274,7 @@ func (c *Coordinator) keepFile(ctx context.Context, name, parent, file string, b
 			e.Data, err = os.ReadFile(file)
 		} else {
 			e.Stored = c.run + "/" + name
-			err = transfer(ctx, b.Size, func(ctx context.Context) error { return putFile(ctx, c.stores.runs, e.Stored, file) })
+			err = putFile(ctx, c.js, c.stores.names.Of(fleet.BucketRuns), e.Stored, file, b.Size)
 		}
 		if err != nil {
 			return err

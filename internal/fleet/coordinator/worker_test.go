@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 )
@@ -59,7 +58,7 @@ func newHand(t testing.TB, f *fleettest.Fleet, name string, labels ...string) *h
 // ticket waits for one of a queue, ok is false when ctx ended before.
 func (h *hand) ticket(ctx context.Context, queue string) (t fleet.Ticket, ack string, ok bool) {
 	for ctx.Err() == nil {
-		m, err := h.conn.NC.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+fleet.StreamTasks+"."+queue, []byte(`{"batch":1,"expires":500000000}`))
+		m, err := h.conn.NC.RequestWithContext(ctx, fleet.NextSubject(h.conn.Member.ID, queue), []byte(`{"schema":1,"batch":1,"expires_ns":500000000}`))
 		if err == nil && m.Header.Get("Status") == "" && json.Unmarshal(m.Data, &t) == nil && t.Schema != 0 {
 			return t, m.Reply, true
 		}
@@ -90,19 +89,30 @@ func (h *hand) mustTicket() (fleet.Ticket, string) {
 	return t, ack
 }
 
+// ask asks for a claim once, for a worker whose mirror has these commits.
+func (h *hand) ask(ctx context.Context, t fleet.Ticket, ack string, have ...string) (fleet.ClaimReply, error) {
+	return fleet.Request[fleet.ClaimReply](ctx, h.conn.NC, fleet.ClaimSubject(h.id, t.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Have: have})
+}
+
 func (h *hand) claim(ctx context.Context, t fleet.Ticket, ack string) (*fleet.Assignment, error) {
-	r, err := fleet.Request[fleet.ClaimReply](ctx, h.conn.NC, fleet.ClaimSubject(h.id, t.Run), fleet.ClaimRequest{Schema: fleet.Schema, Ticket: t, Ack: ack, Have: []string{begin}})
+	r, err := h.ask(ctx, t, ack, begin)
 	return r.Assignment, err
 }
 
 // mustClaim takes the next ticket that is in force and claims it.
 func (h *hand) mustClaim() *fleet.Assignment {
 	h.t.Helper()
+	return h.mustClaimOn(begin)
+}
+
+// mustClaimOn is mustClaim for a worker whose mirror has a commit.
+func (h *hand) mustClaimOn(have string) *fleet.Assignment {
+	h.t.Helper()
 	for {
 		t, ack := h.mustTicket()
-		a, err := h.claim(h.t.Context(), t, ack)
+		r, err := h.ask(h.t.Context(), t, ack, have)
 		if err == nil {
-			return a
+			return r.Assignment
 		}
 		if bridge.CodeOf(err) != bridge.CodeConflict { // an old ticket may come up again
 			h.t.Fatal(err)
@@ -171,37 +181,16 @@ func (h *hand) wantOrder(kind fleet.OrderKind, claim string) fleet.Order {
 	}
 }
 
-// record keeps what a coordinator records.
-type record struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (r *record) add(kind, member, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines = append(r.lines, kind+" "+member+": "+text)
-}
-
-func (r *record) has(words ...string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range r.lines {
-		all := true
-		for _, w := range words {
-			all = all && strings.Contains(l, w)
-		}
-		if all {
-			return true
-		}
-	}
-	return false
-}
-
 const testRun = "20261119-120000-abcdef"
 
 // start begins a run with the usual lease, if o has none, which ends with the test.
 func start(t testing.TB, conn *fleet.Conn, o Options) *Coordinator {
+	t.Helper()
+	return startOn(t, conn, o, begin, nil)
+}
+
+// startOn is start with a commit of a repository.
+func startOn(t testing.TB, conn *fleet.Conn, o Options, base string, repo *git.Repository) *Coordinator {
 	t.Helper()
 	o.Logger = slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Scratch, o.Host = t.TempDir(), "desk"
@@ -209,7 +198,7 @@ func start(t testing.TB, conn *fleet.Conn, o Options) *Coordinator {
 		o.Owner = 2 * time.Second
 	}
 	c := New(conn, o)
-	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Task: "all of it", Dir: "/w", Base: begin}, nil, nil); err != nil {
+	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Task: "all of it", Dir: "/w", Base: base}, nil, repo); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -226,18 +215,24 @@ type ended struct {
 	err error
 }
 
-func work(task string, attempt int) orchestrate.RemoteWork {
-	return orchestrate.RemoteWork{Assignment: orchestrate.Assignment{Task: orchestrate.SubTask{ID: task, Description: "do " + task}, Attempt: attempt}, Run: testRun, Goal: "all of it", Begin: begin}
+func work(task, from string) orchestrate.RemoteWork {
+	return orchestrate.RemoteWork{Assignment: orchestrate.Assignment{Task: orchestrate.SubTask{ID: task, Description: "do " + task}, Attempt: 1}, Run: testRun, Goal: "all of it", Begin: from}
 }
 
 // try begins an attempt and returns where its end is told.
-func try(ctx context.Context, c *Coordinator, task string, report func(orchestrate.Progress)) <-chan ended {
+func try(ctx context.Context, c *Coordinator, task string) <-chan ended {
+	return tryOn(ctx, c, task, begin)
+}
+
+// tryOn is try from a commit.
+func tryOn(ctx context.Context, c *Coordinator, task, from string, hear ...func(orchestrate.Progress)) <-chan ended {
 	done := make(chan ended, 1)
-	if report == nil {
-		report = func(orchestrate.Progress) {}
-	}
 	go func() {
-		out, err := c.Attempt(ctx, work(task, 1), report)
+		out, err := c.Attempt(ctx, work(task, from), func(p orchestrate.Progress) {
+			for _, f := range hear {
+				f(p)
+			}
+		})
 		done <- ended{out, err}
 	}()
 	return done

@@ -114,9 +114,9 @@ func (k *keeper) remove(ctx context.Context, m fleet.MemberRecord) error {
 	k.mu.Unlock()
 	err := k.hub.js.DeleteStream(ctx, "OBJ_"+fleet.WorkerBucket(m.ID))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, k.purgeResults(ctx, m.ID)) // nobody takes them
 }
 
 func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
@@ -162,7 +162,7 @@ func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
 // runs are those whose owner the fleet knows, the newest beat first.
 func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 	out := []fleet.RunStatus{}
-	owners, err := k.hub.js.KeyValue(ctx, fleet.TableOwners)
+	owners, err := k.hub.js.KeyValue(ctx, k.hub.names.Of(fleet.TableOwners))
 	if err != nil {
 		return out, err
 	}
@@ -175,7 +175,7 @@ func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 		if err := fleet.Decode(entry.Value(), &owner); err != nil {
 			continue // another version's
 		}
-		out = append(out, fleet.RunStatus{Run: entry.Key(), Owner: owner, Alive: !owner.Ended && time.Since(owner.Beat) < ownerAlive})
+		out = append(out, fleet.RunStatus{Run: entry.Key(), Owner: owner, Alive: !owner.Ended && !owner.Beat.IsZero() && time.Since(entry.Created()) < ownerAlive})
 	}
 	slices.SortFunc(out, func(a, b fleet.RunStatus) int { return b.Owner.Beat.Compare(a.Owner.Beat) })
 	return out, nil

@@ -32,7 +32,7 @@ func TestWorkerJoins(t *testing.T) {
 		t.Fatalf("hello: %+v, %v", reply, err)
 	}
 
-	queues, err := f.Coordinator.JS.KeyValue(t.Context(), fleet.TableQueues)
+	queues, err := f.Coordinator.JS.KeyValue(t.Context(), f.Names(t).Of(fleet.TableQueues))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,8 +116,7 @@ func (s *store) put(ctx context.Context, name, file string) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.objects.Put(ctx, jetstream.ObjectMeta{Name: name}, in)
-		return errors.Join(err, in.Close())
+		return errors.Join(fleet.PutObject(ctx, s.conn.JS, s.bucket, name, in), in.Close())
 	})
 }
 

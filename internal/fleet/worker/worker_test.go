@@ -127,11 +127,7 @@ func TestCapacity(t *testing.T) {
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		begun <- j.Task
-		select {
-		case <-finish:
-		case <-ctx.Done():
-		}
-		return Done{Commit: j.Begin}, ctx.Err()
+		return hold(ctx, j, finish)
 	}})
 	for i := range 6 {
 		y.put("any", fmt.Sprint("any", i))
@@ -176,11 +172,7 @@ func TestFair(t *testing.T) {
 		case <-ctx.Done():
 			return Done{}, ctx.Err()
 		}
-		select {
-		case <-finish:
-		case <-ctx.Done():
-		}
-		return Done{Commit: j.Begin}, ctx.Err()
+		return hold(ctx, j, finish)
 	}})
 	share := map[bool]int{}
 	for i := range 12 {
@@ -204,10 +196,7 @@ func TestFewSlots(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, "any", "k=a", "k=b")
 	y.start(Options{Attempt: func(_ context.Context, j Job) (Done, error) { return Done{Commit: j.Begin}, nil }})
-	fleettest.Wait(t, "the worker", func() bool {
-		s, err := fleet.GetStatus(t.Context(), y.boss)
-		return err == nil && len(s.Workers) == 1 && s.Workers[0].Online
-	})
+	y.seen("the worker", func(*fleet.Hello) bool { return true })
 	slow := 0 // a busy machine may make one or two so
 	for i := range 9 {
 		begun := time.Now()
@@ -222,6 +211,15 @@ func TestFewSlots(t *testing.T) {
 	if slow > 2 {
 		t.Errorf("%d of 9 tasks took more than two seconds", slow)
 	}
+}
+
+// hold ends an attempt that changes nothing when it may.
+func hold(ctx context.Context, j Job, finish <-chan struct{}) (Done, error) {
+	select {
+	case <-finish:
+	case <-ctx.Done():
+	}
+	return Done{Commit: j.Begin}, ctx.Err()
 }
 
 // blocked is an attempt that only ends when it is canceled.
@@ -278,20 +276,13 @@ func TestDrain(t *testing.T) {
 	began, finish := make(chan string, 2), make(chan struct{})
 	w := y.start(Options{Capacity: 2, Attempt: func(ctx context.Context, j Job) (Done, error) {
 		began <- j.Claim
-		select {
-		case <-finish:
-		case <-ctx.Done():
-		}
-		return Done{Commit: j.Begin}, ctx.Err()
+		return hold(ctx, j, finish)
 	}})
 	y.put("any", "one")
 	fleettest.Receive(t, "the begin", began)
 	_, err := fleet.Drain(t.Context(), y.boss, w.id)
 	y.must(err)
-	fleettest.Wait(t, "the drain", func() bool {
-		s, err := fleet.GetStatus(t.Context(), y.boss)
-		return err == nil && len(s.Workers) == 1 && s.Workers[0].Hello != nil && s.Workers[0].Hello.Draining
-	})
+	y.seen("the drain", func(h *fleet.Hello) bool { return h.Draining })
 	y.put("any", "two")
 	close(finish)
 	if err := w.end(nil); err != nil {
@@ -351,12 +342,8 @@ func TestConnectionLost(t *testing.T) {
 	y.put("any", "two")
 	fleettest.Receive(t, "the second begin", began)
 	y.wait(2)
-	stream, err := y.boss.JS.Stream(t.Context(), fleet.StreamResults)
-	y.must(err)
-	info, err := stream.Info(t.Context())
-	y.must(err)
-	if info.State.Msgs != 2 {
-		t.Errorf("%d results of 2 tasks", info.State.Msgs)
+	if n := y.kept(); n != 2 {
+		t.Errorf("%d results of 2 tasks", n)
 	}
 }
 
@@ -375,16 +362,9 @@ func TestClaimLost(t *testing.T) {
 	y.beatBack = fleet.OrderCancel
 	y.mu.Unlock()
 	y.fleet.Start(t)
-	fleettest.Wait(t, "the end of the claim", func() bool {
-		s, err := fleet.GetStatus(t.Context(), y.boss)
-		return err == nil && len(s.Workers) == 1 && s.Workers[0].Hello != nil && len(s.Workers[0].Hello.Running) == 0
-	})
+	y.seen("the end of the claim", func(h *fleet.Hello) bool { return len(h.Running) == 0 })
 	w.stop()
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if len(y.results) != 0 {
-		t.Errorf("the lost claim delivered %v", y.results)
-	}
+	y.wantNothing()
 }
 
 // The answer to a beat also tells of an acceptance that got lost.
@@ -459,12 +439,8 @@ func TestCoordinatorVanishes(t *testing.T) {
 	}
 	y.wait(3)
 	w.stop()
-	stream, err := y.boss.JS.Stream(t.Context(), fleet.StreamResults)
-	y.must(err)
-	info, err := stream.Info(t.Context())
-	y.must(err)
-	if info.State.Msgs != 3 {
-		t.Errorf("%d results are kept", info.State.Msgs)
+	if n := y.kept(); n != 3 {
+		t.Errorf("%d results are kept", n)
 	}
 	for _, r := range y.wait(3) {
 		if y.fetch(w.id, r) == "" {
@@ -496,18 +472,12 @@ func TestNotReady(t *testing.T) {
 	y := newYard(t, "any")
 	var why atomic.Pointer[string]
 	say := func(s string) { why.Store(&s) }
-	says := func(word string) func() bool {
-		return func() bool {
-			s, err := fleet.GetStatus(t.Context(), y.boss)
-			return err == nil && len(s.Workers) == 1 && s.Workers[0].Hello != nil && strings.Contains(s.Workers[0].Hello.NotReady, word) && (word != "" || s.Workers[0].Hello.NotReady == "")
-		}
-	}
 	say("nobody is logged in")
 	w := y.start(Options{Ready: func() Ready { return Ready{Answers: "github", NotReady: *why.Load()} }, Attempt: func(context.Context, Job) (Done, error) {
 		return Done{}, &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC}
 	}})
 	y.put("any", "one")
-	fleettest.Wait(t, "the reason", says("logged in"))
+	y.seen("the reason", func(h *fleet.Hello) bool { return strings.Contains(h.NotReady, "logged in") })
 	y.mu.Lock()
 	if len(y.asked) > 0 {
 		t.Error("it has claimed a task nevertheless")
@@ -518,7 +488,7 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("the full disk is told as %+v", e)
 	}
 	y.put("any", "two")
-	fleettest.Wait(t, "the full disk", says("full"))
+	y.seen("the full disk", func(h *fleet.Hello) bool { return strings.Contains(h.NotReady, "full") })
 	w.stop()
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -621,11 +591,7 @@ func TestSigns(t *testing.T) {
 			once.Do(func() { j.Report(fleet.Event{Session: "s"}) })
 			<-tick.C
 		}
-		select {
-		case <-quiet:
-		case <-ctx.Done():
-		}
-		return Done{Commit: j.Begin}, ctx.Err()
+		return hold(ctx, j, quiet)
 	}})
 	y.put("any", "one")
 	count := func(kind string) (list []sign) {
@@ -712,11 +678,7 @@ func TestShutdown(t *testing.T) {
 			return len(signs) > 0 && signs[len(signs)-1].beat.GivenUp
 		})
 	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if len(y.results) != 0 {
-		t.Errorf("the results are %v", y.results)
-	}
+	y.wantNothing()
 }
 
 // Two workers do not share a directory, and the second one says who is there.

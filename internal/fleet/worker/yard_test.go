@@ -125,7 +125,7 @@ func (y *yard) queue(name string) {
 	_, err := y.boss.JS.CreateOrUpdateConsumer(ctx, fleet.StreamTasks, jetstream.ConsumerConfig{Durable: queue, FilterSubject: "fleet.task." + queue + ".>",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: fleet.Lease})
 	y.must(err)
-	table, err := y.boss.JS.KeyValue(ctx, fleet.TableQueues)
+	table, err := y.boss.JS.KeyValue(ctx, y.fleet.Names(y.t).Of(fleet.TableQueues))
 	y.must(err)
 	row, err := json.Marshal(fleet.QueueRecord{Schema: fleet.Schema, Labels: labels})
 	y.must(err)
@@ -147,7 +147,7 @@ func (y *yard) ticket(t fleet.Ticket) {
 	y.t.Helper()
 	data, err := json.Marshal(t)
 	y.must(err)
-	_, err = y.boss.JS.Publish(y.t.Context(), fleet.TaskSubject(fleet.Queue(t.Labels), t.Run, t.Task), data)
+	_, err = y.boss.JS.Publish(y.t.Context(), y.fleet.Names(y.t).To(fleet.TaskSubject(fleet.Queue(t.Labels), t.Run, t.Task)), data)
 	y.must(err)
 }
 
@@ -292,6 +292,33 @@ func (y *yard) wait(n int) map[string]fleet.Result {
 	return out
 }
 
+// wantNothing checks that no result came.
+func (y *yard) wantNothing() {
+	y.t.Helper()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.results) != 0 {
+		y.t.Errorf("the results are %v", y.results)
+	}
+}
+
+// kept is how many results the server has.
+func (y *yard) kept() uint64 {
+	y.t.Helper()
+	stream, err := y.boss.JS.Stream(y.t.Context(), fleet.StreamResults)
+	y.must(err)
+	return stream.CachedInfo().State.Msgs
+}
+
+// seen waits until the one worker is there, and its last hello is as it should be.
+func (y *yard) seen(what string, holds func(*fleet.Hello) bool) {
+	y.t.Helper()
+	fleettest.Wait(y.t, what, func() bool {
+		s, err := fleet.GetStatus(y.t.Context(), y.boss)
+		return err == nil && len(s.Workers) == 1 && s.Workers[0].Online && holds(s.Workers[0].Hello)
+	})
+}
+
 // fetch checks a result's bundle, as a coordinator does, and returns its files.
 func (y *yard) fetch(worker string, r fleet.Result) string {
 	y.t.Helper()
@@ -355,7 +382,7 @@ func (r *running) end(says error) error {
 	if says == nil && err != nil {
 		r.y.t.Errorf("the worker ended with %v", err)
 	}
-	if n := r.conn.NC.NumSubscriptions(); n > 1 { // that of the client for answers
+	if n := r.conn.NC.NumSubscriptions(); n > 2 { // those of the client for answers
 		r.y.t.Errorf("%d subscriptions are left", n)
 	}
 	for _, name := range r.y.left() {

@@ -17,8 +17,7 @@ type Folder struct {
 
 // Hit is a section that was found.
 type Hit struct {
-	Dir     string  // the folder's
-	File    string  // relative to Dir, with slashes
+	File    string  // relative to its folder, with slashes
 	Heading string  // with those above it: "Deploy > Staging"; "" before the first
 	Line    int     // where the section begins, from 1
 	EndLine int     // its last line

@@ -39,7 +39,7 @@ func (x *Index) Search(ctx context.Context, query string, limit int) (Found, err
 	out := Found{Hits: []Hit{}, Files: len(x.files) - x.unread, Sections: x.live, Skipped: x.skipped + x.unread}
 	for _, s := range x.best(wanted, limit) {
 		e := x.sections[s.section]
-		out.Hits = append(out.Hits, Hit{Dir: x.folders[e.name.folder].Dir, File: e.name.path, Heading: e.heading, Line: e.first, EndLine: e.last,
+		out.Hits = append(out.Hits, Hit{File: e.name.path, Heading: e.heading, Line: e.first, EndLine: e.last,
 			Score: math.Round(s.score*1000) / 1000, Snippet: snippet(roots[e.name.folder], e, wanted)})
 	}
 	return out, nil

@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,8 +22,35 @@ type Fleet struct {
 	Coordinator *fleet.Conn // of the hub's machine
 	Dir         string      // has hub, coordinator, and a directory for each worker
 
-	mu       sync.Mutex
-	recorded []string
+	record Record // of the hub
+}
+
+// Record keeps what a hub or a coordinator records. Its methods may be called
+// concurrently.
+type Record struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Add is for their options.
+func (r *Record) Add(kind, member, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, kind+" "+member+": "+text)
+}
+
+// Lines is what was recorded so far.
+func (r *Record) Lines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.lines)
+}
+
+// Has reports whether a line has all these words.
+func (r *Record) Has(words ...string) bool {
+	return slices.ContainsFunc(r.Lines(), func(line string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) })
+	})
 }
 
 // Up starts a fleet, which ends with the test.
@@ -45,25 +73,15 @@ func (f *Fleet) Start(t testing.TB) {
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	h, err := hub.Up(ctx, hub.Options{Dir: filepath.Join(f.Dir, "hub"), CoordinatorDir: filepath.Join(f.Dir, "coordinator"),
-		Listen: "127.0.0.1:0", Version: "test", Record: f.record})
+		Listen: "127.0.0.1:0", Version: "test", Record: f.record.Add})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Hub = h
 }
 
-func (f *Fleet) record(kind, member, text string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.recorded = append(f.recorded, kind+" "+member+": "+text)
-}
-
 // Recorded is what the hub has refused so far.
-func (f *Fleet) Recorded() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]string(nil), f.recorded...)
-}
+func (f *Fleet) Recorded() []string { return f.record.Lines() }
 
 // WaitRecorded waits until the hub has recorded a line with all these words.
 func (f *Fleet) WaitRecorded(t testing.TB, words ...string) {
@@ -73,18 +91,7 @@ func (f *Fleet) WaitRecorded(t testing.TB, words ...string) {
 			t.Logf("recorded: %q", f.Recorded())
 		}
 	}()
-	Wait(t, "a record of "+strings.Join(words, ", "), func() bool {
-		for _, line := range f.Recorded() {
-			found := true
-			for _, word := range words {
-				found = found && strings.Contains(line, word)
-			}
-			if found {
-				return true
-			}
-		}
-		return false
-	})
+	Wait(t, "a record of "+strings.Join(words, ", "), func() bool { return f.record.Has(words...) })
 }
 
 // Wait polls until a condition holds.
@@ -115,6 +122,16 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 		t.Fatalf("%s did not come", what)
 		panic("not reached")
 	}
+}
+
+// Names are those of the fleet's tables.
+func (f *Fleet) Names(t testing.TB) fleet.Names {
+	t.Helper()
+	n, err := fleet.FindNames(t.Context(), f.Coordinator.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // Connect connects as the member in a directory of the fleet, until the test ends.

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // tempPrefix begins the names of TempDir. The number of the process that made it
@@ -84,33 +86,15 @@ func Local(tb testing.TB, name string) *Host {
 // Process is a program on a host.
 type Process struct {
 	Name  string
-	Out   *Output       // standard output
-	Err   *Output       // standard error
-	Ended chan struct{} // closed when it has ended; then Code may be called
+	Out   *programtest.Output // standard output
+	Err   *programtest.Output // standard error
+	Ended chan struct{}       // closed when it has ended; then Code may be called
 	cmd   *exec.Cmd
-}
-
-// Output is what a program wrote. It may be read while it is written.
-type Output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *Output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *Output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 // Start starts a program on the host, in a directory there.
 func (h *Host) Start(dir, program string, args ...string) (*Process, error) {
-	p := &Process{Name: h.Name + ": " + filepath.Base(program) + " " + strings.Join(args, " "), Out: &Output{}, Err: &Output{}, Ended: make(chan struct{})}
+	p := &Process{Name: h.Name + ": " + filepath.Base(program) + " " + strings.Join(args, " "), Out: &programtest.Output{}, Err: &programtest.Output{}, Ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), program, args...) // Kill and Stop end it
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.Out, p.Err
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.Home, "TMPDIR=" + h.Tmp}, h.Env...)

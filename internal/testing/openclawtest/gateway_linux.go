@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // readyIn is how long a gateway may take to start. On an idle machine it is
@@ -102,7 +104,7 @@ type Gateway struct {
 	URL   string // http://127.0.0.1:PORT
 
 	cmd  *exec.Cmd
-	log  *output
+	log  *programtest.Output
 	done chan struct{} // closed when the process has ended
 	once sync.Once
 }
@@ -137,7 +139,7 @@ func (u *User) StartAt(tb testing.TB, port int, token string) *Gateway {
 // Launch is StartAt that does not wait.
 func (u *User) Launch(tb testing.TB, port int, token string) *Gateway {
 	tb.Helper()
-	g := &Gateway{User: u, Port: port, Token: token, URL: "http://127.0.0.1:" + strconv.Itoa(port), log: &output{}, done: make(chan struct{})}
+	g := &Gateway{User: u, Port: port, Token: token, URL: "http://127.0.0.1:" + strconv.Itoa(port), log: &programtest.Output{}, done: make(chan struct{})}
 	if _, err := os.Stat(u.ConfigPath()); errors.Is(err, os.ErrNotExist) {
 		u.Configure(tb, map[string]any{"logging": map[string]any{"file": filepath.Join(u.Home, "openclaw.log")}})
 	}
@@ -271,32 +273,4 @@ func (g *Gateway) Stop(tb testing.TB) {
 		_ = syscall.Kill(-g.PID(), syscall.SIGKILL) // the group is its own
 		<-g.done
 	}
-}
-
-// Kill ends the gateway as a crash would.
-func (g *Gateway) Kill(tb testing.TB) {
-	tb.Helper()
-	g.once.Do(func() {})
-	if err := g.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		tb.Error(err)
-	}
-	<-g.done
-}
-
-// output can be read while it grows.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

@@ -1,10 +1,6 @@
 package search
 
-import (
-	"slices"
-
-	"github.com/copilot-bridge/copilot-bridge/internal/workspace/files"
-)
+import "slices"
 
 // collection makes hits of matches, which come file by file and within a file
 // in the order of lines, and hands them on when a file is complete or there
@@ -99,24 +95,4 @@ func (c *collection) surround(number int, line string) {
 		}
 		c.recent = append(c.recent, numbered{number, line})
 	}
-}
-
-// gathered are all hits, to be put in order.
-type gathered struct {
-	pieces files.Order[[]Hit] // hits of one file, several times if it has many
-	count  int
-}
-
-func (g *gathered) take(file string, hits []Hit) bool {
-	g.pieces.Add(file, slices.Clone(hits))
-	g.count += len(hits)
-	return true
-}
-
-func (g *gathered) sorted() []Hit {
-	hits := make([]Hit, 0, g.count)
-	for piece := range g.pieces.All() {
-		hits = append(hits, piece...)
-	}
-	return hits
 }

@@ -2,7 +2,7 @@
 // ripgrep, a child process; without it, a scanner of this package finds the
 // same hits, except as the comment of scan says. It knows no policy: package
 // workspace calls it under the guard and says in Scope.Keep what may be seen.
-// No hit escapes that. Search may be called concurrently.
+// No hit escapes that. Find may be called concurrently.
 package search
 
 import (
@@ -78,7 +78,7 @@ const (
 	Scanner Engine = "scanner"
 )
 
-// Result is the answer of Search.
+// Result is the answer of a search.
 type Result struct {
 	Hits []Hit `json:"hits"` // in the order of files.Compare and by line; never nil
 	// Truncated means that there are more hits than were asked for, or that not
@@ -96,21 +96,10 @@ type Taker func(file string, hits []Hit) bool
 
 var errTime = errors.New("the search took too long")
 
-// Search returns the lines that match, one hit a line. Files whose path holds a
-// line break are passed over, as are binary ones and those that cannot be
-// read. It returns when its child process and goroutines have gone.
-func Search(ctx context.Context, o Options) (Result, error) {
-	var all gathered
-	r, err := Find(ctx, o, all.take)
-	if err != nil {
-		return Result{}, err
-	}
-	r.Hits = all.sorted()
-	return r, nil
-}
-
-// Find is Search for callers that take the hits as they are found; the result
-// has none.
+// Find hands on the lines that match, one hit a line, as they are found. Files
+// whose path holds a line break are passed over, as are binary ones and those that
+// cannot be read. It returns, without hits in the result, when its child process
+// and goroutines have gone.
 func Find(ctx context.Context, o Options, take Taker) (Result, error) {
 	if err := o.complete(); err != nil {
 		return Result{}, err

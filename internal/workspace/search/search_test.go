@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -217,4 +218,26 @@ func write(t *testing.T, dir string, tree map[string]string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// gathered are all hits, to be put in order.
+type gathered struct {
+	pieces files.Order[[]Hit] // hits of one file, several times if it has many
+}
+
+func (g *gathered) take(file string, hits []Hit) bool {
+	g.pieces.Add(file, slices.Clone(hits))
+	return true
+}
+
+func (g *gathered) sorted() []Hit {
+	return append([]Hit{}, slices.Concat(slices.Collect(g.pieces.All())...)...)
+}
+
+// Search is Find with the hits.
+func Search(ctx context.Context, o Options) (Result, error) {
+	var all gathered
+	r, err := Find(ctx, o, all.take)
+	r.Hits = all.sorted()
+	return r, err
 }

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/gateway"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // patience is long because test machines are busy.
@@ -224,7 +224,7 @@ func (h *fixture) device(t *testing.T) {
 // A gateway stops and slowly comes back. While it starts it rejects connections
 // and says when to try again. The client connects as soon as it can.
 func (h *fixture) restart(t *testing.T) {
-	var log output
+	var log programtest.Output
 	c := h.client(t, h.url(), func(o *gateway.Options) {
 		o.First, o.Most, o.Logger = 100*time.Millisecond, 100*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
 	})
@@ -241,21 +241,4 @@ func (h *fixture) restart(t *testing.T) {
 			t.Errorf("the client was never in the state %q", reason)
 		}
 	}
-}
-
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

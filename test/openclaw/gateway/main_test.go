@@ -4,14 +4,10 @@
 package gateway
 
 import (
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // binary is the program under test. TestMain sets it if the tests run.
@@ -23,24 +19,5 @@ func testMain(m *testing.M) int {
 	if os.Getenv("COPILOT_BRIDGE_TEST_OPENCLAW") == "" {
 		return m.Run() // all tests are skipped, so nothing to build
 	}
-	dir, err := os.MkdirTemp("", "copilot-bridge-gateway-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover directory is harmless
-	binary = filepath.Join(dir, "copilot-bridge")
-	build := exec.Command("go", "build", "-o", binary, "../../../cmd/copilot-bridge")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the program:", err)
-		return 1
-	}
-	code := m.Run()
-	http.DefaultClient.CloseIdleConnections()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	return programtest.NoLeaks(programtest.Run(m, &binary))
 }

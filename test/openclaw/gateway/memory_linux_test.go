@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // command prepares a run of the program with the user's home.
@@ -39,7 +40,7 @@ type document struct {
 // server starts `mcp openclaw`.
 func (h *fixture) server(t *testing.T, token string) *mcp.ClientSession {
 	t.Helper()
-	var stderr output
+	var stderr programtest.Output
 	cmd := h.command(token, "mcp", "openclaw")
 	cmd.Stderr = &stderr
 	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: 20 * time.Second}, nil)

@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	chunkSize = 128 << 10
+	// inFlight is how many chunks may wait for the server's answer.
+	inFlight = 32
+)
+
+// PutObject stores what r has in a bucket, as the client's own Put does. That one
+// leaves a goroutine behind now and then (nats.go 1.55: what watches the connection
+// for it may start after it was to end), so this one publishes with js, which lives
+// as long as the connection.
+func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string, r io.Reader) error {
+	stream, err := js.Stream(ctx, "OBJ_"+bucket)
+	if err != nil {
+		return err
+	}
+	meta := "$O." + bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	var old jetstream.ObjectInfo
+	switch m, err := stream.GetLastMsgForSubject(ctx, meta); {
+	case err == nil:
+		err = json.Unmarshal(m.Data, &old)
+		if err != nil {
+			return err
+		}
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return err
+	}
+	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}}, Bucket: bucket, NUID: rand.Text()}
+	useless := &info
+	waiting, err := putChunks(ctx, js, &info, r)
+	if err == nil {
+		var data []byte
+		if data, err = json.Marshal(info); err == nil {
+			_, err = js.PublishMsg(ctx, &nats.Msg{Subject: meta, Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: data})
+		}
+	}
+	if err == nil {
+		useless = &old
+	}
+	if useless.NUID != "" && !useless.Deleted {
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), OneTry)
+		defer cancel()
+		for _, f := range waiting { // one that comes after the purge would stay
+			_ = stored(tidy, f)
+		}
+		_ = stream.Purge(tidy, jetstream.WithPurgeSubject(chunksOf(bucket, useless))) // what stays is only waste
+	}
+	return err
+}
+
+func chunksOf(bucket string, o *jetstream.ObjectInfo) string {
+	return "$O." + bucket + ".C." + o.NUID
+}
+
+// putChunks publishes the contents of an object, and notes their size and digest.
+// After an error some chunks may be on their way still.
+func putChunks(ctx context.Context, js jetstream.JetStream, o *jetstream.ObjectInfo, r io.Reader) (waiting []jetstream.PubAckFuture, err error) {
+	sum := sha256.New()
+	for end := false; !end || len(waiting) > 0; {
+		if !end {
+			chunk := make([]byte, chunkSize)
+			n, err := io.ReadFull(r, chunk)
+			end = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+			if err != nil && !end {
+				return waiting, err
+			}
+			if n > 0 {
+				sum.Write(chunk[:n])
+				o.Size, o.Chunks = o.Size+uint64(n), o.Chunks+1
+				f, err := js.PublishMsgAsync(&nats.Msg{Subject: chunksOf(o.Bucket, o), Data: chunk[:n]})
+				if err != nil {
+					return waiting, err
+				}
+				waiting = append(waiting, f)
+			}
+		}
+		if len(waiting) == 0 || !end && len(waiting) < inFlight {
+			continue
+		}
+		if err := stored(ctx, waiting[0]); err != nil {
+			return waiting, err
+		}
+		waiting = waiting[1:]
+	}
+	o.Digest = "SHA-256=" + base64.URLEncoding.EncodeToString(sum.Sum(nil))
+	return nil, nil
+}
+
+// stored waits until the server has a message.
+func stored(ctx context.Context, f jetstream.PubAckFuture) error {
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
