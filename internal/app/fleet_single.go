@@ -53,7 +53,7 @@ type single struct {
 func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, err error) {
 	plan := orchestrate.Single(s.prompt)
 	if err := plan.Validate(); err != nil {
-		return out, &bridge.Error{Code: bridge.CodeInvalid, Message: "the task cannot be given to a worker", Cause: err, Remedy: "make it shorter, or have it done on this machine"}
+		return out, &bridge.Error{Code: bridge.CodeInvalid, Message: "the task cannot be given to a worker: " + err.Error(), Remedy: "make it shorter, or have it done on this machine"}
 	}
 	worker, said := "", ""
 	opts := b.Orchestration(s.Guarding, orchestrate.Options{Task: s.prompt, Plan: &plan, Concurrency: 1, Watch: func(e orchestrate.Event) {
@@ -113,7 +113,7 @@ func (b *Bridge) forgetRun(ctx context.Context, run string, opts orchestrate.Opt
 func singleLine(e orchestrate.Event, worker string) string {
 	switch e.Type {
 	case orchestrate.TaskProgress:
-		if worker != "" && e.Text != "" {
+		if worker != "" && e.Text != "" && !strings.HasPrefix(e.Text, worker+" was lost") {
 			return worker + ": " + e.Text
 		}
 		return e.Text

@@ -39,7 +39,7 @@ func TestWorkersAreRefused(t *testing.T) {
 		"too long":  {g, strings.Repeat("x", 65<<10), bridge.CodeInvalid, "longer than 64 KiB"},
 	} {
 		_, err := b.doOnWorker(t.Context(), single{Guarding: tt.g, prompt: tt.prompt})
-		if bridge.CodeOf(err) != tt.code || !strings.Contains(err.Error(), tt.says) || bridge.AsError(err).Remedy == "" {
+		if bridge.CodeOf(err) != tt.code || !strings.Contains(bridge.AsError(err).Message, tt.says) || bridge.AsError(err).Remedy == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -53,6 +53,14 @@ func TestWorkersAreRefused(t *testing.T) {
 	for model, code := range map[string]bridge.Code{"gpt-5@gpu=yes": bridge.CodeNotFound, "gpt-5@a b": bridge.CodeInvalid} {
 		if _, err := a.Open(t.Context(), bridge.SessionSpec{Model: model}); bridge.CodeOf(err) != code {
 			t.Errorf("%s: %v", model, err)
+		}
+	}
+}
+
+func TestSingleLine(t *testing.T) {
+	for text, want := range map[string]string{"thinking": "one: thinking", "one was lost (it was given up), waiting for another worker": "one was lost (it was given up), waiting for another worker", "": ""} {
+		if got := singleLine(orchestrate.Event{Type: orchestrate.TaskProgress, Text: text}, "one"); got != want {
+			t.Errorf("%q: %q", text, got)
 		}
 	}
 }

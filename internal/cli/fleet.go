@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -77,8 +78,12 @@ func (p *program) checkFleetUp(cmd *cobra.Command, o *app.FleetUp) error {
 		return usage(cmd, "--nats needs --creds and --account-key")
 	}
 	for _, file := range []*string{&o.Creds, &o.AccountKey, &o.CA} {
-		if *file != "" {
-			*file = p.path(*file)
+		if *file == "" {
+			continue
+		}
+		*file = p.path(*file)
+		if _, err := os.Stat(*file); err != nil {
+			return usage(cmd, "%s cannot be read: %v", *file, pathCause(err))
 		}
 	}
 	return nil

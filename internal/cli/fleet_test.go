@@ -35,3 +35,48 @@ func TestResumeOnAWorker(t *testing.T) {
 		t.Errorf("%d %s", code, w.err)
 	}
 }
+
+// A mistake has one sentence, a remedy, and the exit code of its kind.
+func TestFleetMistakes(t *testing.T) {
+	for _, tt := range []struct {
+		role  string // the machine's membership
+		args  string // with spaces between
+		stdin string
+		code  int
+		says  string
+	}{
+		{"", "worker", "", 1, "this machine is no worker of a fleet"},
+		{"coordinator", "worker", "", 1, "gives work to the fleet f-1, and is no worker of it"},
+		{"", "worker --capacity 0", "", 2, "--capacity=0: must be from 1"},
+		{"", "worker --label =x", "", 2, `--label="=x": must be a name`},
+		{"", "worker --name x", "", 2, "--name is given when the machine joins"},
+		{"", "worker --join @nofile", "", 2, "cannot be read from nofile: no such file"},
+		{"", "worker --join -", "", 2, "standard input has no line"},
+		{"", "worker --join -", "cbfleet1.eyJpZCI6", 2, "no invitation to a fleet, or only a part of one"},
+		{"worker", "fleet join -", "hello", 2, "no invitation to a fleet"},
+		{"", "fleet join", "", 2, "accepts one line"},
+		{"", "fleet status", "", 1, "this machine is in no fleet"},
+		{"worker", "fleet status", "", 1, "is a worker of the fleet f-1, and may not give work"},
+		{"", "fleet invite --uses 0", "", 2, "--uses=0: must be at least 1"},
+		{"", "fleet invite --for 1s", "", 2, "--for=1s: must be from 1m"},
+		{"", "fleet invite --coordinator --label gpu", "", 2, "--label is for workers"},
+		{"", "fleet remove", "", 2, "accepts one machine"},
+		{"", "fleet remove x", "", 2, "needs --yes"},
+		{"", "fleet up --creds x", "", 2, "go with --nats"},
+		{"", "fleet up --nats tls://127.0.0.1:1 --creds nofile --account-key nofile", "", 2, "nofile cannot be read: no such file"},
+		{"", "orchestrate x --demo --fleet", "", 1, "this machine is in no fleet"},
+		{"worker", "orchestrate x --demo --fleet", "", 1, "may not give work"},
+		{"", "orchestrate x --demo --label gpu", "", 2, "give --fleet too"},
+		{"", "orchestrate --list --fleet", "", 1, "this machine is in no fleet"},
+	} {
+		w := newWorld(t)
+		if tt.role != "" {
+			w.member(t, tt.role)
+		}
+		w.Stdin = strings.NewReader(tt.stdin)
+		code := w.run(strings.Fields(tt.args)...)
+		if said := w.err.String(); code != tt.code || !strings.Contains(said, tt.says) || strings.Count(said, "\n  → ") != 1 {
+			t.Errorf("%s: %d %s", tt.args, code, said)
+		}
+	}
+}

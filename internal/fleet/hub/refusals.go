@@ -66,7 +66,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 func (l *serverLog) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.fatal.Store(&text)
-	l.hub.log.Error("fleet.server", "text", text)
+	l.hub.log.Debug("fleet.server", "text", text) // the hub ends with it
 	l.hub.fail(fmt.Errorf("the fleet's server has failed: %s", text))
 }
 
