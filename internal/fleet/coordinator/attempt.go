@@ -64,6 +64,7 @@ type claim struct {
 
 	// Of one that lives.
 	name     string // of the worker, for people
+	givenUp  bool   // its worker has said so
 	sign     time.Time
 	extended time.Time
 	ctx      context.Context // ends with the claim

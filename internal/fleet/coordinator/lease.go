@@ -92,7 +92,13 @@ func (c *Coordinator) onBeat(m *nats.Msg) {
 	if cl == nil || fleet.Decode(m.Data, &b) != nil || !b.GivenUp {
 		return
 	}
-	c.spawn(nil, func() { c.forfeit(cl, "it was given up", 0) })
+	c.mu.Lock()
+	again := cl.givenUp
+	cl.givenUp = true
+	c.mu.Unlock()
+	if !again {
+		c.spawn(nil, func() { c.forfeit(cl, "it was given up", 0) })
+	}
 }
 
 // forfeit takes a claim back, if it has been silent for so long.

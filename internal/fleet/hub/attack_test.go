@@ -584,6 +584,54 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
+// What an invitation is worth is in the fleet, not in the line: a used one is of no
+// use after the hub has started anew, nor after its member was removed, and its own
+// key may do nothing but ask to join.
+func TestUsedInvitation(t *testing.T) {
+	f := fleettest.Up(t)
+	line := f.Invite(t, fleet.RoleWorker, 1)
+	m := f.Join(t, line, "first")
+	again := func() {
+		t.Helper()
+		if _, err := fleet.Join(t.Context(), line, filepath.Join(t.TempDir(), "again"), fleet.JoinOptions{Name: "first"}); bridge.CodeOf(err) != bridge.CodeUnauthenticated || !strings.Contains(err.Error(), "used up") {
+			t.Error(err)
+		}
+	}
+	again()
+	if _, err := fleet.Remove(t.Context(), f.Coordinator, m.ID); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	i, err := fleet.ParseInvitation(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := fleet.TLS(f.Coordinator.Member.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 10)
+	nc, err := nats.Connect(f.Hub.URLs()[0], nats.Secure(config), nats.UserJWTAndSeed(i.JWT, i.Seed), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, subject := range []string{fleet.HelloSubject(m.ID), fleet.RenewSubject(m.ID), fleet.AdminSubject("invite"), "$JS.API.STREAM.NAMES", fleet.JoinSubject("other")} {
+		if err := nc.Publish(subject, []byte(`{"schema":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := fleettest.Receive(t, "the refusal of "+subject, refused); !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Error(err)
+		}
+	}
+	nc.Close()
+	if err := f.Hub.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Start(t)
+	again()
+}
+
 // widened is a right with its permissions changed, as if nobody checked who
 // signed it.
 func widened(t *testing.T, token string) string {

@@ -55,7 +55,21 @@ func (h *Hub) connectExternal(ctx context.Context) error {
 	if h.nc, err = fleet.Dial(ctx, x.URLs, append(common, nats.UserCredentials(x.Creds), nats.MaxReconnects(-1), nats.ClosedHandler(h.closed))...); err != nil {
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "no connection to " + x.URLs[0], Remedy: "Look at the address, --creds and --ca.", Cause: err}
 	}
+	if err := checkVersion(h.nc.ConnectedServerVersion()); err != nil {
+		return err
+	}
 	return h.tryKey(ctx, common)
+}
+
+// checkVersion refuses servers that take any message for a request to their
+// interface. From 2.12 on one is refused that has fields of something else, such as
+// the server's own answer to a worker, which can be sent there (see fleet.Rights).
+func checkVersion(version string) error {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err == nil && (major > 2 || major == 2 && minor >= 12) {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeUnsupported, Message: fmt.Sprintf("the server is NATS %q, which is too old for a fleet", version), Remedy: "Update it to 2.12 or newer."}
 }
 
 // tryKey connects once with a right that the account key has signed.
