@@ -108,9 +108,10 @@ fuzz:
 	  done; \
 	done
 
-## generate: the inventory of what Copilot offers, its document and the README's table
+## generate: the inventory of what Copilot offers, its document, the README's table, and the table of the SDK's calls
 generate:
 	$(GO) test -count=1 -run TestInventoryIsCurrent ./tools/capabilities -update
+	$(GO) test -count=1 -run TestCallsAreCurrent ./internal/agent/sdk -update
 
 ## probe: try the runtime out again and put on record what it does
 probe:

@@ -60,7 +60,7 @@ const lookEvery = time.Second
 // only because nobody had. It returns false if ctx ends before, or if the demo
 // model is not why.
 func (b *Bridge) AccountAppears(ctx context.Context) bool {
-	if b.Answers.Kind != bridge.AnswersDemo || b.opts.Config.Demo {
+	if !b.nobodyLoggedIn() {
 		return false
 	}
 	q := answers.Question{Environ: b.opts.Environ, UserDir: b.opts.UserDir}

@@ -41,6 +41,8 @@ type FleetUp struct {
 // FleetHub is a running hub. What it refuses is on record.
 type FleetHub struct {
 	*hub.Hub
+	// Before is where members that have joined look for it, if it is there no more.
+	Before []string
 	bridge *Bridge // not started
 }
 
@@ -56,11 +58,16 @@ func StartFleet(ctx context.Context, o Options, up FleetUp) (*FleetHub, error) {
 	if up.NATS != "" {
 		opts.External = &hub.External{URLs: strings.Split(up.NATS, ","), Creds: up.Creds, AccountKey: up.AccountKey, CA: up.CA}
 	}
+	before, _ := fleet.Load(opts.CoordinatorDir) // there is none the first time
 	h, err := hub.Up(ctx, opts)
 	if err != nil {
 		return nil, errors.Join(err, b.guard.close())
 	}
-	return &FleetHub{h, b}, nil
+	running := &FleetHub{Hub: h, bridge: b}
+	if now, err := fleet.Load(opts.CoordinatorDir); err == nil && before.Fleet == now.Fleet && !slices.Equal(before.URLs, now.URLs) {
+		running.Before = before.URLs
+	}
+	return running, nil
 }
 
 // Close ends the hub. The fleet is kept.
@@ -109,7 +116,14 @@ func FleetMember(c *config.Config, role fleet.Role) (fleet.Member, error) {
 // JoinFleet makes this machine a member by the right of an invitation.
 func JoinFleet(ctx context.Context, o Options, line string, role fleet.Role, name string) (fleet.Member, error) {
 	dir := memberDir(o.Config, role)
-	m, err := fleet.Join(ctx, line, dir, fleet.JoinOptions{Name: name, Version: o.Version})
+	join := fleet.JoinOptions{Name: name, Version: o.Version}
+	m, err := fleet.Join(ctx, line, dir, join)
+	if bridge.CodeOf(err) == bridge.CodeConflict && m.Fleet != "" && refusedBy(ctx, dir) {
+		if err := fleet.Forget(dir); err != nil {
+			return m, err
+		}
+		m, err = fleet.Join(ctx, line, dir, join)
+	}
 	switch {
 	case bridge.CodeOf(err) == bridge.CodeConflict && m.Fleet != "":
 		e := *bridge.AsError(err)
@@ -128,6 +142,16 @@ func JoinFleet(ctx context.Context, o Options, line string, role fleet.Role, nam
 	wrong := &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("the line was for a %s, not for a %s; this machine is now a %[1]s of the fleet %[3]s", m.Role, role, m.Fleet),
 		Remedy: "use `" + command + "`, or get another line for this command"}
 	return m, errors.Join(moveMembership(dir, memberDir(o.Config, m.Role)), wrong)
+}
+
+// refusedBy says whether the fleet refuses the member in a directory for good: it
+// was removed, or the fleet was set up anew.
+func refusedBy(ctx context.Context, dir string) bool {
+	conn, err := fleet.Connect(ctx, dir, fleet.ConnectOptions{Name: "join"})
+	if err == nil {
+		conn.Close()
+	}
+	return bridge.CodeOf(err) == bridge.CodeUnauthenticated
 }
 
 func moveMembership(from, to string) error {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
@@ -60,7 +62,9 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	}
 	dir := memberDir(c, fleet.RoleCoordinator)
 	f := &FleetRun{labels: w.labels, demo: b.Answers.Kind == bridge.AnswersDemo}
-	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate"}); err != nil {
+	say := alsoSay(opts)
+	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate",
+		Lost: func(error) { say(fleetLost) }, Back: func() { say(fleetBack) }}); err != nil {
 		return nil, err
 	}
 	if f.scratch, err = os.MkdirTemp(dir, "scratch-"); err != nil {
@@ -72,6 +76,30 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	f.coordinator = coordinator.New(f.conn, o)
 	opts.Remote = f.coordinator
 	return f, nil
+}
+
+// What people hear of the connection.
+const (
+	fleetLost = "the fleet cannot be reached; trying again…"
+	fleetBack = "the fleet is back"
+)
+
+// alsoSay lets others than the run tell the watcher something. It hears one event
+// at a time all the same.
+func alsoSay(opts *orchestrate.Options) func(text string) {
+	watch := opts.Watch
+	if watch == nil {
+		return func(string) {}
+	}
+	var mu sync.Mutex
+	opts.Watch = func(e orchestrate.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		watch(e)
+	}
+	return func(text string) {
+		opts.Watch(orchestrate.Event{Type: orchestrate.Noticed, Time: time.Now(), Text: text})
+	}
 }
 
 // askHere puts the questions of workers to the person here, wherever they are
@@ -110,28 +138,57 @@ func (f *FleetRun) Take(ctx context.Context, run string, o orchestrate.Options) 
 // Missing says why no worker that is there now would take a part, "" if one
 // would.
 func (f *FleetRun) Missing(ctx context.Context) (string, error) {
-	lack, err := f.lacks(ctx)
+	lack, _, err := f.lacks(ctx)
 	if lack != "" {
 		lack += "; parts wait until one is (see `copilot-bridge fleet status`)"
 	}
 	return lack, err
 }
 
-// lacks says which worker is not there now, "" if there is one.
-func (f *FleetRun) lacks(ctx context.Context) (string, error) {
+// lacks says which worker is not there now, "" if there is one, and whether one
+// may be there in a moment.
+func (f *FleetRun) lacks(ctx context.Context) (lack string, soon bool, err error) {
 	s, err := fleet.GetStatus(ctx, f.conn)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
+	now := time.Now()
 	for _, w := range s.Workers {
-		if w.Removed || w.Draining || !w.Online || w.Hello == nil || w.Hello.Draining || w.Hello.NotReady != "" {
-			continue
-		}
-		if fleet.Fits(fleet.Offers(w.Labels, w.Hello.Labels), f.labels) && (f.demo || w.Hello.Answers != string(bridge.AnswersDemo)) {
-			return "", nil
+		h := w.Hello
+		switch {
+		case w.Draining || !fleet.Fits(w.Offers, f.labels):
+		case !w.Online: // the first sign of life may be under way
+			soon = soon || now.Sub(s.Since) < readyBound || now.Sub(w.Joined) < readyBound
+		case h.Draining:
+		case h.NotReady == fleet.Starting:
+			soon = true
+		case h.NotReady == "" && (f.demo || h.Answers != string(bridge.AnswersDemo)):
+			return "", false, nil
 		}
 	}
-	return fmt.Sprintf("no %s is ready in the fleet now", wanted(f.labels, f.demo)), nil
+	return fmt.Sprintf("no %s is ready in the fleet now", wanted(f.labels, f.demo)), soon, nil
+}
+
+// How long a single task waits for a worker that starts, and how often it looks.
+const (
+	readyBound = 10 * time.Second
+	readyEvery = 200 * time.Millisecond
+)
+
+// lacksNow is lacks, when no worker is starting any more.
+func (f *FleetRun) lacksNow(ctx context.Context) (string, error) {
+	bound := time.Now().Add(readyBound)
+	for {
+		lack, soon, err := f.lacks(ctx)
+		if lack == "" || !soon || time.Now().After(bound) {
+			return lack, err
+		}
+		select {
+		case <-time.After(readyEvery):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
 }
 
 // wanted is the worker that parts wait for.
@@ -178,6 +235,17 @@ func FindFleetRun(ctx context.Context, o Options, id string) (fleet.RunStatus, e
 		return fleet.RunStatus{}, &bridge.Error{Code: bridge.CodeNotFound, Message: fmt.Sprintf("the fleet knows no run %q", id), Remedy: "`copilot-bridge orchestrate --list --fleet` shows what there is"}
 	}
 	return fleet.RunStatus{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%d runs of the fleet begin with %q", len(found), id), Remedy: "give more of the id, such as " + found[0].Run}
+}
+
+// OnlyWorker is why this machine cannot resume a run, if it is a worker of a fleet
+// and no coordinator; nil otherwise.
+func OnlyWorker(c *config.Config) error {
+	m, err := fleet.Load(memberDir(c, fleet.RoleWorker))
+	if err != nil || InFleet(c) {
+		return nil
+	}
+	return &bridge.Error{Code: bridge.CodeNotFound, Message: "no such run began on this machine, and it may not take one over from the fleet " + m.Fleet + ": it is a worker, not a coordinator",
+		Remedy: "run `copilot-bridge fleet invite --coordinator` on a coordinator, such as the hub's machine, and `copilot-bridge fleet join -` with that line here; then resume in a clone of the repository"}
 }
 
 // InFleet says whether this machine may give work to a fleet.

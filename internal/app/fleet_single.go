@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
@@ -12,8 +13,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// readyWorker connects a single task to the fleet. It fails at once if the
-// workspace is read-only or no matching worker is ready. The caller closes what it returns.
+// readyWorker connects a single task to the fleet. It fails if the workspace is
+// read-only, or no matching worker is ready or about to be. The caller closes what
+// it returns.
 func (b *Bridge) readyWorker(ctx context.Context, g Guarding, w fleetWork, opts *orchestrate.Options) (*FleetRun, error) {
 	gate, err := b.Gate(g)
 	if err != nil {
@@ -27,7 +29,7 @@ func (b *Bridge) readyWorker(ctx context.Context, g Guarding, w fleetWork, opts 
 	if err != nil {
 		return nil, err
 	}
-	lack, err := f.lacks(ctx)
+	lack, err := f.lacksNow(ctx)
 	if lack != "" {
 		err = &bridge.Error{Code: bridge.CodeUnavailable, Message: lack,
 			Remedy: "see `copilot-bridge fleet status`; start such a worker, ask for another one, or have it done on this machine"}
@@ -68,12 +70,14 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 		return out, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	opts.Remote = forOnce{opts.Remote}
 	r, err := b.Orchestrate(ctx, "", opts)
 	if err == nil {
 		err = singleVerdict(r)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
+		b.forgetRun(ctx, r.Run, opts)
 	}
 	if err != nil {
 		return out, err
@@ -82,6 +86,27 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 	notice := "The work was done by " + t.Worker + ", a worker of the fleet; the session is on that machine."
 	return engine.Result{Session: t.Session, Text: t.Summary, Reason: bridge.EndDone, Tools: []engine.ToolUse{}, Files: r.Files, Usage: r.Usage, Duration: r.Duration,
 		Notice: strings.TrimSpace(b.Answers.Notice + " " + notice), Answers: f.answers(ctx, t.Worker)}, nil
+}
+
+// forOnce is the Remote of a task that nobody resumes when its client has left.
+type forOnce struct{ orchestrate.Remote }
+
+// End implements orchestrate.Remote.
+func (f forOnce) End(ctx context.Context, _ bool) error { return f.Remote.End(ctx, true) }
+
+// forgetBound is how long a run may take to be removed.
+const forgetBound = 10 * time.Second
+
+// forgetRun removes a run that nobody waits for any more.
+func (b *Bridge) forgetRun(ctx context.Context, run string, opts orchestrate.Options) {
+	if run == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetBound)
+	defer cancel()
+	if _, err := orchestrate.Discard(ctx, run, opts); err != nil {
+		b.opts.Logger.Warn("fleet.run_not_removed", "run", run, "error", err)
+	}
 }
 
 // singleLine is the line of progress that the client sees for an event, "" for none.

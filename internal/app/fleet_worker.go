@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/worker"
@@ -33,6 +34,15 @@ type Worker struct {
 func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 	c := b.opts.Config
 	dir := memberDir(c, fleet.RoleWorker)
+	unlock, free, err := durable.TryLock(filepath.Join(dir, "worker.lock"))
+	if err != nil {
+		return err
+	}
+	if !free {
+		return &bridge.Error{Code: bridge.CodeBusy, Message: "the worker of this home, " + w.Member.ID + ", is running already",
+			Remedy: "use that one, with --capacity for more tasks at a time; a second one on this machine needs a home of its own (COPILOT_BRIDGE_HOME)"}
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	conn, err := b.connectWorker(drain, dir, w.Tell)
 	if conn == nil || err != nil {
 		return err
@@ -42,7 +52,11 @@ func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 		w.Root = filepath.Join(dir, "work")
 	}
 	f := &fleetWorker{bridge: b, Worker: w}
-	w.Tell(fmt.Sprintf("%s waits for tasks, %d at a time", w.Member.ID, w.Capacity))
+	if b.nobodyLoggedIn() {
+		w.Tell(w.Member.ID + " takes no tasks: nobody is logged in on this machine; run `copilot-bridge login`, and it begins by itself")
+	} else {
+		w.Tell(fmt.Sprintf("%s waits for tasks, %d at a time", w.Member.ID, w.Capacity))
+	}
 	err = worker.Run(ctx, conn, worker.Options{Capacity: w.Capacity, Labels: w.Labels, Version: b.opts.Version, Root: w.Root, Environ: task.PlainEnviron(b.opts.Environ),
 		Ready: f.ready, Attempt: f.attempt, Drain: drain.Done(), Logger: b.opts.Logger})
 	if err == nil && drain.Err() == nil && ctx.Err() == nil {
@@ -55,7 +69,7 @@ func (b *Bridge) Work(ctx, drain context.Context, w Worker) (err error) {
 // of a fleet start in any order. It returns nil when ctx ends before.
 func (b *Bridge) connectWorker(ctx context.Context, dir string, tell func(string)) (*fleet.Conn, error) {
 	o := fleet.ConnectOptions{Logger: b.opts.Logger, Name: "worker",
-		Lost: func(error) { tell("the fleet cannot be reached; trying again…") }, Back: func() { tell("the fleet is back") }}
+		Lost: func(error) { tell(fleetLost) }, Back: func() { tell(fleetBack) }}
 	tick := time.NewTicker(lookBound)
 	defer tick.Stop()
 	for told := false; ; told = true {
@@ -92,14 +106,19 @@ const (
 	lookBound = 5 * time.Second
 )
 
+// nobodyLoggedIn says that the demo model answers although nobody asked for it.
+func (b *Bridge) nobodyLoggedIn() bool {
+	return b.Answers.Kind == bridge.AnswersDemo && !b.opts.Config.Demo
+}
+
 // ready says what this machine can do.
 func (f *fleetWorker) ready() worker.Ready {
 	b := f.bridge
-	if b.Answers.Kind == bridge.AnswersDemo {
-		if b.opts.Config.Demo {
-			return worker.Ready{Answers: string(bridge.AnswersDemo)}
-		}
+	switch {
+	case b.nobodyLoggedIn():
 		return worker.Ready{NotReady: "nobody is logged in on this machine; run `copilot-bridge login` there"}
+	case b.Answers.Kind == bridge.AnswersDemo:
+		return worker.Ready{Answers: string(bridge.AnswersDemo)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

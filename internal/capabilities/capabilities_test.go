@@ -364,3 +364,16 @@ func TestEveryEnumIsShown(t *testing.T) {
 		t.Errorf("digests that are not shown: %v", missing)
 	}
 }
+
+// A part that nobody makes is an error, and a part's text is not expanded again.
+func TestExpand(t *testing.T) {
+	parts := map[string]func(string) string{"name": func(argument string) string { return "<" + argument + "{{other}}>" }}
+	if got, err := expand(`a {{name}} b {{name "x y"}}`, parts); err != nil || got != "a <{{other}}> b <x y{{other}}>" {
+		t.Errorf("%q %v", got, err)
+	}
+	for _, text := range []string{"{{other}}", "{{}}", "{{.Name}}", "a {{ name}}", "{{na"} {
+		if got, err := expand(text, parts); err == nil {
+			t.Errorf("%s gives %q", text, got)
+		}
+	}
+}

@@ -4,8 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/template"
 )
 
 //go:embed document.md.tmpl
@@ -14,19 +14,34 @@ var documentText string
 // Document renders the inventory and the findings of the probes as Markdown.
 // The same input gives the same bytes.
 func Document(inv *Inventory, record *Record) (string, error) {
-	t, err := template.New("document").Funcs(template.FuncMap{
-		"versions": inv.versionsTable, "figures": func() string { return FiguresTable(inv) }, "members": inv.membersTable, "events": inv.eventsTable,
-		"lost": inv.lostTable, "permissions": inv.permissionsTable, "variants": variantsTable, "enum": inv.enumLine, "struct": inv.structTable,
-		"methods": inv.methodsTable, "facts": record.factsTable,
-	}).Parse(documentText)
-	if err != nil {
-		return "", fmt.Errorf("read the document's template: %w", err)
+	is := func(text string) func(string) string { return func(string) string { return text } }
+	return expand(documentText, map[string]func(argument string) string{
+		"date": is(record.Date), "runtime": is(record.Runtime), "sdk": is(record.SDK), "platform": is(record.Platform),
+		"versions": is(inv.versionsTable()), "figures": is(FiguresTable(inv)), "members": inv.membersTable,
+		"eventTypes": is(strconv.Itoa(len(inv.Runtime.Events))), "events": is(inv.eventsTable()), "lost": is(inv.lostTable()),
+		"permissions": is(inv.permissionsTable()), "decisions": is(variantsTable("decision", inv.Runtime.Decisions)), "results": is(variantsTable("result", inv.Runtime.Results)),
+		"enum": inv.enumLine, "struct": inv.structTable, "methods": inv.methodsTable, "facts": record.factsTable,
+	})
+}
+
+// expand puts the parts of that name in the place of each {{name}} and {{name "argument"}}.
+func expand(text string, parts map[string]func(argument string) string) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, more := strings.Cut(text, "{{")
+		out.WriteString(before)
+		if !more {
+			return out.String(), nil
+		}
+		call, after, _ := strings.Cut(rest, "}}")
+		name, argument, _ := strings.Cut(call, " ")
+		part := parts[name]
+		if part == nil {
+			return "", fmt.Errorf("the document's text has {{%s}}, and nothing makes that", call)
+		}
+		out.WriteString(part(strings.Trim(argument, `"`)))
+		text = after
 	}
-	var b strings.Builder
-	if err := t.Execute(&b, map[string]any{"Inventory": inv, "Record": record}); err != nil {
-		return "", fmt.Errorf("render the document: %w", err)
-	}
-	return b.String(), nil
 }
 
 // table is a Markdown table that is built row by row.
@@ -148,7 +163,7 @@ func (inv *Inventory) eventsTable() string {
 }
 
 // lostTable shows the fields of events that the SDK's types leave out; it is
-// empty if there are none.
+// empty, without a word, if there are none.
 func (inv *Inventory) lostTable() string {
 	t, some := newTable("event", "fields"), false
 	for _, e := range inv.Runtime.Events {
@@ -167,7 +182,7 @@ func (inv *Inventory) lostTable() string {
 	if !some {
 		return ""
 	}
-	return t.String()
+	return "Fields that the schema has and the SDK's types have not, so that nobody who uses the SDK sees them:\n\n" + t.String()
 }
 
 func (inv *Inventory) permissionsTable() string {
@@ -208,10 +223,10 @@ func (inv *Inventory) structTable(name string) string {
 	return "\n**" + code(of.Name) + "** " + plain(of.About) + "\n\n" + t.String()
 }
 
-func (inv *Inventory) methodsTable(side Side) string {
+func (inv *Inventory) methodsTable(side string) string {
 	t := newTable("method", "meaning", "parameters", "result", "bridge")
 	for _, m := range inv.methods() {
-		if m.Side == side {
+		if m.Side == Side(side) {
 			t.row(named(m.Name, m.Status), m.About, fields(m.Params), fields(m.Result), inv.ofMethod(m).String())
 		}
 	}

@@ -110,6 +110,9 @@ func (p *program) fleetUp(ctx context.Context, c call, o *app.FleetUp) error {
 		if o.NATS == "" && !reachable(h.URLs()) {
 			p.console.Dim("  only this machine can connect; --listen 0.0.0.0:7422 lets others in")
 		}
+		if len(h.Before) > 0 {
+			p.console.Warn("machines that have joined look for it at " + strings.Join(h.Before, ", ") + "; they have to join again, unless it listens there")
+		}
 		p.console.Dim("  next: copilot-bridge fleet invite")
 	}
 	select {
@@ -219,13 +222,23 @@ A machine that does work joins with "copilot-bridge worker --join LINE".`,
 		if err != nil {
 			return err
 		}
+		if p.json {
+			return p.printJSON(fleetMember{Member: m.ID, Fleet: m.Fleet})
+		}
 		p.console.Line("this machine is " + m.ID + " in the fleet " + m.Fleet)
 		p.console.Dim("  next: copilot-bridge fleet status")
 		return nil
 	})
 	f := flagsOf(cmd)
+	f.json("write JSON")
 	f.text(&name, "name", "`NAME` of this machine in the fleet (default: its host name)")
 	return cmd
+}
+
+// fleetMember names a machine of the fleet as JSON.
+type fleetMember struct {
+	Member string `json:"member"`
+	Fleet  string `json:"fleet,omitempty"`
 }
 
 // maxInvitation is more than any invitation has.
@@ -248,8 +261,7 @@ func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string)
 		}
 		line = string(data)
 	}
-	line = strings.TrimSpace(line)
-	if line == "" || strings.ContainsAny(line, " \t\r\n") {
+	if line = fleet.InvitationLine(line); line == "" {
 		return "", usage(cmd, "%s has no line of `copilot-bridge fleet invite`", from)
 	}
 	p.scrub.Learn(append(cfg.Secrets(), line))
@@ -259,9 +271,9 @@ func (p *program) invitation(cmd *cobra.Command, cfg *config.Config, arg string)
 func (p *program) fleetStatusCommand() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "status",
-		Short: "Show the workers, queues and runs of the fleet",
+		Short: "Show the machines, queues and runs of the fleet",
 		Long: `Show the workers of the fleet, what they are doing and how far away they are, the tasks that
-wait, and the runs that the fleet knows.`,
+wait, the coordinators, and the latest runs. With --json all runs are listed.`,
 		Example: `  copilot-bridge fleet status
   copilot-bridge fleet status --json | jq -r '.workers[] | select(.online) | .name'`,
 	}, func(ctx context.Context, c call) error {
@@ -276,35 +288,37 @@ wait, and the runs that the fleet knows.`,
 }
 
 func (p *program) fleetDrainCommand() *cobra.Command {
-	return p.command(&cobra.Command{
+	cmd := p.command(&cobra.Command{
 		Use:   "drain WORKER",
 		Short: "Let a worker finish what it has begun, and give it nothing new",
 		Long: `Let a worker finish what it has begun, and give it nothing new. It takes work again when its
 program is started anew. WORKER is its name, its id or the beginning of one.`,
 		Example:           `  copilot-bridge fleet drain build2`,
 		Args:              takes(cobra.ExactArgs(1), "one worker"),
-		ValidArgsFunction: p.completeWorkers,
+		ValidArgsFunction: p.completeMembers(false),
 	}, func(ctx context.Context, c call) error {
 		id, err := app.ChangeMember(ctx, p.options(c.cfg), c.args[0], fleet.Drain)
 		if err != nil {
 			return err
 		}
-		return p.print(id + " takes nothing new\n")
+		return p.show(fleetMember{Member: id}, id+" takes nothing new\n")
 	})
+	flagsOf(cmd).json("write JSON")
+	return cmd
 }
 
 func (p *program) fleetRemoveCommand() *cobra.Command {
 	yes := false
 	cmd := p.command(&cobra.Command{
-		Use:   "remove WORKER",
+		Use:   "remove MACHINE",
 		Short: "Remove a machine from the fleet",
 		Long: `Remove a machine from the fleet. Its key is refused at once, and what it was doing is done
-by another. To come back it needs a new invitation. WORKER is its name, its id or the
-beginning of one.`,
+by another. To come back it needs a new invitation. MACHINE is the name or the id of a
+worker or a coordinator, or the beginning of an id.`,
 		Example: `  copilot-bridge fleet remove build2
   copilot-bridge fleet remove build2 --yes`,
-		Args:              takes(cobra.ExactArgs(1), "one worker"),
-		ValidArgsFunction: p.completeWorkers,
+		Args:              takes(cobra.ExactArgs(1), "one machine"),
+		ValidArgsFunction: p.completeMembers(true),
 	}, func(ctx context.Context, c call) error {
 		if !yes {
 			if err := p.confirm(ctx, c, "remove", "Remove "+c.args[0]+" from the fleet?", "nothing was removed"); err != nil {
@@ -315,28 +329,38 @@ beginning of one.`,
 		if err != nil {
 			return err
 		}
-		return p.print(id + " was removed\n")
+		return p.show(fleetMember{Member: id}, id+" was removed\n")
 	})
-	flagsOf(cmd).yes(&yes, "do not ask")
+	f := flagsOf(cmd)
+	f.yes(&yes, "do not ask")
+	f.json("write JSON")
 	return cmd
 }
 
 // lookWithin bounds how long the shell waits for the names of workers.
 const lookWithin = 2 * time.Second
 
-func (p *program) completeWorkers(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return p.completions(func(ctx context.Context, cfg *config.Config) (out []cobra.Completion, err error) {
-		ctx, cancel := context.WithTimeout(ctx, lookWithin)
-		defer cancel()
-		s, err := app.FleetStatus(ctx, p.options(cfg))
-		for _, w := range s.Workers {
-			out = append(out, cobra.CompletionWithDesc(w.ID, w.Name))
+// completeMembers completes the ids of workers and, if all, of coordinators.
+func (p *program) completeMembers(all bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return out, err
-	})(cmd, args, typed)
+		return p.completions(func(ctx context.Context, cfg *config.Config) (out []cobra.Completion, err error) {
+			ctx, cancel := context.WithTimeout(ctx, lookWithin)
+			defer cancel()
+			s, err := app.FleetStatus(ctx, p.options(cfg))
+			for _, w := range s.Workers {
+				out = append(out, cobra.CompletionWithDesc(w.ID, w.Name))
+			}
+			for _, m := range s.Coordinators {
+				if all {
+					out = append(out, cobra.CompletionWithDesc(m.ID, m.Name+", coordinator"))
+				}
+			}
+			return out, err
+		})(cmd, args, typed)
+	}
 }
 
 // labels is a flag that may be repeated.

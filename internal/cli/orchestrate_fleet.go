@@ -57,6 +57,10 @@ func (p *program) findRun(ctx context.Context, cfg *config.Config, o *orchestrat
 	if err == nil && o.resume != "last" && !local.Remote && !o.fleet || !app.InFleet(cfg) {
 		if err == nil && local.Remote {
 			_, err = app.FleetMember(cfg, fleet.RoleCoordinator)
+		} else if bridge.CodeOf(err) == bridge.CodeNotFound {
+			if only := app.OnlyWorker(cfg); only != nil {
+				err = only
+			}
 		}
 		return local, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
@@ -111,9 +112,12 @@ func (p *program) workUntilLogin(ctx context.Context, c call, w app.Worker, agai
 		return true, err
 	}
 	defer p.close(alive, b)
-	if !again {
+	switch {
+	case !again && b.Answers.Kind == bridge.AnswersDemo && !c.cfg.Demo: // it takes no tasks, and says so
+		p.console.Dim("copilot-bridge · " + w.Member.Fleet)
+	case !again:
 		p.header(b, w.Member.Fleet)
-	} else {
+	default:
 		p.console.Line("somebody has logged in; answers: " + b.Answers.Detail)
 	}
 	working, leave := context.WithCancel(ctx)

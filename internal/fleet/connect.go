@@ -172,13 +172,21 @@ func (c *Conn) explain(err error) error {
 	case refused(err) && !ends.IsZero() && time.Now().After(ends):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "this machine's right to the fleet ended on " + ends.Format(time.DateTime), Remedy: joinAgain, Cause: err}
 	case refused(err):
-		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " refuses this machine: it was removed", Remedy: joinAgain, Cause: err}
+		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " refuses this machine: it was removed", Remedy: joinAgain}
 	case foreign(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: where + " shows a certificate that is not the fleet's",
 			Remedy: "Another server answers at that address, or something on the way reads along. If the fleet was set up anew, join it again.", Cause: err}
 	}
 	return &bridge.Error{Code: bridge.CodeUnavailable, Message: where + " cannot be reached",
-		Remedy: "Look on its machine whether `copilot-bridge fleet up` is running, and whether a firewall is between.", Cause: err}
+		Remedy: "Look on its machine whether `copilot-bridge fleet up` is running, and whether a firewall is between.", Cause: telling(err)}
+}
+
+// telling is err if it says more than that nobody answered.
+func telling(err error) error {
+	if errors.Is(err, nats.ErrNoServers) {
+		return nil
+	}
+	return err
 }
 
 const joinAgain = "If it should be in the fleet, make an invitation with `copilot-bridge fleet invite` and join with it."

@@ -53,8 +53,10 @@ func TestInvitationLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i, err := ParseInvitation("  " + line + "\n"); err != nil || i.Seed != "secret-seed" {
-		t.Errorf("%+v, %v", i, err)
+	for _, pasted := range []string{"  " + line + "\n", `"` + line + `"`, "'" + line + "'\r\n", line[:30] + "\n" + line[30:60] + "\r\n  " + line[60:], "good until 12:00; it is a secret\n" + line + "\n"} {
+		if i, err := ParseInvitation(pasted); err != nil || i.Seed != "secret-seed" {
+			t.Errorf("%q: %+v, %v", pasted, i, err)
+		}
 	}
 	for _, bad := range []string{"", "cbfleet1.", "cbfleet2." + line[9:], line[:len(line)-5], line + "!", strings.ToUpper(line)} {
 		if _, err := ParseInvitation(bad); bridge.CodeOf(err) != bridge.CodeInvalid || strings.Contains(err.Error(), "secret") {

@@ -36,12 +36,22 @@ func (i Invitation) Line() (string, error) {
 	return invitationPrefix + base64.RawURLEncoding.EncodeToString(data), err
 }
 
+// InvitationLine finds the line in what was pasted: a terminal may have broken it,
+// quotes may be around it, and what the command says with it before it.
+func InvitationLine(pasted string) string {
+	line := strings.Join(strings.Fields(pasted), "")
+	if i := strings.Index(line, invitationPrefix); i > 0 {
+		line = line[i:]
+	}
+	return strings.Trim(line, "\"'`")
+}
+
 // ParseInvitation reads a line. Its errors do not repeat it.
 func ParseInvitation(line string) (Invitation, error) {
 	var i Invitation
 	bad := &bridge.Error{Code: bridge.CodeInvalid, Message: "this is no invitation to a fleet, or only a part of one",
 		Remedy: "Copy the whole line that `copilot-bridge fleet invite` printed; it begins with " + invitationPrefix + "."}
-	text, ok := strings.CutPrefix(strings.TrimSpace(line), invitationPrefix)
+	text, ok := strings.CutPrefix(InvitationLine(line), invitationPrefix)
 	if !ok {
 		return i, bad
 	}

@@ -85,7 +85,7 @@ func join(ctx context.Context, i Invitation, dir string, key nkeys.KeyPair, o Jo
 	defer nc.Close()
 	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) {
-			stop(&bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the invitation gives no right to join: it was altered", Remedy: newInvitation, Cause: err})
+			stop(&bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the invitation gives no right to join: it was altered", Remedy: newInvitation})
 		}
 	})
 	request := JoinRequest{Schema: Schema, Key: public, Proof: base64.StdEncoding.EncodeToString(proof), Name: o.Name, Host: o.Host, Version: o.Version}
@@ -150,7 +150,7 @@ func explainKnock(i Invitation, err error) error {
 		if claims, bad := jwt.DecodeUserClaims(i.JWT); bad == nil && claims.Expires != 0 && time.Now().Unix() >= claims.Expires {
 			why = "the invitation ended on " + time.Unix(claims.Expires, 0).Format(time.DateTime)
 		}
-		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: why, Remedy: newInvitation, Cause: err}
+		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: why, Remedy: newInvitation}
 	case foreign(err):
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the server at " + i.URLs[0] + " is not the fleet's that the invitation names",
 			Remedy: "Nothing was sent to it. Another server answers at that address, or something on the way reads along; ask whoever made the invitation.", Cause: err}
@@ -158,7 +158,7 @@ func explainKnock(i Invitation, err error) error {
 		return err
 	}
 	return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet at " + i.URLs[0] + " cannot be reached",
-		Remedy: "Look whether `copilot-bridge fleet up` is running there, with a --listen address that this machine can reach.", Cause: err}
+		Remedy: "Look whether `copilot-bridge fleet up` is running there, with a --listen address that this machine can reach.", Cause: telling(err)}
 }
 
 // CheckURLs refuses servers that are not reached through TLS.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/nats-io/jwt/v2"
@@ -78,6 +79,9 @@ func storeRights(dir, token, renewal string) error {
 	}
 	return durable.WriteFile(filepath.Join(dir, jwtFile), []byte(token), 0o600)
 }
+
+// Forget ends a membership. The rest of the directory stays.
+func Forget(dir string) error { return os.Remove(filepath.Join(dir, memberFile)) }
 
 // credentials are a member's key and rights.
 type credentials struct {

@@ -39,13 +39,14 @@ const (
 func TaskSubject(queue, run, task string) string {
 	return "fleet.task." + queue + "." + run + "." + Token(task)
 }
-func JournalSubject(run string) string       { return "fleet.journal." + run }
-func HelloSubject(member string) string      { return "fleet.hello." + member }
-func RenewSubject(member string) string      { return "fleet.renew." + member }
-func OrderSubject(member string) string      { return "fleet.order." + member }
-func ClaimSubject(worker, run string) string { return "fleet.claim." + worker + "." + run }
-func JoinSubject(invite string) string       { return "fleet.join." + invite }
-func AdminSubject(verb string) string        { return "fleet.admin." + verb }
+func JournalSubject(run string) string        { return "fleet.journal." + run }
+func HelloSubject(member string) string       { return "fleet.hello." + member }
+func RenewSubject(member string) string       { return "fleet.renew." + member }
+func OrderSubject(member string) string       { return "fleet.order." + member }
+func NextSubject(worker, queue string) string { return "fleet.next." + worker + "." + queue }
+func ClaimSubject(worker, run string) string  { return "fleet.claim." + worker + "." + run }
+func JoinSubject(invite string) string        { return "fleet.join." + invite }
+func AdminSubject(verb string) string         { return "fleet.admin." + verb }
 
 // WorkSubject is where a worker tells of a claim: kind is beat, event, ask or
 // result.

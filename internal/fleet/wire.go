@@ -25,6 +25,15 @@ type Ticket struct {
 	Repo    string   `json:"repo"` // names the mirror that would help
 }
 
+// NextRequest asks for tickets of a queue, a request on NextSubject. The server
+// answers it as it does one for the next messages of a consumer.
+type NextRequest struct {
+	Schema int `json:"schema"`
+	Batch  int `json:"batch"`
+	// Expires is how long to wait for the first ticket; 0 means not at all.
+	Expires time.Duration `json:"expires_ns,omitempty"`
+}
+
 // ClaimRequest is a worker's wish to do a task, a request on ClaimSubject.
 type ClaimRequest struct {
 	Schema int    `json:"schema"`
@@ -215,6 +224,9 @@ const (
 	RoleCoordinator Role = "coordinator" // runs orchestrations and manages the fleet
 )
 
+// Starting is why a worker takes no tasks in its first seconds, in Hello.NotReady.
+const Starting = "it is starting"
+
 // Hello is a worker's sign of life, a request on HelloSubject.
 type Hello struct {
 	Schema   int               `json:"schema"`
@@ -334,9 +346,11 @@ type Status struct {
 	Version string         `json:"version"`
 	Since   time.Time      `json:"since"`
 	Workers []WorkerStatus `json:"workers"`
-	Queues  []QueueStatus  `json:"queues"`
-	Runs    []RunStatus    `json:"runs"`
-	Refused *bridge.Error  `json:"refused,omitempty"`
+	// Coordinators are the machines that may give work and manage the fleet.
+	Coordinators []MemberRecord `json:"coordinators,omitempty"`
+	Queues       []QueueStatus  `json:"queues"`
+	Runs         []RunStatus    `json:"runs"`
+	Refused      *bridge.Error  `json:"refused,omitempty"`
 }
 
 // QueueRecord is a queue, in TableQueues.

@@ -1,13 +1,12 @@
 package httpserver
 
 import (
-	"bytes"
 	_ "embed"
+	"io"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
-	"text/template"
 	"unicode"
 )
 
@@ -28,21 +27,48 @@ type page struct {
 	about  func() About
 	notice string
 	token  bool
-	text   *template.Template
 }
 
-// shown is what the template can tell.
+// shown is what the page tells; it never has the token itself.
 type shown struct {
 	About
 	Base   string
 	Notice string
-	Key    string // what to send as a key: never the token itself
 	Token  bool
 	Locked bool // nothing may be told
 }
 
+func (v shown) text() string {
+	if v.Locked {
+		return "Copilot Bridge is running and asks for a token. Send the one that it was started with:\n\n  curl " + v.Base + `/ -H "Authorization: Bearer $COPILOT_BRIDGE_TOKEN"` + "\n"
+	}
+	access := "read and write, as the policy allows"
+	if v.ReadOnly {
+		access = "read-only"
+	}
+	need, key, header, imports, argument, setting := "no key; any will be accepted", "any", "", "", `"any"`, ""
+	if v.Token {
+		need, key, header = "the token; the examples expect it in COPILOT_BRIDGE_TOKEN", "$COPILOT_BRIDGE_TOKEN", "\n    -H \"Authorization: Bearer $COPILOT_BRIDGE_TOKEN\" \\"
+		imports, argument, setting = "  import os\n", `os.environ["COPILOT_BRIDGE_TOKEN"]`, "\n  env_key = \"COPILOT_BRIDGE_TOKEN\""
+	}
+	return strings.NewReplacer(
+		"{version}", line(", version ", v.Version, ""), "{notice}", line("\n! ", v.Notice, "\n"),
+		"{answers}", line("\nAnswers come from: ", v.Answers, ""), "{workspace}", line("\nWorkspace:         ", v.Workspace, " ("+access+")"),
+		"{base}", v.Base, "{model}", v.Model,
+		"{need}", need, "{key}", key, "{header}", header, "{imports}", imports, "{argument}", argument, "{setting}", setting,
+	).Replace(pageText) // which looks at no value again
+}
+
+// line is a value with what stands around it, or nothing if there is no value.
+func line(before, value, after string) string {
+	if value == "" {
+		return ""
+	}
+	return before + value + after
+}
+
 func newPage(opts Options) *page {
-	return &page{about: opts.About, notice: opts.Notice, token: opts.Token != "", text: template.Must(template.New("page").Parse(pageText))}
+	return &page{about: opts.About, notice: opts.Notice, token: opts.Token != ""}
 }
 
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,34 +79,26 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !quotable.MatchString(about.Model) {
 		about.Model = "MODEL"
 	}
-	v := shown{About: about, Notice: printable(p.notice), Key: "any", Token: p.token}
-	if p.token {
-		v.Key = "$COPILOT_BRIDGE_TOKEN"
-	}
-	p.write(w, r, http.StatusOK, v)
+	writePage(w, r, http.StatusOK, shown{About: about, Notice: printable(p.notice), Token: p.token})
 }
 
 // locked answers requests without the token.
 func (p *page) locked(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="copilot-bridge"`)
-	p.write(w, r, http.StatusUnauthorized, shown{Locked: true, Token: true})
+	writePage(w, r, http.StatusUnauthorized, shown{Locked: true, Token: true})
 }
 
-func (p *page) write(w http.ResponseWriter, r *http.Request, status int, v shown) {
+func writePage(w http.ResponseWriter, r *http.Request, status int, v shown) {
 	v.Base = "http://" + r.Host // which the gate has checked
-	var body bytes.Buffer
-	if err := p.text.Execute(&body, v); err != nil {
-		refuse(w, r, internal, "The page could not be made.")
-		return
-	}
+	body := v.text()
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
 	w.WriteHeader(status)
-	_, _ = body.WriteTo(w) // a client that has gone needs no page
+	_, _ = io.WriteString(w, body) // a client that has gone needs no page
 }
 
 // wantsHTML tells browsers, which name it, from tools, which take anything.

@@ -138,6 +138,26 @@ Codex, in ~/.codex/config.toml
 	}
 }
 
+// Values with the names of others stay as they are, and a value that is missing leaves
+// no line behind.
+func TestPageWithOddValues(t *testing.T) {
+	about := About{Version: "{base}", Workspace: "/{notice}\x1b[8m\n{key}", ReadOnly: true, Model: "m"}
+	r := start(t, Options{About: func() About { return about }})
+	got := r.do(t, http.MethodGet, "/", map[string]string{"Accept": "*/*"}, "")
+	head := "Copilot Bridge is running, version {base}.\n\nWorkspace:         /{notice}?[8m?{key} (read-only)\nClients need:      no key; any will be accepted\n"
+	if got.status != 200 || !strings.HasPrefix(got.body, head) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for _, part := range []string{"\n    -H \"Content-Type: application/json\" \\\n    -d '{\"model\": \"m\"", "\n\n  from openai", `api_key="any")`, "AUTH_TOKEN=any\n"} {
+		if !strings.Contains(got.body, part) {
+			t.Errorf("lacks %q:\n%s", part, got.body)
+		}
+	}
+	if strings.Contains(got.body, "COPILOT_BRIDGE_TOKEN") || !strings.HasSuffix(got.body, "wire_api = \"responses\"\n") {
+		t.Errorf("%s", got.body)
+	}
+}
+
 func TestPageIsLocked(t *testing.T) {
 	r := start(t, Options{Token: "t0ken", About: func() About { return About{Version: "v1.2", Workspace: "/secret"} }, Notice: "n"})
 	for _, accept := range []string{browser, "*/*"} {

@@ -62,7 +62,6 @@ func (x *remotely) Execute(ctx context.Context, a Assignment, report func(Progre
 	if err != nil {
 		return Outcome{}, err
 	}
-	report(Progress{Text: "waiting for a worker"})
 	if a, err = hide(x.mask, a); err != nil { // it leaves this machine
 		return Outcome{}, err
 	}

@@ -313,6 +313,30 @@ func TestTimeoutsCountFromTheWorker(t *testing.T) {
 	})
 }
 
+// A run that ended before any worker came says so.
+func TestNoWorkerUntilTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &bridge.Error{Code: bridge.CodeTimeout, Message: "the run took longer than 1m0s"})
+		defer cancel()
+		p := TaskPlan{Tasks: []SubTask{task("a", "x"), task("b", "x")}}
+		results, err := RunPlan(ctx, p, executor(func(ctx context.Context, a Assignment, report func(Progress)) (Outcome, error) {
+			if a.Task.ID == "b" {
+				report(Progress{At: Place{Worker: "box"}})
+			}
+			<-ctx.Done()
+			return Outcome{}, ctx.Err()
+		}), Schedule{Limit: 2, Remote: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"the run took longer than 1m0s, and no worker took the task until then", "the run took longer than 1m0s"} {
+			if e := results[i].Error; e == nil || e.Message != want || e.Code != bridge.CodeTimeout {
+				t.Errorf("%+v", results[i])
+			}
+		}
+	})
+}
+
 // The record of a run that was ended is written for a little longer.
 func TestRecordOutlivesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

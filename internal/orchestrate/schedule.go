@@ -198,6 +198,11 @@ func (r *scheduler) attempt(ctx context.Context, a Assignment) attempt {
 		if whole.Err() != nil {
 			err = context.Cause(whole)
 		}
+		if e := bridge.AsError(err); r.Remote && began.IsZero() && e.Code == bridge.CodeTimeout {
+			waited := *e
+			waited.Message += ", and no worker took the task until then"
+			err = &waited
+		}
 	}
 	return attempt{outcome: out, err: err, began: began}
 }

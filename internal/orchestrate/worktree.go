@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/durable"
@@ -147,7 +148,13 @@ func (w *worktree) converse(ctx context.Context, open Opener, work RemoteWork, r
 
 // keep commits the work of a finished attempt.
 func (w *worktree) keep(ctx context.Context, work RemoteWork, out *Outcome) (err error) {
-	message := text.FirstLine(work.Task.Description, 72) + "\n\nTask " + work.Task.ID + " of run " + work.Run + "."
+	title := strings.Map(func(r rune) rune { // git log shows it to terminals as it is
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text.FirstLine(work.Task.Description, 72))
+	message := title + "\n\nTask " + work.Task.ID + " of run " + work.Run + "."
 	if out.Work, err = w.commit(ctx, message); err != nil {
 		return err
 	}

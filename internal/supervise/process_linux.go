@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,23 +141,70 @@ func sweep(id string) (int, error) {
 
 // orphanedSandboxes lists bubblewraps that were to die with their parent and
 // did not. One that is killed while it starts leaves a child which waits for
-// it for ever: the first process of a new namespace, and the child of another
-// program. All others have bubblewrap for a parent or are in no new namespace.
+// it for ever: the first process of a sandbox, and the child of another
+// program. All others have bubblewrap for a parent or are in no sandbox.
 func orphanedSandboxes() []int {
-	read := func(pid int, file string) string {
-		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + file) // "" if it has ended
-		return string(b)
-	}
 	return slices.DeleteFunc(processes(), func(pid int) bool {
-		if read(pid, "comm") != "bwrap\n" || !slices.Contains(arguments(pid), "--die-with-parent") {
+		if !firstOfSandbox(pid) || !slices.Contains(arguments(pid), "--die-with-parent") {
 			return true
 		}
-		_, rest, _ := strings.Cut(read(pid, "status"), "\nNSpid:")
-		line, _, _ := strings.Cut(rest, "\n")
-		ids := strings.Fields(line)
 		s, err := readStat(pid)
-		return err != nil || s.ppid == 0 || s.state == 'Z' || len(ids) < 2 || ids[len(ids)-1] != "1" || read(s.ppid, "comm") == "bwrap\n"
+		return err != nil || s.ppid == 0 || s.state == 'Z' || readProc(s.ppid, "comm") == "bwrap\n"
 	})
+}
+
+// readProc is a file about a process; "" if it has ended.
+func readProc(pid int, file string) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + file)
+	return string(b)
+}
+
+// firstOfSandbox says whether a process is a bubblewrap that is the first process of a
+// new namespace. All others in there end with it.
+func firstOfSandbox(pid int) bool {
+	if readProc(pid, "comm") != "bwrap\n" {
+		return false
+	}
+	_, rest, _ := strings.Cut(readProc(pid, "status"), "\nNSpid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	ids := strings.Fields(line)
+	return len(ids) > 1 && ids[len(ids)-1] == "1"
+}
+
+// killAdoptedSandboxes kills the sandboxes that have lost their bubblewrap and so
+// became children of this process. The runtime ends a command by SIGTERM. If
+// bubblewrap is still setting up the sandbox, the first process in it ignores
+// the signal, as that of any namespace does, and has not asked yet to die with
+// its parent: it would go on and run the command.
+func killAdoptedSandboxes() {
+	for _, pid := range children() {
+		if firstOfSandbox(pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // may have gone by itself
+		}
+	}
+}
+
+// children lists the children of this process. The kernel's list of them
+// is a build option of it.
+func children() []int {
+	self := os.Getpid()
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	if len(lists) == 0 {
+		return slices.DeleteFunc(processes(), func(pid int) bool {
+			s, err := readStat(pid)
+			return err != nil || s.ppid != self
+		})
+	}
+	var pids []int
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may have ended
+		for _, id := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(id); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 func killOrphanedSandboxes() int {

@@ -96,22 +96,26 @@ func run(args []string) (int, error) {
 		waitHangup(0)
 		close(orphaned)
 	}()
-	parent := time.NewTicker(time.Second) // in case the pipe was inherited elsewhere
-	defer parent.Stop()
+	// In case the pipe was inherited elsewhere, and for adopted processes: nothing
+	// tells of those but the end of another.
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
 	for {
 		select {
 		case <-children:
 			if status, gone := reapChildren(proc.Pid); gone {
 				return exitCode(status), killTree()
 			}
+			killAdoptedSandboxes()
 		case <-orphaned:
 			return endTree(proc.Pid)
 		case <-signals:
 			return endTree(proc.Pid)
-		case <-parent.C:
+		case <-look.C:
 			if os.Getppid() != bridge {
 				return endTree(proc.Pid)
 			}
+			killAdoptedSandboxes()
 		}
 	}
 }

@@ -23,6 +23,17 @@ import (
 type fleetHub struct {
 	*testHome
 	repo *repoBench // a repository in its directory
+	up   *exec.Cmd
+}
+
+// begin starts the hub, and waits until it listens.
+func (h *fleetHub) begin(args ...string) {
+	h.t.Helper()
+	up, out := h.start(args...)
+	if line, err := out.ReadBytes('\n'); err != nil || !bytes.Contains(line, []byte("tls://127.0.0.1:")) {
+		h.t.Fatalf("%s: %v", line, err)
+	}
+	h.up = up
 }
 
 func newFleetHub(t *testing.T) *fleetHub {
@@ -33,10 +44,7 @@ func newFleetHub(t *testing.T) *fleetHub {
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.email", "a@example.com"}, {"config", "user.name", "a"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
 		h.repo.git(args...)
 	}
-	_, out := h.start("fleet", "up", "--listen", "127.0.0.1:0", "--json")
-	if line, err := out.ReadBytes('\n'); err != nil || !bytes.Contains(line, []byte("tls://127.0.0.1:")) {
-		t.Fatalf("%s: %v", line, err)
-	}
+	h.begin("fleet", "up", "--listen", "127.0.0.1:0", "--json")
 	return h
 }
 

@@ -67,10 +67,6 @@ func writing(name, text, answer string) string {
 func TestFleetSingleTask(t *testing.T) {
 	h := newFleetHub(t)
 	_, one := h.worker("--name", "one", "--label", "gpu=yes")
-	waitUntil(t, "the worker is ready", func() bool { // its first sign of life says that it is starting
-		status := string(h.run("fleet", "status", "--json"))
-		return strings.Contains(status, `"gpu=yes"`) && !strings.Contains(status, `"not_ready"`)
-	})
 
 	t.Run("MCP", func(t *testing.T) {
 		h.t = t
@@ -127,6 +123,21 @@ func TestFleetSingleTask(t *testing.T) {
 			t.Errorf("%s", mcpText(r))
 		}
 		waitUntil(t, "the worker has ended the task", func() bool { return strings.Contains(one.String(), "canceled after") })
+		before := len(one.String())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { // ends with ctx
+			_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "copilot_code_task", Arguments: map[string]any{"prompt": "rehearsal: delay 60s", "worker": "any"}})
+			ended <- err
+		}()
+		waitUntil(t, "the worker has begun", func() bool { return strings.Contains(one.String()[before:], "of run") })
+		begun := time.Now()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		waitUntil(t, "the worker has ended the task", func() bool { return strings.Contains(one.String()[before:], "canceled after") })
+		t.Logf("the session on the worker ends %s after it was canceled", time.Since(begun).Round(time.Millisecond))
 	})
 	t.Run("HTTP", func(t *testing.T) {
 		h.t = t

@@ -20,6 +20,7 @@ type chaos struct {
 	owner int                // the giver that has the run
 	run   *fleettest.Process // of the owner
 	count map[string]int
+	known bool // see begun
 }
 
 const hubPort = "4222"
@@ -136,7 +137,16 @@ func (c *chaos) cutHub() {
 	c.net.Heal(c.givers[0])
 }
 
+// begun says whether the fleet has the run on record, so that it can be resumed.
+func (c *chaos) begun() bool {
+	c.known = c.known || strings.Contains(c.run.Out.String(), string(orchestrate.RunStarted))
+	return c.known
+}
+
 func (c *chaos) killOwner() {
+	if !c.begun() {
+		return
+	}
 	c.run.Kill()
 	<-c.run.Ended
 	if c.run.Code() == 0 {
@@ -149,8 +159,8 @@ func (c *chaos) killOwner() {
 // must notice when it goes on.
 func (c *chaos) freezeOwner() {
 	old, was := c.run, c.owner
-	if was == 0 {
-		return // the hub is there
+	if was == 0 || !c.begun() {
+		return // the hub is there, or there is no run yet
 	}
 	c.givers[was].Freeze()
 	if strings.Contains(old.Out.String(), string(orchestrate.MergeStarted)) {

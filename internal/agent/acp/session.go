@@ -192,10 +192,12 @@ func (s *conversation) follow(ctx context.Context, t *turn) error {
 		}
 		select {
 		case <-t.Wake():
-		case <-ctx.Done():
+		case <-t.Ctx.Done(): // the caller has gone, or the turn is cancelled
 			s.abortTurn(t)
-			drain()
-			return context.Cause(ctx)
+			if ctx.Err() != nil {
+				drain()
+				return context.Cause(ctx)
+			}
 		}
 	}
 }
@@ -337,8 +339,8 @@ func (s *conversation) Abort(ctx context.Context) error {
 	s.mu.Lock()
 	running := s.turn != nil
 	s.mu.Unlock()
-	if !running {
-		return nil
+	if !running { // or the agent does not have the prompt yet
+		return s.Base.Abort(ctx)
 	}
 	return s.link.explain(s.cancelTurn(ctx), "abort the turn")
 }

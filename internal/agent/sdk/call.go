@@ -23,18 +23,14 @@ func (s *session) Call(ctx context.Context, method string, params json.RawMessag
 	defer exit()
 	var out []reflect.Value
 	err = s.proc.call(func(c *copilot.Client) error {
-		api, path := reflect.ValueOf(c.RPC), method
-		if name, ok := strings.CutPrefix(method, "session."); ok {
-			api, path = reflect.ValueOf(s.sdk.RPC), name
-		}
-		f := callable(api, strings.Split(path, "."))
+		f := callable(method)
 		if !f.IsValid() {
 			return &bridge.Error{Code: bridge.CodeNotFound, Message: "the SDK has no call for the runtime's method " + method,
 				Remedy: "`copilot-bridge capabilities` lists the methods"}
 		}
-		in := []reflect.Value{reflect.ValueOf(ctx)}
-		if f.Type().NumIn() == 2 {
-			of := f.Type().In(1)
+		in := []reflect.Value{receiver(c.RPC, s.sdk.RPC, method), reflect.ValueOf(ctx)}
+		if f.Type().NumIn() == 3 {
+			of := f.Type().In(2)
 			if f.Type().IsVariadic() { // the parameters may be left out
 				of = of.Elem()
 			}
@@ -67,47 +63,51 @@ func decodeParams(params json.RawMessage, to any) error {
 	return dec.Decode(to)
 }
 
-var contextType = reflect.TypeFor[context.Context]()
+// Callable reports whether the SDK has a call for a method of the runtime.
+func Callable(method string) bool { return callable(method).IsValid() }
 
-// callable finds the SDK's function for a method, part by part of its name. The
-// SDK keeps the runtime's inner methods to itself; those are not found.
-func callable(api reflect.Value, path []string) (f reflect.Value) {
-	for i, part := range path {
-		same := func(name string) bool { return strings.EqualFold(name, part) }
-		if i == len(path)-1 {
-			if f = api.MethodByName(methodNamed(api.Type(), same)); f.IsValid() && f.Type().NumIn() > 0 && f.Type().In(0) == contextType {
-				return f
-			}
-			return reflect.Value{}
-		}
-		next := api.Elem().FieldByNameFunc(func(name string) bool { return same(name) && name[0] <= 'Z' })
-		if !next.IsValid() {
-			getter := api.MethodByName(methodNamed(api.Type(), same))
-			if !getter.IsValid() || getter.Type().NumIn() != 0 || getter.Type().NumOut() != 1 {
-				return reflect.Value{}
-			}
-			next = getter.Call(nil)[0]
-		}
-		if api = next; api.Kind() != reflect.Pointer || api.IsNil() {
-			return reflect.Value{}
+// callable finds the SDK's function for a method, whose first parameter is its
+// receiver. It finds none of the runtime's inner methods, which the SDK keeps to itself,
+// nor any that the guard always refuses.
+func callable(method string) reflect.Value {
+	f := named(method)
+	if !f.IsValid() || f.Type().NumIn() == 1 { // a group of methods
+		return reflect.Value{}
+	}
+	return f
+}
+
+// sdkCall is a function of the SDK for a method of the runtime, or for a group in
+// a method's name. Looked up as methods by their names they would make the linker keep
+// every method of every type.
+type sdkCall struct {
+	name     string
+	function any
+}
+
+func named(name string) reflect.Value {
+	for _, c := range sdkCalls {
+		if strings.EqualFold(c.name, name) {
+			return reflect.ValueOf(c.function)
 		}
 	}
 	return reflect.Value{}
 }
 
-func methodNamed(t reflect.Type, same func(string) bool) string {
-	for i := range t.NumMethod() {
-		if name := t.Method(i).Name; same(name) {
-			return name
+// receiver goes from the SDK's client down the groups in the name of a callable
+// method, by field or by the group's function.
+func receiver(server *rpc.ServerRPC, session *rpc.SessionRPC, method string) reflect.Value {
+	path := strings.Split(method, ".")
+	api, from := reflect.ValueOf(server), 0
+	if strings.EqualFold(path[0], "session") {
+		api, from = reflect.ValueOf(session), 1
+	}
+	for i := from; i < len(path)-1; i++ {
+		next := api.Elem().FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, path[i]) })
+		if !next.IsValid() {
+			next = named(strings.Join(path[:i+1], ".")).Call([]reflect.Value{api})[0]
 		}
+		api = next
 	}
-	return ""
-}
-
-// Callable reports whether the SDK has a call for a method of the runtime.
-func Callable(method string) bool {
-	if name, ok := strings.CutPrefix(method, "session."); ok {
-		return callable(reflect.ValueOf(rpc.NewSessionRPC(nil, "")), strings.Split(name, ".")).IsValid()
-	}
-	return callable(reflect.ValueOf(rpc.NewServerRPC(nil)), strings.Split(method, ".")).IsValid()
+	return api
 }

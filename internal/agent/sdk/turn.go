@@ -351,10 +351,10 @@ func (s *session) send(ctx context.Context, st *common.Turn, p bridge.Prompt) er
 		}
 		select {
 		case <-t.Wake():
-		case <-ctx.Done():
+		case <-st.Ctx.Done():
 			aborted = true
 			s.abortTurn(t)
-			return context.Cause(ctx)
+			return context.Cause(st.Ctx)
 		}
 	}
 }
@@ -533,14 +533,6 @@ func (s *session) markUnconfirmed() {
 	s.mu.Lock()
 	s.abortUnconfirmed = true
 	s.mu.Unlock()
-}
-
-func (s *session) Abort(ctx context.Context) error {
-	if s.Running() == nil {
-		return nil
-	}
-	s.ending.Store(true)
-	return s.host.explain(s.sdk.Abort(ctx), "abort the turn")
 }
 
 // note takes down what a reset has to know of an event: where the conversation

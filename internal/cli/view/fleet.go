@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,14 +28,44 @@ func Fleet(s fleet.Status, now time.Time) string {
 	if rows := fleetQueues(s.Queues); len(rows) > 1 {
 		b.WriteString("\n" + Table(rows, 0))
 	}
-	if len(s.Runs) > 0 {
-		rows := [][]string{{"RUN", "STATE", "MACHINE", "TASK"}}
-		for _, r := range s.Runs {
-			rows = append(rows, FleetRun(r))
-		}
-		b.WriteString("\n" + Table(rows, 0))
-	}
+	b.WriteString(fleetCoordinators(s.Coordinators))
+	b.WriteString(fleetRuns(s.Runs))
 	return b.String()
+}
+
+func fleetCoordinators(members []fleet.MemberRecord) string {
+	if len(members) == 0 {
+		return ""
+	}
+	rows := [][]string{{"COORDINATOR", "NAME"}}
+	for _, m := range members {
+		rows = append(rows, []string{m.ID, Fit(approval.Visible(m.Name), 60)})
+	}
+	return "\n" + Table(rows, 0)
+}
+
+// latestRuns is how many runs are shown besides those that are going on.
+const latestRuns = 10
+
+func fleetRuns(runs []fleet.RunStatus) string {
+	if len(runs) == 0 {
+		return ""
+	}
+	runs = slices.Clone(runs)
+	slices.SortFunc(runs, func(a, b fleet.RunStatus) int { return strings.Compare(b.Run, a.Run) }) // an id begins with the time
+	rows, more := [][]string{{"RUN", "STATE", "MACHINE", "TASK"}}, 0
+	for _, r := range runs {
+		if len(rows) <= latestRuns || r.Alive {
+			rows = append(rows, FleetRun(r))
+		} else {
+			more++
+		}
+	}
+	out := "\n" + Table(rows, 0)
+	if more > 0 {
+		out += fmt.Sprintf("and %d more: copilot-bridge orchestrate --list --fleet\n", more)
+	}
+	return out
 }
 
 func fleetWorker(w fleet.WorkerStatus, now time.Time) []string {
@@ -44,7 +73,7 @@ func fleetWorker(w fleet.WorkerStatus, now time.Time) []string {
 	h := w.Hello
 	if h != nil {
 		row[2], row[4], row[5] = fmt.Sprintf("%d of %d", len(h.Running), h.Capacity), h.Version, h.Answers
-		row[3] = strings.Join(fleetLabels(w.Labels, h.Labels), " ")
+		row[3] = strings.Join(fleet.Offers(w.Labels, h.Labels), " ")
 	}
 	switch {
 	case w.Removed:
@@ -64,21 +93,6 @@ func fleetWorker(w fleet.WorkerStatus, now time.Time) []string {
 		row[6] = fmt.Sprintf("%.1f ms", float64(w.Lag.Microseconds())/1000)
 	}
 	return row
-}
-
-// fleetLabels are the labels of an invitation and a worker's own.
-func fleetLabels(given []string, own map[string]string) []string {
-	out := slices.Clone(given)
-	for _, k := range slices.Sorted(maps.Keys(own)) {
-		l := k
-		if own[k] != "" {
-			l += "=" + own[k]
-		}
-		if !slices.Contains(out, l) {
-			out = append(out, l)
-		}
-	}
-	return out
 }
 
 func fleetQueues(queues []fleet.QueueStatus) [][]string {

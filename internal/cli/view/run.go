@@ -84,7 +84,11 @@ func (a *Activity) task(j *job, e orchestrate.Event) {
 		j.tokens = e.Usage.InputTokens + e.Usage.OutputTokens
 	}
 	if e.At != nil && e.At.Worker != "" {
-		j.where = approval.Visible(e.At.Worker)
+		where := approval.Visible(e.At.Worker)
+		if where != j.where && !a.c.ErrTTY {
+			a.c.Line(marks[running] + " " + j.name + " on " + where)
+		}
+		j.where = where
 	}
 	switch e.Type {
 	case orchestrate.TaskStarted:

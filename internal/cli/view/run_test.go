@@ -96,6 +96,19 @@ func TestRunInAPipe(t *testing.T) {
 	}
 }
 
+// Where there is no terminal, a line says which worker has begun with a part.
+func TestRunOnWorkersInAPipe(t *testing.T) {
+	out := &buffer{}
+	b := NewActivity(testConsole(out, out, false, false), Options{})
+	b.RunEvent(orchestrate.Event{Type: orchestrate.TaskStarted, Task: "a", Wave: 1, Attempt: 1})
+	for _, worker := range []string{"", "one", "one", "two"} {
+		b.RunEvent(orchestrate.Event{Type: orchestrate.TaskProgress, Task: "a", Text: "x", At: &orchestrate.Place{Worker: worker}})
+	}
+	if got, want := out.String(), "● a started\n● a on one\n● a on two\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // A plan that does not fit on the screen is counted instead.
 func TestRunOfManyTasks(t *testing.T) {
 	p := orchestrate.TaskPlan{}

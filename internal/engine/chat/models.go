@@ -142,6 +142,10 @@ func (s *Service) Model(ctx context.Context, name string) (bridge.ChatModel, err
 		return m, nil
 	}
 	if bare, worker, ok := s.worker(name); ok {
+		if worker == "" {
+			return bridge.ChatModel{}, &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%.80q names no worker after %s", name, workerSign),
+				Remedy: "give labels of the worker, as in " + bare + workerSign + "gpu=yes, or " + bare + workerSign + "any"}
+		}
 		m, err := s.Model(ctx, bare)
 		if m.Worker = worker; m.Instead != "" {
 			m.Instead = name

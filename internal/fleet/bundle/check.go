@@ -19,9 +19,6 @@ import (
 // Git LFS is refused: without its files a task builds on pointers, and what it
 // writes in their place would come back as one, with the contents left behind.
 func Check(ctx context.Context, repo *git.Repository, commit string) error {
-	no := func(what, remedy string) error {
-		return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the fleet cannot be used for this repository: " + what, Remedy: remedy}
-	}
 	if info, err := os.Stat(filepath.Join(repo.Common, "shallow")); err == nil && info.Size() > 0 {
 		return no("it is a shallow clone, without its history", "run `git fetch --unshallow`, or leave out --fleet")
 	}
@@ -34,6 +31,17 @@ func Check(ctx context.Context, repo *git.Repository, commit string) error {
 			return no("it is a partial clone, with files missing", "clone it whole, or leave out --fleet")
 		}
 	}
+	return CheckFiles(ctx, repo, commit)
+}
+
+func no(what, remedy string) error {
+	return &bridge.Error{Code: bridge.CodeUnsupported, Message: "the fleet cannot be used for this repository: " + what, Remedy: remedy}
+}
+
+// CheckFiles is the part of Check that is about the commit alone. A worker looks
+// too: where Git LFS is set up, it would fetch files, from wherever the commit
+// says, as soon as the commit is checked out.
+func CheckFiles(ctx context.Context, repo *git.Repository, commit string) error {
 	out, _, err := repo.Run(ctx, git.Call{OK: []int{1}, Args: []string{"grep", "--no-color", "-l", "-z", "-E", "-e", "^[^#]*filter=lfs", commit, "--", ":(top,glob,icase)**/.gitattributes"}})
 	if err != nil {
 		return err

@@ -194,6 +194,19 @@ var forgeries = map[string]forgery{
 	"a link .git":        ofCommit("hasDotgit", func(w *world) string { return w.link(".git", "dir") }),
 	"..":                 ofCommit("hasDotdot", func(w *world) string { return w.inDir("..", "100644", "x", w.object("blob", "x")) }),
 	"a slash in a name":  ofCommit("fullPathname", func(w *world) string { return w.with("100644", "../x", w.object("blob", "x")) }),
+	"a message that terminals obey": ofCommit("terminals obey", func(w *world) string {
+		w.git("clone", "commit", "-q", "--allow-empty", "-m", "done \x1b]0;title\x07\x1b[2J")
+		return w.git("clone", "rev-parse", "HEAD")
+	}),
+	"an author that terminals obey": ofCommit("terminals obey", func(w *world) string {
+		w.git("clone", "commit", "-q", "--allow-empty", "-m", "done", "--author", "a\x1b[31m <a@example.com>")
+		return w.git("clone", "rev-parse", "HEAD")
+	}),
+	"a policy": ofCommit("for people alone", func(w *world) string {
+		return w.with("100644", ".agent-policy.yaml", w.object("blob", "shell: {allow: ['*']}\n"))
+	}),
+	"a policy inside":    ofCommit("for people alone", func(w *world) string { return w.inDir("deep", "100644", ".Agent-Policy.YML", w.object("blob", "x")) }),
+	"a policy as a link": ofCommit("for people alone", func(w *world) string { return w.link(".agent-policy.yaml", "a.txt") }),
 	"a link out of it":   ofCommit("is a link to", func(w *world) string { return w.link("out", "../../etc/passwd") }),
 	"an absolute link":   ofCommit("is a link to", func(w *world) string { return w.link("out", "/etc/passwd") }),
 	"a link up and down": ofCommit("is a link to", func(w *world) string { return w.inDir("d", "120000", "out", w.object("blob", "../x/../../y")) }),
@@ -454,6 +467,33 @@ func TestOddRepositories(t *testing.T) {
 	c = w.git("clone", "rev-parse", "HEAD")
 	if data, b = w.bundleOf(w.openClone(), c, w.begin); w.receive(data, b, c) != nil {
 		t.Error(w.receive(data, b, c))
+	}
+}
+
+// What a task may not write it may not remove either, nor with its directory.
+func TestPolicyStays(t *testing.T) {
+	w := newWorld(t, 0)
+	w.write("repo", "sub/deep/.agent-policy.yaml", "shell: {deny: [rm]}\n")
+	w.write("repo", "sub/other.txt", "other\n")
+	w.begin = w.commit("repo", "a policy")
+	w.git("clone", "pull", "-q")
+	blob := w.object("blob", "x\n")
+	for name, forged := range map[string]string{
+		"removed":             w.with("40000", "sub", w.tree([3]string{"100644", "other.txt", blob})),
+		"with its directory":  w.with("100644", "a.txt", blob),
+		"a file in its place": w.with("100644", "sub", blob),
+		"changed":             w.with("40000", "sub", w.tree([3]string{"40000", "deep", w.tree([3]string{"100644", ".agent-policy.yaml", blob})})),
+	} {
+		data := w.forge(forged)
+		if err := w.receive(data, announced(data), forged); bridge.CodeOf(err) != bridge.CodeDenied || !strings.Contains(err.Error(), "for people alone") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.git("clone", "rm", "-q", "sub/other.txt")
+	c := w.commit("clone", "without a file beside it")
+	data := w.forge(c)
+	if err := w.receive(data, announced(data), c); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
@@ -20,6 +21,7 @@ const (
 	lookTime   = time.Minute
 	lookNames  = 2 << 20   // in directories
 	lookBytes  = 256 << 20 // of directories and small files
+	maxCommit  = 1 << 20
 	maxPath    = 4096
 	maxLink    = 4096
 	maxPattern = 1 << 20 // of .gitattributes
@@ -74,23 +76,29 @@ func (w *walk) read(kind, name string, most int64) ([]byte, error) {
 }
 
 func (w *walk) commits(e Expect) error {
-	tree, parents, err := w.commit(e.Commit)
+	data, err := w.read("commit", e.Commit, maxCommit)
 	if err != nil {
 		return err
 	}
+	if bytes.ContainsFunc(data, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\t\r", r) }) {
+		return refused("the message or the author of commit %s has characters that terminals obey", e.Commit) // git log shows them as they are
+	}
+	tree, parents := firstLines(data)
 	if strings.Join(parents, " ") != e.Parent {
 		return refused("the parents of commit %s are %.200q, and %s is expected", e.Commit, parents, e.Parent)
 	}
-	before, _, err := w.commit(e.Parent)
-	if err != nil || before == tree {
+	if data, err = w.read("commit", e.Parent, maxCommit); err != nil {
 		return err
+	}
+	before, _ := firstLines(data)
+	if before == tree {
+		return nil
 	}
 	return w.compare("", before, tree)
 }
 
-// commit reads a commit's first lines, whose form git has checked.
-func (w *walk) commit(name string) (tree string, parents []string, err error) {
-	data, err := w.read("commit", name, 1<<20)
+// firstLines reads a commit's first lines, whose form git has checked.
+func firstLines(data []byte) (tree string, parents []string) {
 	for l := range strings.Lines(string(data)) {
 		word, value, _ := strings.Cut(strings.TrimSpace(l), " ")
 		switch {
@@ -99,10 +107,10 @@ func (w *walk) commit(name string) (tree string, parents []string, err error) {
 		case word == "parent":
 			parents = append(parents, value)
 		default:
-			return tree, parents, err
+			return tree, parents
 		}
 	}
-	return tree, parents, err
+	return tree, parents
 }
 
 // treeEntry is one of a tree.
@@ -136,9 +144,10 @@ func (w *walk) entries(tree string) (names []string, all map[string]treeEntry, e
 	return names, all, nil
 }
 
-// compare judges what a tree has that another one had not.
+// compare judges what a tree has that another one had not. What no task may change
+// it may not take away either.
 func (w *walk) compare(dir, before, after string) error {
-	_, old, err := w.entries(before)
+	oldNames, old, err := w.entries(before)
 	if err != nil {
 		return err
 	}
@@ -146,28 +155,51 @@ func (w *walk) compare(dir, before, after string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range oldNames {
+		if _, still := all[name]; !still {
+			names = append(names, name)
+		}
+	}
 	for _, name := range names {
 		e, was := all[name], old[name]
 		if e == was {
 			continue
 		}
-		full := path.Join(dir, name)
-		if len(full) > maxPath {
-			return refused("%.200q… is too long a path", full)
-		}
-		switch tree := "40000"; {
-		case strings.TrimLeft(e.mode, "0") != tree:
-			err = w.file(full, e)
-		case strings.TrimLeft(was.mode, "0") == tree:
-			err = w.compare(full, was.object, e.object)
-		default:
-			err = w.compare(full, "", e.object)
-		}
-		if err != nil {
+		if err := w.changed(path.Join(dir, name), was, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// changed judges an entry that is another one than before; the new one is empty if
+// it was removed.
+func (w *walk) changed(full string, was, now treeEntry) error {
+	switch {
+	case len(full) > maxPath:
+		return refused("%.200q… is too long a path", full)
+	case git.Reserved(full):
+		return refused("%.200q is for people alone to change", full)
+	}
+	if was.isTree() || now.isTree() {
+		if err := w.compare(full, was.tree(), now.tree()); err != nil {
+			return err
+		}
+	}
+	if now.isTree() || now == (treeEntry{}) {
+		return nil
+	}
+	return w.file(full, now)
+}
+
+func (e treeEntry) isTree() bool { return strings.TrimLeft(e.mode, "0") == "40000" }
+
+// tree is what is below the entry; "" is nothing.
+func (e treeEntry) tree() string {
+	if e.isTree() {
+		return e.object
+	}
+	return ""
 }
 
 var usesLFS = regexp.MustCompile(`(?m)^[^#\n]*filter=lfs`)

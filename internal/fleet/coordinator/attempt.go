@@ -12,8 +12,21 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
 
-// maxLosses is how many workers may get lost over one attempt.
+// maxLosses is how many claims may get lost over one attempt.
 const maxLosses = 10
+
+// lossesOf is what a worker has lost of one attempt.
+type lossesOf struct {
+	count int
+	last  time.Time
+}
+
+// barred says how long a worker has to leave the attempt to others. One that is
+// broken, or stolen, takes tickets faster than all others, and would use up the
+// attempt's losses alone.
+func (l lossesOf) barred(lease time.Duration) time.Duration {
+	return time.Until(l.last.Add(time.Duration(max(l.count-1, 0)) * lease))
+}
 
 // attempt is one under way. Its ticket waits in a queue, or a worker has a claim.
 type attempt struct {
@@ -35,6 +48,7 @@ type attempt struct {
 	ack     string // where the ticket is extended and ended; "" until a worker showed it
 	claim   *claim // nil: nobody has it
 	losses  int
+	lostBy  map[string]lossesOf // by worker
 	over    bool
 	outcome orchestrate.Outcome
 	err     error
@@ -82,7 +96,7 @@ type row struct {
 
 // Attempt has a worker do an attempt. See orchestrate.Remote.
 func (c *Coordinator) Attempt(ctx context.Context, w orchestrate.RemoteWork, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
-	a := &attempt{work: w, token: fleet.Token(w.Task.ID), report: report, turn: make(chan struct{}, 1), done: make(chan struct{}), offered: make(chan struct{})}
+	a := &attempt{work: w, token: fleet.Token(w.Task.ID), report: report, turn: make(chan struct{}, 1), done: make(chan struct{}), offered: make(chan struct{}), lostBy: map[string]lossesOf{}}
 	if err := c.enter(a); err != nil {
 		return orchestrate.Outcome{}, err
 	}
@@ -241,6 +255,7 @@ func (c *Coordinator) lose(a *attempt, cl *claim, s claimState, why string) {
 	}
 	c.end(cl, s, why)
 	a.losses++
+	a.lostBy[cl.worker] = lossesOf{a.lostBy[cl.worker].count + 1, time.Now()}
 	losses, ack, queued, over := a.losses, a.ack, a.queued, a.over
 	c.mu.Unlock()
 	c.opts.Logger.Info("fleet.claim_lost", "run", c.run, "task", a.work.Task.ID, "claim", cl.id, "worker", cl.worker, "why", why)
@@ -252,7 +267,7 @@ func (c *Coordinator) lose(a *attempt, cl *claim, s claimState, why string) {
 	switch {
 	case over:
 	case losses >= maxLosses:
-		c.finish(a, orchestrate.Outcome{}, &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%d workers got lost over it; the last was %s: %s", losses, cl.name, why)})
+		c.finish(a, orchestrate.Outcome{}, &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%d claims got lost over it; the last was %s: %s", losses, cl.name, why)})
 	case !queued: // taken over from an earlier coordinator
 		if err := c.offer(c.ctx, a); err != nil {
 			c.finish(a, orchestrate.Outcome{}, err)

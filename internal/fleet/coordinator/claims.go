@@ -198,7 +198,12 @@ func (c *Coordinator) onClaim(m *nats.Msg) {
 		c.opts.Record("fleet_claim", worker, err.Error())
 		return
 	}
+	if !c.room(c.giving, worker, maxClaims) {
+		c.postpone(m, worker)
+		return
+	}
 	c.spawn(c.claiming, func() {
+		defer c.leaveRoom(c.giving, worker)
 		reply := fleet.ClaimReply{Schema: fleet.Schema}
 		assignment, err := c.give(worker, m.Data)
 		switch {
@@ -213,6 +218,38 @@ func (c *Coordinator) onClaim(m *nats.Msg) {
 			c.opts.Logger.Warn("fleet.claim_not_answered", "run", c.run, "worker", worker, "error", err)
 		}
 	})
+}
+
+// maxClaims is how many claims of one worker are answered at a time.
+const maxClaims = 64
+
+// postpone refuses a claim of a worker that has too many open. Its ticket comes up
+// again by itself.
+func (c *Coordinator) postpone(m *nats.Msg, worker string) {
+	busy := fleet.ClaimReply{Schema: fleet.Schema, Refused: refusal(bridge.CodeBusy, "too many claims of %s are open", worker)}
+	if err := fleet.Respond(m, worker, busy); err != nil {
+		c.opts.Logger.Debug("fleet.claim_not_answered", "run", c.run, "worker", worker, "error", err)
+	}
+}
+
+// room counts one more of a worker's, unless it has the most already. leaveRoom
+// takes it back.
+func (c *Coordinator) room(of map[string]int, worker string, most int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of[worker] >= most {
+		return false
+	}
+	of[worker]++
+	return true
+}
+
+func (c *Coordinator) leaveRoom(of map[string]int, worker string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of[worker]--; of[worker] == 0 {
+		delete(of, worker)
+	}
 }
 
 // errLater says that a worker has a claim and is to ask again for its assignment.
@@ -323,6 +360,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	defer unlock()
 	c.mu.Lock()
 	holder, over := a.claim, a.over
+	barred := a.lostBy[member.ID].barred(c.opts.Lease)
 	again := holder != nil && holder.worker == member.ID && (holder.state == preparing || holder.state == working)
 	c.mu.Unlock()
 	switch {
@@ -332,6 +370,11 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 		return holder, nil
 	case holder != nil:
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
+	}
+	if barred > 0 {
+		// It holds the ticket, which another can have soon.
+		_ = c.nc.Publish(req.Ack, fmt.Appendf(nil, `-NAK {"delay": %d}`, c.opts.Lease/leaseTicks))
+		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, and leaves it to others for %s", member.Name, barred.Round(time.Second))
 	}
 	cl := c.newClaim(a, newID(), member.ID, member.Name)
 	if err := c.setRow(ctx, a, cl, fleet.StateClaimed, ""); err != nil {

@@ -70,6 +70,7 @@ func (o Options) withDefaults() Options {
 	if o.Record == nil {
 		o.Record = func(string, string, string) {}
 	}
+	o.Record = fleet.LimitRecord(o.Record)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -103,7 +104,6 @@ type Coordinator struct {
 
 	gits     chan struct{} // bounds how many bundles are made or read at a time
 	claiming chan struct{} // and how many claims are answered
-	asking   chan struct{} // questions open
 	progress chan func()   // to be told
 
 	mu       sync.Mutex
@@ -117,19 +117,25 @@ type Coordinator struct {
 	bundles  map[string]*thin // by name
 	sent     map[string]*sent // by worker and name
 	kept     map[string]bool  // commits on record
+	asking   map[string]int   // open questions, by worker
+	giving   map[string]int   // claims being answered, by worker
 	known    map[string]bool  // events on record when the run was taken, as they are written
 }
 
 // stores are what the hub made.
 type stores struct {
+	names                           fleet.Names
 	tasks, results, journal         jetstream.Stream
 	members, queues, owners, claims jetstream.KeyValue
 	runs                            jetstream.ObjectStore
 }
 
 func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err error) {
+	if s.names, err = fleet.FindNames(ctx, js); err != nil {
+		return s, err
+	}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &s.members, fleet.TableQueues: &s.queues, fleet.TableOwners: &s.owners, fleet.TableClaims: &s.claims} {
-		if *table, err = js.KeyValue(ctx, name); err != nil {
+		if *table, err = js.KeyValue(ctx, s.names.Of(name)); err != nil {
 			return s, fmt.Errorf("open the table %s of the fleet: %w", name, err)
 		}
 	}
@@ -138,7 +144,7 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 			return s, fmt.Errorf("open the stream %s of the fleet: %w", name, err)
 		}
 	}
-	if s.runs, err = js.ObjectStore(ctx, fleet.BucketRuns); err != nil {
+	if s.runs, err = js.ObjectStore(ctx, s.names.Of(fleet.BucketRuns)); err != nil {
 		return s, fmt.Errorf("open the bucket %s of the fleet: %w", fleet.BucketRuns, err)
 	}
 	return s, nil
@@ -147,10 +153,10 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 // New returns a coordinator for one run. It does nothing yet.
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
-		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 32), asking: make(chan struct{}, 64), progress: make(chan func(), 1024),
+		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 256), progress: make(chan func(), 1024),
 		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{},
 		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
-		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}}
+		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}, asking: map[string]int{}, giving: map[string]int{}}
 }
 
 func newID() string { return strings.ToLower(rand.Text()) }
@@ -283,7 +289,7 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, 
 	if err := os.MkdirAll(c.opts.Scratch, 0o700); err != nil {
 		return err
 	}
-	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, run: run, epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
+	j := &journal{js: c.js, stream: c.stores.journal, objects: c.stores.runs, bucket: c.stores.names.Of(fleet.BucketRuns), run: run, to: c.stores.names.To(fleet.JournalSubject(run)), epoch: epoch, in: make(chan appending), taken: func(ctx context.Context) error {
 		if err := o.renew(ctx); err != nil {
 			return err
 		}
@@ -314,7 +320,7 @@ func (c *Coordinator) beat() {
 		cancel()
 		if bridge.CodeOf(err) == bridge.CodeConflict {
 			c.cancel(err)
-		} else if err != nil && c.ctx.Err() == nil {
+		} else if err != nil && c.ctx.Err() == nil && c.nc.IsConnected() { // else that is told already
 			c.opts.Logger.Warn("fleet.owner_beat_failed", "run", c.run, "error", err)
 		}
 	}
@@ -411,9 +417,15 @@ func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	}
 	err = c.purgeTickets(ctx)
 	if ended {
-		err = errors.Join(err, c.purge(ctx, fleet.StreamResults, "fleet.result.*."+c.run+".>"), c.purge(ctx, "KV_"+fleet.TableClaims, "$KV."+fleet.TableClaims+"."+c.run+".>"))
+		err = errors.Join(err, c.purge(ctx, fleet.StreamResults, "fleet.result.*."+c.run+".>"), c.purgeClaims(ctx, c.run))
 	}
 	return errors.Join(err, c.owner.release(ctx, ended))
+}
+
+// purgeClaims removes the claims of a run.
+func (c *Coordinator) purgeClaims(ctx context.Context, run string) error {
+	table := c.stores.names.Of(fleet.TableClaims)
+	return c.purge(ctx, "KV_"+table, "$KV."+table+"."+run+".>")
 }
 
 // purge removes the messages of a subject from a stream.

@@ -136,6 +136,38 @@ func TestGivenUpClaimIsFreeAtOnce(t *testing.T) {
 	mustDone(t, done, "other")
 }
 
+// A worker that claims again and again and gives up does not end the attempt: the
+// next one has its turn.
+func TestOneWorkerCannotFailAnAttempt(t *testing.T) {
+	f := fleettest.Up(t)
+	thief, other := newHand(t, f, "thief"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	done := try(t.Context(), c, "a")
+	given := 0
+	for range 3 * maxLosses {
+		ticket, ack := thief.mustTicket()
+		a, err := thief.claim(t.Context(), ticket, ack)
+		if err != nil {
+			if bridge.CodeOf(err) != bridge.CodeConflict || !strings.Contains(err.Error(), "leaves it to others") {
+				t.Fatal(err)
+			}
+			break
+		}
+		given++
+		thief.say("beat", a, fleet.Beat{Schema: fleet.Schema, GivenUp: true})
+	}
+	if given < 2 || given >= maxLosses {
+		t.Errorf("the task was given to it %d times", given)
+	}
+	begun := time.Now()
+	a := other.mustClaim()
+	if took := time.Since(begun); took > fleet.Lease/2 {
+		t.Errorf("the ticket came after %s", took)
+	}
+	other.mustDeliver(a, result(a))
+	mustDone(t, done, "other")
+}
+
 // Of two workers with one ticket, one gets the task.
 func TestTwoClaims(t *testing.T) {
 	f := fleettest.Up(t)

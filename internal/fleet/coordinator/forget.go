@@ -36,7 +36,7 @@ func (c *Coordinator) forgetOlder(ctx context.Context, limit time.Duration) erro
 		err = errors.Join(
 			c.purge(ctx, fleet.StreamTasks, "fleet.task.*."+run+".>"),
 			c.purge(ctx, fleet.StreamResults, "fleet.result.*."+run+".>"),
-			c.purge(ctx, "KV_"+fleet.TableClaims, "$KV."+fleet.TableClaims+"."+run+".>"),
+			c.purgeClaims(ctx, run),
 			c.purge(ctx, fleet.StreamJournal, fleet.JournalSubject(run)),
 			c.removeObjects(ctx, run+"/"))
 		if err == nil {
@@ -54,9 +54,10 @@ func (c *Coordinator) forgetOlder(ctx context.Context, limit time.Duration) erro
 // their subjects: the bucket's own list never ends when an object comes or goes
 // meanwhile.
 func (c *Coordinator) removeObjects(ctx context.Context, prefix string) error {
-	const stream, head = "OBJ_" + fleet.BucketRuns, "$O." + fleet.BucketRuns + ".M."
+	bucket := c.stores.names.Of(fleet.BucketRuns)
+	head := "$O." + bucket + ".M."
 	return persist(ctx, func(ctx context.Context) error {
-		s, err := c.js.Stream(ctx, stream)
+		s, err := c.js.Stream(ctx, "OBJ_"+bucket)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,9 @@ type journal struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
 	objects jetstream.ObjectStore // BucketRuns
+	bucket  string                // its name
 	run     string
+	to      string // where its entries are published
 	epoch   string
 	in      chan appending
 	// taken returns the error of a run that has another owner.
@@ -98,7 +100,7 @@ func (j *journal) append(ctx context.Context, e entry) error {
 func (j *journal) store(ctx context.Context, line []byte) ([]byte, error) {
 	name := j.run + "/entry-" + newID()
 	err := transfer(ctx, int64(len(line)), func(ctx context.Context) error {
-		return fleet.PutObject(ctx, j.js, fleet.BucketRuns, name, bytes.NewReader(line))
+		return fleet.PutObject(ctx, j.js, j.bucket, name, bytes.NewReader(line))
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +142,7 @@ func (j *journal) publish(ctx context.Context, batch []appending) error {
 	j.count++
 	id := fmt.Sprintf("%s/%s/%d", j.run, j.epoch, j.count)
 	return persist(ctx, func(ctx context.Context) error {
-		ack, err := j.js.Publish(ctx, fleet.JournalSubject(j.run), data, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(j.last))
+		ack, err := j.js.Publish(ctx, j.to, data, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(j.last))
 		if overtaken(err) {
 			seq, lastID, lookErr := j.look(ctx)
 			if lookErr != nil {
@@ -188,7 +190,7 @@ func (j *journal) own(ctx context.Context, m *orchestrate.Meta, repo string) err
 			j.last = seq
 			return nil
 		}
-		ack, err := j.js.Publish(ctx, fleet.JournalSubject(j.run), line, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(seq))
+		ack, err := j.js.Publish(ctx, j.to, line, jetstream.WithMsgID(id), jetstream.WithExpectLastSequencePerSubject(seq))
 		if overtaken(err) {
 			return fleet.ErrAgain
 		}

@@ -35,6 +35,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 		return err
 	}
 	c.work.Go(c.watchLeases)
+	c.work.Go(c.watchMembers)
 	c.work.Go(c.tellProgress)
 	return c.followResults(ctx)
 }
@@ -127,7 +128,7 @@ func (c *Coordinator) onEvent(m *nats.Msg) {
 	if a == nil {
 		return
 	}
-	p := orchestrate.Progress{Text: text.FirstLine(e.Text, maxProgress), Usage: e.Usage}
+	p := orchestrate.Progress{Text: text.FirstLine(e.Text, maxProgress), Usage: credible(e.Usage)}
 	if e.Session != "" {
 		p.At = orchestrate.Place{Worker: cl.name, Session: text.FirstLine(e.Session, maxProgress)}
 	}
@@ -174,11 +175,19 @@ func (c *Coordinator) onAsk(m *nats.Msg) {
 	case c.opts.Ask == nil:
 		answer(nil, refusal(bridge.CodeDenied, "nobody answers questions at the coordinator"))
 		return
-	case len(c.asking) == cap(c.asking):
+	case len(q.Question) > maxQuestion:
+		answer(nil, refusal(bridge.CodeDenied, "the question is too long"))
+		return
+	case !c.room(c.asking, worker, maxQuestions):
 		answer(nil, refusal(bridge.CodeBusy, "too many questions are open"))
 		return
 	}
-	c.spawn(c.asking, func() {
+	c.spawn(nil, func() {
+		defer c.leaveRoom(c.asking, worker)
+		if _, err := c.member(cl.ctx, worker); err != nil { // where its connection is not cut (yet)
+			answer(nil, err)
+			return
+		}
 		ctx, cancel := cl.ctx, context.CancelFunc(func() {})
 		if !q.Until.IsZero() {
 			ctx, cancel = context.WithDeadline(ctx, q.Until)
@@ -193,6 +202,12 @@ func (c *Coordinator) onAsk(m *nats.Msg) {
 		answer(c.opts.Ask(ctx, Question{Member: worker, Name: cl.name, Task: a.work.Task.ID, Question: q.Question}))
 	})
 }
+
+// The bounds of questions, so that one worker's leave room for the others'.
+const (
+	maxQuestion  = 512 << 10
+	maxQuestions = 16 // open ones of a worker
+)
 
 // leaseTicks is how often in a lease the claims are looked at.
 const leaseTicks = 10
@@ -220,6 +235,36 @@ func (c *Coordinator) watchLeases() {
 		}
 		for _, cl := range silent {
 			c.spawn(nil, func() { c.forfeit(cl, "no sign of life for "+c.opts.Lease.String(), c.opts.Lease) })
+		}
+	}
+}
+
+// watchMembers takes the claims of workers back that were removed. Where the hub
+// cannot cut their connections, they could beat until their rights end.
+func (c *Coordinator) watchMembers() {
+	tick := time.NewTicker(c.opts.Lease)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		held := map[string][]*claim{}
+		for _, a := range c.attempts {
+			if a.claim != nil {
+				held[a.claim.worker] = append(held[a.claim.worker], a.claim)
+			}
+		}
+		c.mu.Unlock()
+		for worker, claims := range held {
+			if _, err := c.member(c.ctx, worker); bridge.CodeOf(err) != bridge.CodeDenied {
+				continue
+			}
+			for _, cl := range claims {
+				c.spawn(nil, func() { c.forfeit(cl, "it was removed from the fleet", 0) })
+			}
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (c *Coordinator) pollResults(hints <-chan struct{}, read func(context.Conte
 		ctx, cancel := context.WithTimeout(c.ctx, oneTry)
 		n, err := read(ctx)
 		cancel()
-		if err != nil && c.ctx.Err() == nil {
+		if err != nil && c.ctx.Err() == nil && c.nc.IsConnected() { // else that is told already
 			c.opts.Logger.Warn("fleet.results_interrupted", "run", c.run, "error", err)
 		}
 		if owed = max(owed-n, 0); owed == 0 || wait == resultsEvery {
@@ -156,7 +156,7 @@ func (c *Coordinator) onResult(subject string, data []byte) {
 
 // deny refuses a result and records that.
 func (c *Coordinator) deny(d delivery, why string) {
-	c.opts.Logger.Warn("fleet.result_refused", "run", c.run, "task", d.result.Task, "claim", d.result.Claim, "worker", d.worker, "why", why)
+	c.opts.Logger.Debug("fleet.result_refused", "run", c.run, "task", text.FirstLine(d.result.Task, 80), "claim", d.result.Claim, "worker", d.worker, "why", why)
 	c.opts.Record("fleet_result", d.worker, fmt.Sprintf("the result for %q of run %s (claim %s) was refused: %s", text.FirstLine(d.result.Task, 80), c.run, d.result.Claim, why))
 	c.order(d.worker, fleet.Order{Kind: fleet.OrderRefused, Run: c.run, Task: d.result.Task, Claim: d.result.Claim, Message: why})
 }
@@ -205,7 +205,7 @@ func (c *Coordinator) take(cl *claim, d delivery) {
 	}
 	c.settle(a, cl, d.result)
 	if r := d.result; r.Error != nil {
-		c.finish(a, out, r.Error)
+		c.finish(a, out, bounded(r.Error))
 	} else {
 		c.finish(a, out, nil)
 	}
@@ -213,7 +213,7 @@ func (c *Coordinator) take(cl *claim, d delivery) {
 
 // accept checks a result and makes it the one that counts.
 func (c *Coordinator) accept(ctx context.Context, a *attempt, cl *claim, r fleet.Result) (out orchestrate.Outcome, err error) {
-	out = orchestrate.Outcome{Summary: text.Clip(r.Summary, maxSummary), Usage: r.Usage, Tools: r.Tools, Denied: r.Denied,
+	out = orchestrate.Outcome{Summary: text.Clip(r.Summary, maxSummary), Usage: credible(r.Usage), Tools: min(max(r.Tools, 0), maxCount), Denied: min(max(r.Denied, 0), maxCount),
 		Session: text.FirstLine(r.Session, maxProgress), Worker: cl.name}
 	if _, err := c.member(ctx, cl.worker); err != nil {
 		return out, err

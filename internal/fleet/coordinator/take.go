@@ -9,12 +9,22 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
 )
+
+func owners(ctx context.Context, js jetstream.JetStream) (jetstream.KeyValue, error) {
+	names, err := fleet.FindNames(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	return js.KeyValue(ctx, names.Of(fleet.TableOwners))
+}
 
 // Record is a run as the fleet has it, for orchestrate.Materialise.
 type Record struct {
@@ -31,7 +41,7 @@ func (c *Coordinator) Take(ctx context.Context, run string) (r Record, err error
 		return r, notThere(run)
 	}
 	err = persist(ctx, func(ctx context.Context) error {
-		table, err := c.js.KeyValue(ctx, fleet.TableOwners)
+		table, err := owners(ctx, c.js)
 		if err != nil {
 			return fmt.Errorf("take the run over: %w", err)
 		}

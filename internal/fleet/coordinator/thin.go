@@ -274,7 +274,7 @@ func (c *Coordinator) keepFile(ctx context.Context, name, parent, file string, b
 			e.Data, err = os.ReadFile(file)
 		} else {
 			e.Stored = c.run + "/" + name
-			err = putFile(ctx, c.js, fleet.BucketRuns, e.Stored, file, b.Size)
+			err = putFile(ctx, c.js, c.stores.names.Of(fleet.BucketRuns), e.Stored, file, b.Size)
 		}
 		if err != nil {
 			return err

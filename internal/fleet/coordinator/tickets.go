@@ -66,7 +66,7 @@ func (c *Coordinator) offer(ctx context.Context, a *attempt) error {
 	a.queued = true
 	c.mu.Unlock()
 	return persist(ctx, func(ctx context.Context) error {
-		ack, err := c.js.Publish(ctx, fleet.TaskSubject(queue, c.run, a.work.Task.ID), data, jetstream.WithMsgID(id))
+		ack, err := c.js.Publish(ctx, c.stores.names.To(fleet.TaskSubject(queue, c.run, a.work.Task.ID)), data, jetstream.WithMsgID(id))
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,15 @@ func (c *Coordinator) endStale(ctx context.Context, seq uint64, ack string) {
 	if err != nil {
 		return // gone, or for the next time
 	}
-	if parts := strings.Split(m.Subject, "."); len(parts) == 5 && parts[3] == c.run {
+	parts := strings.Split(m.Subject, ".")
+	if len(parts) != 5 || parts[3] != c.run {
+		return
+	}
+	c.mu.Lock()
+	a := c.attempts[parts[4]]
+	inForce := a != nil && !a.over && (a.ticket == seq || !isClosed(a.offered)) // whatever task the worker has named
+	c.mu.Unlock()
+	if !inForce {
 		_ = c.nc.Publish(ack, []byte("+TERM")) // else the next time
 	}
 }

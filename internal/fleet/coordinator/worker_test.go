@@ -58,7 +58,7 @@ func newHand(t testing.TB, f *fleettest.Fleet, name string, labels ...string) *h
 // ticket waits for one of a queue, ok is false when ctx ended before.
 func (h *hand) ticket(ctx context.Context, queue string) (t fleet.Ticket, ack string, ok bool) {
 	for ctx.Err() == nil {
-		m, err := h.conn.NC.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+fleet.StreamTasks+"."+queue, []byte(`{"batch":1,"expires":500000000}`))
+		m, err := h.conn.NC.RequestWithContext(ctx, fleet.NextSubject(h.conn.Member.ID, queue), []byte(`{"schema":1,"batch":1,"expires_ns":500000000}`))
 		if err == nil && m.Header.Get("Status") == "" && json.Unmarshal(m.Data, &t) == nil && t.Schema != 0 {
 			return t, m.Reply, true
 		}

@@ -60,7 +60,9 @@ func (k *keeper) admin(ctx context.Context, verb string, data []byte) any {
 func (k *keeper) find(name string) (fleet.MemberRecord, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m, ok := k.members[name]; ok {
+	if m, ok := k.members[name]; ok && m.Removed {
+		return m, &bridge.Error{Code: bridge.CodeNotFound, Message: m.ID + " was removed from the fleet already", Remedy: "`copilot-bridge fleet status` lists the members."}
+	} else if ok {
 		return m, nil
 	}
 	var found []fleet.MemberRecord
@@ -85,7 +87,7 @@ func (k *keeper) find(name string) (fleet.MemberRecord, error) {
 
 func (k *keeper) drain(ctx context.Context, m fleet.MemberRecord) error {
 	if m.Role != fleet.RoleWorker {
-		return &bridge.Error{Code: bridge.CodeInvalid, Message: m.ID + " is no worker"}
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: m.ID + " is no worker", Remedy: "`copilot-bridge fleet remove` takes a coordinator out."}
 	}
 	if _, err := k.updateMember(ctx, m.ID, func(m *fleet.MemberRecord) error { m.Draining = true; return nil }); err != nil {
 		return err
@@ -112,9 +114,9 @@ func (k *keeper) remove(ctx context.Context, m fleet.MemberRecord) error {
 	k.mu.Unlock()
 	err := k.hub.js.DeleteStream(ctx, "OBJ_"+fleet.WorkerBucket(m.ID))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, k.purgeResults(ctx, m.ID)) // nobody takes them
 }
 
 func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
@@ -122,7 +124,11 @@ func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
 		Workers: []fleet.WorkerStatus{}, Queues: []fleet.QueueStatus{}, Runs: []fleet.RunStatus{}}
 	k.mu.Lock()
 	for id, m := range k.members {
-		if m.Role != fleet.RoleWorker || m.Removed {
+		if m.Removed {
+			continue
+		}
+		if m.Role == fleet.RoleCoordinator {
+			s.Coordinators = append(s.Coordinators, m)
 			continue
 		}
 		w := fleet.WorkerStatus{MemberRecord: m}
@@ -136,6 +142,7 @@ func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
 	}
 	k.mu.Unlock()
 	slices.SortFunc(s.Workers, func(a, b fleet.WorkerStatus) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(s.Coordinators, func(a, b fleet.MemberRecord) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(s.Queues, func(a, b fleet.QueueStatus) int { return cmp.Compare(a.Queue, b.Queue) })
 	for i, q := range s.Queues {
 		consumer, err := k.hub.js.Consumer(ctx, fleet.StreamTasks, q.Queue)
@@ -155,7 +162,7 @@ func (k *keeper) status(ctx context.Context) (fleet.Status, error) {
 // runs are those whose owner the fleet knows, the newest beat first.
 func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 	out := []fleet.RunStatus{}
-	owners, err := k.hub.js.KeyValue(ctx, fleet.TableOwners)
+	owners, err := k.hub.js.KeyValue(ctx, k.hub.names.Of(fleet.TableOwners))
 	if err != nil {
 		return out, err
 	}
@@ -168,7 +175,7 @@ func (k *keeper) runs(ctx context.Context) ([]fleet.RunStatus, error) {
 		if err := fleet.Decode(entry.Value(), &owner); err != nil {
 			continue // another version's
 		}
-		out = append(out, fleet.RunStatus{Run: entry.Key(), Owner: owner, Alive: !owner.Ended && time.Since(owner.Beat) < ownerAlive})
+		out = append(out, fleet.RunStatus{Run: entry.Key(), Owner: owner, Alive: !owner.Ended && !owner.Beat.IsZero() && time.Since(entry.Created()) < ownerAlive})
 	}
 	slices.SortFunc(out, func(a, b fleet.RunStatus) int { return b.Owner.Beat.Compare(a.Owner.Beat) })
 	return out, nil

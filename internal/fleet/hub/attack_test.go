@@ -11,12 +11,14 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +111,7 @@ func TestWorkerPublishesElsewhere(t *testing.T) {
 			"$KV.MEMBERS.A", "$KV.CLAIMS.run.task", "$O.w-B.C.x", "$O.RUNS.C.x", "$JS.API.STREAM.MSG.GET.OBJ_w-B", "$JS.API.STREAM.INFO.KV_MEMBERS",
 			"$JS.API.CONSUMER.CREATE.TASKS", "$JS.API.CONSUMER.CREATE.JOURNAL.x", "$JS.API.STREAM.NAMES", "$JS.API.INFO",
 		},
+		{"$JS.API.CONSUMER.MSG.NEXT.TASKS.any", "$JS.API.CONSUMER.INFO.TASKS.any", "fleet.next.B.any"},
 		{ // of its own bucket: what could make the server say its words elsewhere
 			"$JS.API.CONSUMER.CREATE.OBJ_w-A", "$JS.API.CONSUMER.CREATE.OBJ_w-A.x.$O.w-A.C.x", "$JS.API.CONSUMER.DURABLE.CREATE.OBJ_w-A.x", "$JS.API.DIRECT.GET.OBJ_w-A",
 			"$JS.API.STREAM.UPDATE.OBJ_w-A", "$JS.API.STREAM.DELETE.OBJ_w-A", "$JS.API.STREAM.SNAPSHOT.OBJ_w-A", "$JS.API.STREAM.MSG.DELETE.OBJ_w-A",
@@ -185,15 +188,20 @@ func TestAnswersToForeignSubjects(t *testing.T) {
 	}
 	f.WaitRecorded(t, hub.RefusedMessage+" "+a, "not its sender's inbox")
 
-	// A ticket can be sent anywhere as well. As a hello it would count for the victim.
+	// A ticket as a hello would count for the victim. The hub looks where it goes; and
+	// if the server sends one at somebody's bidding, it is seen that it is none.
 	queue, err := f.Coordinator.JS.CreateOrUpdateConsumer(t.Context(), fleet.StreamTasks, jetstream.ConsumerConfig{Durable: "any", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "fleet.task.any.>"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Coordinator.JS.Publish(t.Context(), fleet.TaskSubject("any", "run", "task"), []byte(`{"schema":1,"run":"run"}`)); err != nil {
+	if _, err := f.Coordinator.JS.Publish(t.Context(), f.Names(t).To(fleet.TaskSubject("any", "run", "task")), []byte(`{"schema":1,"run":"run"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.TASKS."+queue.CachedInfo().Name, fleet.HelloSubject(victim.Member.ID), []byte(`{"batch":1}`)); err != nil {
+	if err := nc.PublishRequest(fleet.NextSubject(a, "any"), fleet.HelloSubject(victim.Member.ID), []byte(`{"schema":1,"batch":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	f.WaitRecorded(t, hub.RefusedMessage+" "+a, fleet.NextSubject(a, "any"), "not its sender's inbox")
+	if err := f.Coordinator.NC.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.TASKS."+queue.CachedInfo().Name, fleet.HelloSubject(victim.Member.ID), []byte(`{"batch":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	f.WaitRecorded(t, hub.RefusedMessage, "fleet.task.any.run.task", "$JS.ACK.TASKS", "not its sender's inbox")
@@ -202,6 +210,94 @@ func TestAnswersToForeignSubjects(t *testing.T) {
 	}
 	if msg, err := orders.NextMsg(10 * time.Millisecond); err == nil {
 		t.Errorf("the hub answered there: %s", msg.Data)
+	}
+}
+
+// The server's answers to a worker go to any subject that the worker can name. It
+// cannot name what others write: a table would keep an answer as a row, a journal
+// as an entry that ends the run, and a queue as a ticket that is never ended.
+func TestAnswersIntoStreams(t *testing.T) {
+	f := fleettest.Up(t)
+	victim := f.Worker(t, "victim").Member.ID
+	a := f.Worker(t, "attacker").Member.ID
+	nc, refused := thief(t, f, "attacker")
+	names := f.Names(t)
+	queue := jetstream.ConsumerConfig{Durable: "any", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, FilterSubject: "fleet.task.any.>"}
+	table, err := f.Coordinator.JS.KeyValue(t.Context(), names.Of(fleet.TableQueues))
+	if err == nil {
+		_, err = table.Put(t.Context(), "any", []byte(`{"schema":1}`))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Coordinator.JS.CreateOrUpdateConsumer(t.Context(), fleet.StreamTasks, queue); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{fleet.TaskSubject("any", "run", "task"), fleet.JournalSubject("run")} {
+		if _, err := f.Coordinator.JS.Publish(t.Context(), names.To(subject), []byte(`{"schema":1}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	streams := []string{fleet.StreamTasks, fleet.StreamJournal, "OBJ_" + names.Of(fleet.BucketRuns)}
+	for _, table := range []string{fleet.TableMembers, fleet.TableInvites, fleet.TableQueues, fleet.TableOwners, fleet.TableClaims} {
+		streams = append(streams, "KV_"+names.Of(table))
+	}
+	state := func() (all []string) {
+		for _, name := range streams {
+			s, err := f.Coordinator.JS.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			all = append(all, fmt.Sprint(name, " has ", s.CachedInfo().State.Msgs, " up to ", s.CachedInfo().State.LastSeq))
+		}
+		c, err := f.Coordinator.JS.Consumer(t.Context(), fleet.StreamTasks, "any")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(all, fmt.Sprint("tickets given out: ", c.CachedInfo().NumAckPending))
+	}
+	ticket, err := f.Coordinator.NC.Request("$JS.API.CONSUMER.MSG.NEXT.TASKS.any", []byte(`{"batch":1}`), fleettest.Timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack := ticket.Reply
+	before := state()
+	inbox := nc.NewInbox()
+	answers, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range []string{
+		"$KV.MEMBERS." + victim, "$KV.INVITES.x", "$KV.QUEUES.any", "$KV.OWNERS.run", "$KV.CLAIMS.run.task", "$O.RUNS.C.x", "$O.RUNS.M.x",
+		fleet.JournalSubject("run"), fleet.TaskSubject("any", "run", "more"), "$JS.API.STREAM.PURGE.TASKS", "$JS.API.STREAM.MSG.DELETE.TASKS", "$JS.API.STREAM.DELETE.JOURNAL",
+		"$JS.API.STREAM.PURGE.JOURNAL", "$JS.API.CONSUMER.DELETE.TASKS.any", ack, inbox,
+	} {
+		for subject, body := range map[string]string{
+			"$O.w-" + a + ".C.x": "x", fleet.WorkSubject("result", a, "run", "task", "claim"): "x", "$JS.API.STREAM.MSG.GET.OBJ_w-" + a: `{"seq":1}`, "$JS.API.STREAM.INFO.OBJ_w-" + a: "",
+			"$JS.API.STREAM.PURGE.OBJ_w-" + a: `{"seq":1}`, fleet.NextSubject(a, "any"): `{"schema":1,"batch":1}`,
+		} {
+			if err := nc.PublishRequest(subject, reply, []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 6 { // to the inbox: all before them have been sent
+		m, err := answers.NextMsg(fleettest.Timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if word := names.Of("")[1:]; strings.Contains(fmt.Sprint(m.Subject, m.Reply, m.Header, string(m.Data)), word) {
+			t.Errorf("the answer tells the word: %s", m.Data)
+		}
+	}
+	if after := state(); !slices.Equal(after, before) {
+		t.Errorf("the answers were stored:\n%q\n%q", before, after)
+	}
+	for _, subject := range []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.CONSUMER.LIST.TASKS", "$JS.API.CONSUMER.INFO.TASKS.any", "$JS.API.CONSUMER.MSG.NEXT.TASKS.any", "$JS.API.STREAM.INFO.TASKS", "$JS.API.STREAM.INFO.RESULTS"} {
+		if err := nc.PublishRequest(subject, inbox, nil); err != nil {
+			t.Fatal(err)
+		}
+		refused("publish", `"`+subject+`"`)
 	}
 }
 
@@ -225,6 +321,89 @@ func TestResultsStay(t *testing.T) {
 	stream, err := f.Coordinator.JS.Stream(t.Context(), fleet.StreamResults)
 	if err != nil || stream.CachedInfo().State.Msgs != 1 {
 		t.Errorf("%+v, %v", stream, err)
+	}
+}
+
+// A worker that delivers without end loses its own results, and no room is taken
+// from others.
+func TestResultsWithoutEnd(t *testing.T) {
+	f := fleettest.Up(t)
+	a, b := f.Worker(t, "attacker"), f.Worker(t, "victim")
+	if _, err := b.JS.Publish(t.Context(), fleet.WorkSubject("result", b.Member.ID, "run", "task", "claim"), []byte(`{"schema":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	full := make([]byte, 1<<20-1024)
+	for i := range 300 {
+		if _, err := a.JS.Publish(t.Context(), fleet.WorkSubject("result", a.Member.ID, "run", "task", fmt.Sprint("claim-", i)), full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.WaitRecorded(t, hub.RefusedMessage+" "+a.Member.ID, "MiB within an hour")
+	stream, err := f.Coordinator.JS.Stream(t.Context(), fleet.StreamResults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := stream.CachedInfo().State; s.Bytes > 100<<20 {
+		t.Errorf("%d bytes are kept", s.Bytes)
+	}
+	if m, err := stream.GetMsg(t.Context(), 1); err != nil || !strings.Contains(m.Subject, b.Member.ID) {
+		t.Errorf("the victim's result: %v", err)
+	}
+	if _, err := fleet.Remove(t.Context(), f.Coordinator, a.Member.ID); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 1 {
+		t.Errorf("results of a removed worker stay: %+v, %v", info, err)
+	}
+}
+
+// A hello is kept and shown with those of all others, so it is bounded, and so is
+// what a machine calls itself.
+func TestAbsurdHellos(t *testing.T) {
+	f := fleettest.Up(t)
+	w := f.Worker(t, "attacker")
+	labels := map[string]string{}
+	for i := range 100 {
+		labels[fmt.Sprint("label-", i)] = "x"
+	}
+	for what, h := range map[string]fleet.Hello{
+		"too long": {Host: strings.Repeat("x", 1<<20)}, "no label": {Labels: map[string]string{"gpu\x1b[2J": "yes"}}, "at most": {Labels: labels},
+	} {
+		if _, err := w.Hello(t.Context(), h); bridge.CodeOf(err) != bridge.CodeInvalid || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Workers) != 1 || s.Workers[0].Hello != nil || len(s.Workers[0].Offers) != 0 {
+		t.Errorf("%+v, %v", s.Workers, err)
+	}
+	line := f.Invite(t, fleet.RoleWorker, 1)
+	for _, name := range []string{"build1\n\x1b[31m", "build\u202e1", "build\u200b1", strings.Repeat("x", 101)} {
+		if _, err := fleet.Join(t.Context(), line, filepath.Join(f.Dir, "named"), fleet.JoinOptions{Name: name}); bridge.CodeOf(err) != bridge.CodeInvalid {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	f.Join(t, line, "Böse Maschine 1") // none of that took the use
+}
+
+// A worker that says hello without end does not keep the hub from others.
+func TestManyHellos(t *testing.T) {
+	f := fleettest.Up(t)
+	w, a := f.Worker(t, "worker"), f.Worker(t, "attacker")
+	for i := range 4000 {
+		hello := fmt.Sprintf(`{"schema":1,"labels":{"l":"%d"}}`, i)
+		if err := a.NC.PublishRequest(fleet.HelloSubject(a.Member.ID), fleet.Inbox(a.Member.ID)+".x", []byte(hello)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if _, err := w.Hello(t.Context(), fleet.Hello{}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("the hub answered after %s", took)
 	}
 }
 

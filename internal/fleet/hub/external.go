@@ -119,8 +119,8 @@ func externalKeys(x *External) (*keys, error) {
 	return &keys{fleet: fleetName(account), account: account, signer: signer, lasts: externalLasts}, nil
 }
 
-// prepare makes what the fleet stores. Where the servers can, three of them keep
-// each stream; what there is keeps its number, also while servers are away.
+// prepare makes what the fleet stores: in a cluster, on three servers. What there
+// is keeps their number, also while servers are away.
 func (h *Hub) prepare(ctx context.Context) (replicas int, err error) {
 	if h.server != nil {
 		return 1, Prepare(ctx, h.js, 1)
@@ -133,15 +133,23 @@ func (h *Hub) prepare(ctx context.Context) (replicas int, err error) {
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return 0, fmt.Errorf("look at the streams of the fleet: %w", err)
 	}
-	if err = Prepare(ctx, h.js, 3); !fewServers(err) {
-		return 3, err
+	switch err = Prepare(ctx, h.js, 3); {
+	case says(err, notClustered):
+		return 1, Prepare(ctx, h.js, 1)
+	case says(err, noPeers):
+		return 0, &bridge.Error{Code: bridge.CodeUnavailable, Message: "the cluster has fewer than three servers now, and three are to keep what the fleet stores",
+			Remedy: "Start the others and try again, or use `copilot-bridge fleet up` without --nats.", Cause: err}
 	}
-	return 1, Prepare(ctx, h.js, 1)
+	return 3, err
 }
 
-// fewServers reports whether there are not enough servers for the replicas.
-func fewServers(err error) bool {
+// What a server answers that cannot have the replicas.
+const (
+	noPeers      = 10005 // there are not enough servers in the cluster now
+	notClustered = 10074
+)
+
+func says(err error, code jetstream.ErrorCode) bool {
 	var answer *jetstream.APIError
-	const noPeers, notClustered = 10005, 10074
-	return errors.As(err, &answer) && (answer.ErrorCode == noPeers || answer.ErrorCode == notClustered)
+	return errors.As(err, &answer) && answer.ErrorCode == code
 }

@@ -211,6 +211,19 @@ func TestExternalServer(t *testing.T) {
 	}
 }
 
+// A fleet is not begun on a cluster that would keep less of it than it could.
+func TestClusterLacksAServer(t *testing.T) {
+	t.Parallel() // it waits for elections
+	c := newCluster(t, 2)
+	h, err := hub.Up(t.Context(), c.options(t.TempDir(), "account.nk"))
+	if err == nil {
+		err = h.Close(t.Context())
+	}
+	if err == nil || !strings.Contains(err.Error(), "fewer than three servers") {
+		t.Errorf("a cluster of two was taken: %v", err)
+	}
+}
+
 // In a cluster each stream is on three servers, and the fleet goes on without one
 // of them.
 func TestCluster(t *testing.T) {
@@ -240,9 +253,11 @@ func TestCluster(t *testing.T) {
 	}
 	again := c.options(f.Dir, "account.nk")
 	again.External.URLs = c.urls
-	if f.Hub, err = hub.Up(t.Context(), again); err != nil {
+	next, err := hub.Up(t.Context(), again)
+	if err != nil {
 		t.Fatal(err)
 	}
+	f.Hub = next
 	if stream, err = f.Coordinator.JS.Stream(t.Context(), fleet.StreamTasks); err != nil || stream.CachedInfo().Config.Replicas != 3 {
 		t.Fatalf("%+v, %v", stream, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -18,10 +19,10 @@ import (
 // half of the old one is over.
 func (k *keeper) hello(ctx context.Context, id string, data []byte) fleet.HelloReply {
 	var h fleet.Hello
-	if err := fleet.Decode(data, &h); err != nil {
-		return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
-	}
 	m, err := k.present(id)
+	if err == nil {
+		err = decodeHello(data, &h)
+	}
 	if err != nil {
 		return fleet.HelloReply{Schema: fleet.Schema, Refused: fleet.Refusal(err)}
 	}
@@ -50,6 +51,30 @@ func (k *keeper) hello(ctx context.Context, id string, data []byte) fleet.HelloR
 	k.seen[id] = presence{hello: h, at: time.Now()}
 	reply.Queues = k.queuesFor(m)
 	return reply
+}
+
+// A hello is kept, and shown with those of all others.
+const (
+	maxHello  = 128 << 10
+	maxLabels = 64
+)
+
+func decodeHello(data []byte, h *fleet.Hello) error {
+	if len(data) > maxHello {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("a hello of %d bytes is too long", len(data))}
+	}
+	if err := fleet.Decode(data, h); err != nil {
+		return err
+	}
+	if len(h.Labels) > maxLabels {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("a worker has at most %d labels of its own", maxLabels)}
+	}
+	for _, l := range fleet.Offers(nil, h.Labels) {
+		if !fleet.IsLabel(l) {
+			return &bridge.Error{Code: bridge.CodeInvalid, Message: fmt.Sprintf("%.80q is no label of a worker", l)}
+		}
+	}
+	return nil
 }
 
 // renew answers a member whose right has ended.

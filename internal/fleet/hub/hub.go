@@ -50,6 +50,7 @@ type Hub struct {
 	server  *embedded
 	nc      *nats.Conn
 	js      jetstream.JetStream
+	names   fleet.Names // of what is in js
 	keeper  *keeper
 	unlock  func() error
 
@@ -122,12 +123,8 @@ func (h *Hub) start(ctx, background context.Context) error {
 	if h.js, err = jetstream.New(h.nc, jetstream.WithDefaultTimeout(apiTimeout)); err != nil {
 		return err
 	}
-	replicas, err := h.prepare(ctx)
-	if err != nil {
-		return err
-	}
 	h.wg.Go(func() { h.recordRefusals(background) })
-	if h.keeper, err = newKeeper(ctx, h, replicas); err != nil {
+	if err := h.openStores(ctx); err != nil {
 		return err
 	}
 	if err := h.keeper.listen(); err != nil {
@@ -135,6 +132,23 @@ func (h *Hub) start(ctx, background context.Context) error {
 	}
 	h.wg.Go(func() { h.keeper.run(background) })
 	return h.becomeCoordinator(ctx)
+}
+
+// openStores makes or opens what the fleet stores. A cluster that has lost a server
+// just now chooses new leaders first.
+func (h *Hub) openStores(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return fleet.Persist(ctx, settleTimeout/2, func(ctx context.Context) error {
+		replicas, err := h.prepare(ctx)
+		if err == nil {
+			h.names, err = fleet.FindNames(ctx, h.js)
+		}
+		if err == nil {
+			h.keeper, err = newKeeper(ctx, h, replicas)
+		}
+		return err
+	})
 }
 
 // becomeCoordinator makes this machine a coordinator of its own fleet.

@@ -1,8 +1,10 @@
 package hub_test
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +32,7 @@ func TestWorkerJoins(t *testing.T) {
 		t.Fatalf("hello: %+v, %v", reply, err)
 	}
 
-	queues, err := f.Coordinator.JS.KeyValue(t.Context(), fleet.TableQueues)
+	queues, err := f.Coordinator.JS.KeyValue(t.Context(), f.Names(t).Of(fleet.TableQueues))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +70,17 @@ func TestWorkerJoins(t *testing.T) {
 	}
 	if said := f.Recorded(); len(said) > 0 {
 		t.Errorf("recorded %q", said)
+	}
+	if len(s.Coordinators) != 1 || s.Coordinators[0].ID != f.Coordinator.Member.ID {
+		t.Errorf("coordinators %+v", s.Coordinators)
+	}
+	if _, err := fleet.Remove(t.Context(), f.Coordinator, w.Member.ID); err != nil {
+		t.Error(err)
+	}
+	for name, act := range map[string]func(context.Context, *fleet.Conn, string) (fleet.MemberReply, error){"drain": fleet.Drain, "remove": fleet.Remove} {
+		if _, err := act(t.Context(), f.Coordinator, w.Member.ID); bridge.CodeOf(err) != bridge.CodeNotFound || !strings.Contains(err.Error(), "removed") {
+			t.Errorf("%s of a removed worker: %v", name, err)
+		}
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
@@ -126,13 +128,19 @@ func (k *keeper) admit(ctx context.Context, invite string, r fleet.JoinRequest) 
 	})
 }
 
+// maxName bounds the name of a machine, which questions to people begin with.
+const maxName = 100
+
 const newInvite = "Make a new invitation with `copilot-bridge fleet invite`."
 
 // checkProof makes sure that who asks has the private key.
 func checkProof(invite string, r fleet.JoinRequest) error {
 	bad := &bridge.Error{Code: bridge.CodeInvalid, Message: "the request to join is not signed by the key that it brings"}
-	if !nkeys.IsValidPublicUserKey(r.Key) || len(r.Name) > 200 {
+	if !nkeys.IsValidPublicUserKey(r.Key) {
 		return bad
+	}
+	if len(r.Name) > maxName || strings.ContainsFunc(r.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return &bridge.Error{Code: bridge.CodeInvalid, Message: "a machine's name has at most 100 bytes, all of them visible", Remedy: "Choose another one with --name."}
 	}
 	key, err := nkeys.FromPublicKey(r.Key)
 	if err != nil {

@@ -26,6 +26,9 @@ const (
 	lookEvery = 5 * time.Second
 	// handlers is how many requests are answered at the same time.
 	handlers = 8
+	// maxHellos is how many of them one member can have. It sends its next hello when
+	// it has the answer to the last one.
+	maxHellos = 2
 	// updateTries bounds a compare-and-set that others keep winning.
 	updateTries = 20
 )
@@ -46,6 +49,10 @@ type keeper struct {
 	members map[string]fleet.MemberRecord // as in the table
 	queues  map[string]fleet.QueueRecord
 	seen    map[string]presence
+	hellos  map[string]int // being answered, by member
+	// delivered is by worker; floods are the workers whose results are too many.
+	delivered map[string]delivered
+	floods    chan string
 }
 
 // presence is the last sign of life of a worker.
@@ -55,11 +62,12 @@ type presence struct {
 }
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
-	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 1024),
-		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{}}
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10),
+		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
+		hellos: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16)}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
 		var err error
-		if *table, err = h.js.KeyValue(ctx, name); err != nil {
+		if *table, err = h.js.KeyValue(ctx, h.names.Of(name)); err != nil {
 			return nil, fmt.Errorf("open the table %s: %w", name, err)
 		}
 	}
@@ -94,7 +102,7 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 }
 
 func (k *keeper) listen() error {
-	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.admin.*"} {
+	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
 		// One of several hubs answers.
 		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
 		if err != nil {
@@ -102,6 +110,11 @@ func (k *keeper) listen() error {
 		}
 		k.subs = append(k.subs, sub)
 	}
+	sub, err := k.hub.nc.Subscribe("fleet.result.>", k.countResult)
+	if err != nil {
+		return err
+	}
+	k.subs = append(k.subs, sub)
 	return k.hub.nc.FlushTimeout(apiTimeout)
 }
 
@@ -118,6 +131,7 @@ func (k *keeper) run(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { k.watchQueues(ctx) })
 	wg.Go(func() { k.upkeep(ctx) })
+	wg.Go(func() { k.removeFloods(ctx) })
 	for range handlers {
 		wg.Go(func() {
 			for {
@@ -165,9 +179,12 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	defer cancel()
 	// A message that the server sends at a member's bidding keeps its own subject, so
 	// this may be any.
-	var verb, who string
-	if parts := strings.Split(msg.Subject, "."); len(parts) == 3 {
+	var verb, who, queue string
+	parts := strings.Split(msg.Subject, ".")
+	if len(parts) == 3 {
 		verb, who = parts[1], parts[2]
+	} else if len(parts) == 4 && parts[1] == "next" {
+		verb, who, queue = parts[1], parts[2], parts[3]
 	}
 	order := who
 	if verb == "admin" { // by any coordinator; nobody else may publish there
@@ -183,7 +200,14 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 		answer = k.join(ctx, who, msg.Data)
 	case "renew":
 		answer = k.renew(who, msg.Data)
+	case "next":
+		k.next(msg, who, queue)
+		return
 	case "hello":
+		if !k.enter(who) {
+			return
+		}
+		defer k.leave(who)
 		answer = k.hello(ctx, who, msg.Data)
 	case "admin":
 		answer = k.admin(ctx, order, msg.Data)
@@ -192,6 +216,25 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	}
 	if err := fleet.Respond(msg, who, answer); err != nil {
 		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
+	}
+}
+
+// enter says whether a member's hello is answered now.
+func (k *keeper) enter(who string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.hellos[who] >= maxHellos {
+		return false
+	}
+	k.hellos[who]++
+	return true
+}
+
+func (k *keeper) leave(who string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.hellos[who]--; k.hellos[who] == 0 {
+		delete(k.hellos, who)
 	}
 }
 

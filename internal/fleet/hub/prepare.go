@@ -7,11 +7,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 )
 
 const (
 	apiTimeout = 10 * time.Second
+	// settleTimeout is how long a cluster may take until it answers for all streams.
+	settleTimeout = time.Minute
 	// maxPayload bounds a message: a chunk of a bundle, an event, a task.
 	maxPayload = 8 << 20
 	// keepResults is how long a result waits for its coordinator to come back.
@@ -27,10 +30,14 @@ const (
 // Prepare makes the fleet's streams, buckets and tables, or brings them up to
 // date. It may run again, and while they are in use.
 func Prepare(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	names, err := prepareNames(ctx, js, replicas)
+	if err != nil {
+		return err
+	}
 	for _, stream := range []jetstream.StreamConfig{
-		{Name: fleet.StreamTasks, Subjects: []string{"fleet.task.>"}, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 64 << 10},
+		hidden(names, "fleet.task.>", jetstream.StreamConfig{Name: fleet.StreamTasks, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 64 << 10}),
 		{Name: fleet.StreamResults, Subjects: []string{"fleet.result.>"}, MaxAge: keepResults, MaxMsgSize: 1 << 20},
-		{Name: fleet.StreamJournal, Subjects: []string{"fleet.journal.>"}, MaxMsgSize: maxPayload},
+		hidden(names, "fleet.journal.>", jetstream.StreamConfig{Name: fleet.StreamJournal, MaxMsgSize: maxPayload}),
 	} {
 		stream.Storage, stream.Replicas = jetstream.FileStorage, replicas
 		if _, err := js.CreateOrUpdateStream(ctx, stream); err != nil {
@@ -38,17 +45,44 @@ func Prepare(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		}
 	}
 	for _, table := range []string{fleet.TableMembers, fleet.TableInvites, fleet.TableQueues, fleet.TableOwners, fleet.TableClaims} {
-		// It is like one that the client makes, but without direct reads: in a cluster
-		// they may answer with an old state, and who has just taken a run over must
-		// not read that another has it.
-		config := jetstream.StreamConfig{Name: "KV_" + table, Subjects: []string{"$KV." + table + ".>"}, MaxMsgsPerSubject: 1,
-			Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}
-		if _, err := js.CreateOrUpdateStream(ctx, config); err != nil {
-			return fmt.Errorf("prepare the table %s: %w", table, err)
+		if err := prepareTable(ctx, js, names.Of(table), replicas); err != nil {
+			return err
 		}
 	}
-	if _, err := js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: fleet.BucketRuns, Storage: jetstream.FileStorage, Replicas: replicas}); err != nil {
+	if _, err := js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: names.Of(fleet.BucketRuns), Storage: jetstream.FileStorage, Replicas: replicas}); err != nil {
 		return fmt.Errorf("prepare the bucket %s: %w", fleet.BucketRuns, err)
+	}
+	return nil
+}
+
+// prepareNames finds the names of the fleet's tables, or gives new ones.
+func prepareNames(ctx context.Context, js jetstream.JetStream, replicas int) (fleet.Names, error) {
+	names, err := fleet.FindNames(ctx, js)
+	if bridge.CodeOf(err) != bridge.CodeNotFound {
+		return names, err
+	}
+	if err := prepareTable(ctx, js, fleet.NewNames().Of(fleet.TableMembers), replicas); err != nil {
+		return names, err
+	}
+	return fleet.FindNames(ctx, js) // another hub may have been faster
+}
+
+// hidden makes a stream that keeps messages under their plain subjects, and takes
+// them only from who knows its names.
+func hidden(names fleet.Names, subjects string, config jetstream.StreamConfig) jetstream.StreamConfig {
+	config.Subjects = []string{names.To(subjects)}
+	config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: names.To(subjects), Destination: subjects}
+	return config
+}
+
+// prepareTable makes a table. It is like one that the client makes, but without
+// direct reads: in a cluster they may answer with an old state, and who has just
+// taken a run over must not read that another has it.
+func prepareTable(ctx context.Context, js jetstream.JetStream, table string, replicas int) error {
+	config := jetstream.StreamConfig{Name: "KV_" + table, Subjects: []string{"$KV." + table + ".>"}, MaxMsgsPerSubject: 1,
+		Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}
+	if _, err := js.CreateOrUpdateStream(ctx, config); err != nil {
+		return fmt.Errorf("prepare the table %s: %w", table, err)
 	}
 	return nil
 }
@@ -64,7 +98,7 @@ func makeBucket(ctx context.Context, js jetstream.JetStream, worker string, repl
 		MaxMsgs: maxChunks, MaxMsgSize: maxChunk,
 	}
 	_, err := js.CreateOrUpdateStream(ctx, config)
-	if fewServers(err) { // one is away just now; bundles can be sent again
+	if says(err, noPeers) { // one is away just now; bundles can be sent again
 		config.Replicas = 1
 		_, err = js.CreateOrUpdateStream(ctx, config)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 )
 
 // The kinds of refusals, for Options.Record.
@@ -87,30 +89,14 @@ func (h *Hub) refuse(r refusal) {
 	}
 }
 
-// A member that is refused again and again must not fill the record.
-const (
-	recordWindow = time.Minute
-	recordMost   = 20 // in a window, for a member and kind
-)
-
 // recordRefusals writes refusals down, until ctx ends, and what is left then.
 func (h *Hub) recordRefusals(ctx context.Context) {
-	written, begun := map[string]int{}, time.Now()
+	record := fleet.LimitRecord(h.options.Record)
 	write := func(r refusal) {
 		if r.cid != 0 && h.server != nil {
 			h.identify(ctx, &r)
 		}
-		if time.Since(begun) > recordWindow {
-			clear(written)
-			begun = time.Now()
-		}
-		who := r.kind + " " + r.member
-		switch written[who]++; {
-		case written[who] < recordMost:
-			h.options.Record(r.kind, r.member, r.text)
-		case written[who] == recordMost:
-			h.options.Record(r.kind, r.member, r.text+"; more of these within a minute are not recorded")
-		}
+		record(r.kind, r.member, r.text)
 	}
 	for {
 		select {

@@ -30,6 +30,7 @@ func TestKilledHub(t *testing.T) {
 	defer coordinator.Close()
 	f.Coordinator = coordinator
 	w := f.Worker(t, "worker")
+	to := f.Names(t).To(fleet.JournalSubject("run"))
 	line := f.Invite(t, fleet.RoleWorker, 1)
 	written := 0
 	for round := range 5 {
@@ -37,7 +38,7 @@ func TestKilledHub(t *testing.T) {
 		acknowledged := make(chan int, 1)
 		go func() { // writes until the hub is gone
 			for ; ctx.Err() == nil; written++ {
-				if _, err := coordinator.JS.Publish(ctx, fleet.JournalSubject("run"), fmt.Append(nil, written)); err != nil {
+				if _, err := coordinator.JS.Publish(ctx, to, fmt.Append(nil, written)); err != nil {
 					break
 				}
 			}

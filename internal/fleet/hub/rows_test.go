@@ -14,7 +14,7 @@ import (
 // Rows comes to an end while others write, and is an error when it is cut off.
 func TestRows(t *testing.T) {
 	f := fleettest.Up(t)
-	table, err := f.Coordinator.JS.KeyValue(t.Context(), fleet.TableClaims)
+	table, err := f.Coordinator.JS.KeyValue(t.Context(), f.Names(t).Of(fleet.TableClaims))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
@@ -220,6 +221,9 @@ func (c *claim) attempt(t fleet.Ticket) (m made, err error) {
 		return m, err
 	}
 	if err := c.receive(ctx, mirror); err != nil {
+		return m, err
+	}
+	if err := bundle.CheckFiles(ctx, mirror.Repo, c.Begin); err != nil {
 		return m, err
 	}
 	job := Job{Assignment: c.Assignment, Repo: mirror.Repo, Dir: dir, Ask: c.ask, Report: c.report}

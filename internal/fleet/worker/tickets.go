@@ -146,17 +146,11 @@ func (w *worker) release(n int) {
 	w.poke()
 }
 
-// send asks a queue for n tickets. A worker may only publish on this subject;
-// the client's own way would ask for the consumer's state first.
+// send asks a queue for n tickets, by way of the hub.
 func (t *tickets) send(now time.Time, queue string, n int, wait time.Duration) {
 	t.next++
 	nc := t.w.conn.NC
-	request := struct {
-		Batch   int           `json:"batch"`
-		Expires time.Duration `json:"expires,omitempty"`
-		NoWait  bool          `json:"no_wait,omitempty"`
-	}{n, wait, wait == 0}
-	data, err := json.Marshal(request)
+	data, err := json.Marshal(fleet.NextRequest{Schema: fleet.Schema, Batch: n, Expires: wait})
 	if err == nil {
 		inbox := nc.NewInbox()
 		var sub *nats.Subscription
@@ -164,7 +158,7 @@ func (t *tickets) send(now time.Time, queue string, n int, wait time.Duration) {
 			t.w.slots(n)
 			t.open[sub] = &ask{queue: queue, left: n, until: now.Add(wait + slack), look: wait == 0}
 			t.look = t.look || wait == 0
-			if err = nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+fleet.StreamTasks+"."+queue, inbox, data); err != nil {
+			if err = nc.PublishRequest(fleet.NextSubject(t.w.id, queue), inbox, data); err != nil {
 				t.close(sub)
 			}
 		}

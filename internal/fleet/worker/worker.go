@@ -121,7 +121,7 @@ func Run(ctx context.Context, conn *fleet.Conn, o Options) (err error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &worker{Options: o, conn: conn, id: conn.Member.ID, since: time.Now(), log: o.Logger,
-		wake: make(chan struct{}, 1), free: max(o.Capacity, 1), ready: Ready{NotReady: "it is starting"},
+		wake: make(chan struct{}, 1), free: max(o.Capacity, 1), ready: Ready{NotReady: fleet.Starting},
 		claims: map[string]*claim{}, runs: map[string]*backOff{}}
 	w.Capacity = w.free
 	if w.root, err = openRoot(o.Root, w.id, o.Environ); err != nil {
@@ -204,7 +204,7 @@ func (w *worker) greet(ctx context.Context) {
 		hello := fleet.Hello{Anew: anew, Host: host, Version: w.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Labels: w.Labels, Capacity: w.Capacity, Since: w.since}
 		w.describe(&hello)
-		if err := w.hello(ctx, hello); err != nil && !silent && ctx.Err() == nil {
+		if err := w.hello(ctx, hello); err != nil && !silent && ctx.Err() == nil && w.conn.NC.IsConnected() { // else that is told already
 			w.log.Warn("worker.hub_silent: the hub does not answer; the worker goes on", "error", err)
 			silent = true
 		} else if err == nil {

@@ -125,7 +125,7 @@ func (y *yard) queue(name string) {
 	_, err := y.boss.JS.CreateOrUpdateConsumer(ctx, fleet.StreamTasks, jetstream.ConsumerConfig{Durable: queue, FilterSubject: "fleet.task." + queue + ".>",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: fleet.Lease})
 	y.must(err)
-	table, err := y.boss.JS.KeyValue(ctx, fleet.TableQueues)
+	table, err := y.boss.JS.KeyValue(ctx, y.fleet.Names(y.t).Of(fleet.TableQueues))
 	y.must(err)
 	row, err := json.Marshal(fleet.QueueRecord{Schema: fleet.Schema, Labels: labels})
 	y.must(err)
@@ -147,7 +147,7 @@ func (y *yard) ticket(t fleet.Ticket) {
 	y.t.Helper()
 	data, err := json.Marshal(t)
 	y.must(err)
-	_, err = y.boss.JS.Publish(y.t.Context(), fleet.TaskSubject(fleet.Queue(t.Labels), t.Run, t.Task), data)
+	_, err = y.boss.JS.Publish(y.t.Context(), y.fleet.Names(y.t).To(fleet.TaskSubject(fleet.Queue(t.Labels), t.Run, t.Task)), data)
 	y.must(err)
 }
 

@@ -135,6 +135,20 @@ func (h Harness) cancel(t *testing.T) {
 		}
 		again(t, ctx, s)
 	})
+	t.Run("by abort, before the agent has the prompt", func(t *testing.T) {
+		var s bridge.Session
+		gate := AllowAll()
+		gate.PromptFunc = func(text string) (string, error) {
+			return text, s.Abort(context.Background())
+		}
+		ctx, _, opened := h.open(t, bridge.SessionSpec{Gate: gate})
+		s = opened
+		if o := Collect(ctx, s, Script("silence")); o.Err != nil || o.reason() != bridge.EndAborted {
+			t.Errorf("ended with %v, %v", o.reason(), o.Err)
+		}
+		gate.PromptFunc = nil
+		again(t, ctx, s)
+	})
 	t.Run("by context", func(t *testing.T) {
 		ctx, _, s := h.open(t, bridge.SessionSpec{})
 		why := &bridge.Error{Code: bridge.CodeTimeout, Message: "enough"}

@@ -124,6 +124,16 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
+// Names are those of the fleet's tables.
+func (f *Fleet) Names(t testing.TB) fleet.Names {
+	t.Helper()
+	n, err := fleet.FindNames(t.Context(), f.Coordinator.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // Connect connects as the member in a directory of the fleet, until the test ends.
 func (f *Fleet) Connect(t testing.TB, dir string) *fleet.Conn {
 	t.Helper()
