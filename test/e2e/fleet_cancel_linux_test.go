@@ -102,7 +102,7 @@ func TestFleetEnds(t *testing.T) {
 		}
 		waitUntil(t, "the run tells of it", func() bool { return strings.Contains(shown.String(), "the fleet cannot be reached") })
 		_ = h.up.Wait() // it was told to end
-		h.t = whole // the hub outlives this test
+		h.t = whole     // the hub outlives this test
 		h.begin("fleet", "up", "--json")
 		shown.done.Wait()
 		if err := run.Wait(); err != nil || !strings.Contains(shown.String(), "the fleet is back") || strings.Contains(shown.String(), "nats:") || h.read("b.txt") != "b\n" {
