@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +84,7 @@ func newTestEnv(t *testing.T) *testEnv {
 		if err := y.model.Close(); err != nil {
 			t.Errorf("closing the model: %v", err)
 		}
-		y.waitNoProcesses(t)
+		programtest.NoneLeft(t, y.userHome())
 	})
 	return y
 }
@@ -268,43 +267,4 @@ func (y *testEnv) checkNoCanary(t *testing.T) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-}
-
-// waitNoProcesses waits until no process of this environment is left.
-func (y *testEnv) waitNoProcesses(t *testing.T) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		return // other systems do not show the environment of processes
-	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
-		left := y.processes(t)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("processes are left: %q", left)
-			return
-		}
-	}
-}
-
-func (y *testEnv) processes(t *testing.T) []string {
-	t.Helper()
-	entries, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, e := range entries {
-		env, err := os.ReadFile(e + "/environ")
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+y.userHome()+"\x00")) {
-			continue
-		}
-		if line, err := os.ReadFile(e + "/cmdline"); err == nil && len(line) > 0 { // a zombie has no command line
-			found = append(found, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")))
-		}
-	}
-	return found
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -155,7 +156,7 @@ func TestACPProcess(t *testing.T) {
 			if code := p.cmd.ProcessState.ExitCode(); code != tt.code {
 				t.Errorf("the program exited with %d, %v; want %d", code, err, tt.code)
 			}
-			noLeftovers(t, e.home)
+			programtest.NoneLeft(t, e.home)
 		})
 	}
 }

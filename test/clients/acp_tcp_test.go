@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // TestACPOverTCP connects to `copilot-bridge acp --port`: a client disconnects
@@ -60,7 +62,7 @@ func TestACPOverTCP(t *testing.T) {
 	if err := server.cmd.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
-	noLeftovers(t, e.home)
+	programtest.NoneLeft(t, e.home)
 }
 
 // connectACP connects to a server and sends a first line.

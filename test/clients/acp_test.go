@@ -16,6 +16,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/acpschema"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -53,7 +54,7 @@ func newEditor(t *testing.T) *editor {
 		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + m.URL(), "COPILOT_BYOK_API_KEY=" + m.Key(), "COPILOT_BYOK_MODEL=" + m.Model(),
 		"COPILOT_BRIDGE_SANDBOX=off", // a sandboxed command needs fewer permissions
 	}
-	t.Cleanup(func() { noLeftovers(t, e.home) })
+	t.Cleanup(func() { programtest.NoneLeft(t, e.home) })
 	return e
 }
 
@@ -207,17 +208,17 @@ func TestACPX(t *testing.T) {
 	if err == nil || !strings.Contains(out, "Timed out") {
 		t.Errorf("a turn without an end: %v\n%s", err, out)
 	}
-	noLeftovers(t, e.home)
+	programtest.NoneLeft(t, e.home)
 
 	if out, err = e.acpx(t, "sessions", "new"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	e.cancelSession(t)
-	noLeftovers(t, e.home) // acpx keeps the agent alive for a second (--ttl), and fails to start the next one while that one is ending
+	programtest.NoneLeft(t, e.home) // acpx keeps the agent alive for a second (--ttl), and fails to start the next one while that one is ending
 	if out, err = e.acpx(t, "--approve-all", "prompt", "rehearsal: text remember me"); err != nil || !strings.Contains(out, "remember me") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	noLeftovers(t, e.home)
+	programtest.NoneLeft(t, e.home)
 	out, err = e.acpx(t, "--approve-all", "--format", "json", "prompt", "What were you told?")
 	if err != nil || !strings.Contains(out, `"method":"session/resume"`) || strings.Contains(out, `"method":"session/new"`) {
 		t.Errorf("%v\n%s", err, out)

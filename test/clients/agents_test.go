@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // agentBench is the environment of a coding agent: a repository and a home
@@ -47,7 +48,7 @@ func (d *agentBench) run(t *testing.T, name string, args ...string) string {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", err, &stdout, &stderr)
 	}
-	noLeftovers(t, d.home)
+	programtest.NoneLeft(t, d.home)
 	return stdout.String()
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -109,7 +110,7 @@ func TestLaunchEnds(t *testing.T) {
 			if err := cmd.Wait(); !errors.As(err, &failed) || failed.ExitCode() != tt.code {
 				t.Errorf("it ended with %v; stderr:\n%s", err, stderr)
 			}
-			noLeftovers(t, d.home)
+			programtest.NoneLeft(t, d.home)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -38,7 +39,7 @@ func newMCPBench(t *testing.T) *mcpBench {
 	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home, "USERPROFILE=" + b.home, "TMPDIR=" + os.TempDir(), "OPENCLAW_PORT=1",
 		"COPILOT_BRIDGE_HOME=" + filepath.Join(b.home, "bridge"), "COPILOT_CLI_PATH=" + runtimetest.Path(t),
 		"COPILOT_BYOK_PROVIDER=openai", "COPILOT_BYOK_BASE_URL=" + model.URL(), "COPILOT_BYOK_API_KEY=" + model.Key(), "COPILOT_BYOK_MODEL=" + model.Model()}
-	t.Cleanup(func() { noLeftovers(t, b.home) })
+	t.Cleanup(func() { programtest.NoneLeft(t, b.home) })
 	return b
 }
 

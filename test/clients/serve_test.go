@@ -79,7 +79,7 @@ func launch(t *testing.T, m *demomodel.Server, config string, settings ...string
 		if t.Failed() {
 			t.Logf("stderr of serve:\n%s", stderr)
 		}
-		noLeftovers(t, home)
+		programtest.NoneLeft(t, home)
 	})
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()

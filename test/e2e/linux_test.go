@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"bytes"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -173,29 +171,7 @@ func noLeftovers(ts *testscript.TestScript, _ bool, args []string) {
 // tree returns the processes below a bridge with this script's home, with their
 // command lines.
 func tree(ts *testscript.TestScript) map[int]string {
-	found := map[int]string{}
-	home := []byte("HOME=" + ts.Getenv("HOME"))
-	entries, err := os.ReadDir("/proc")
-	ts.Check(err)
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err != nil || !bytes.Contains(env, []byte("COPILOT_BRIDGE_TREE=")) {
-			continue
-		}
-		mine := false
-		for kv := range bytes.SplitSeq(env, []byte{0}) {
-			mine = mine || bytes.Equal(kv, home)
-		}
-		cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if mine && err == nil && len(cmdline) > 0 { // a zombie has no command line
-			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(cmdline), "\x00", " "))
-		}
-	}
-	return found
+	return programtest.Processes(ts.Getenv("HOME"), "COPILOT_BRIDGE_TREE")
 }
 
 // proc PATTERN waits for a process in the tree with a matching command line.

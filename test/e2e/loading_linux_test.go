@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -110,7 +111,7 @@ func (h *hostileWorkspace) check(t *testing.T, instructed bool) {
 	if agents < 3 {
 		t.Errorf("%d requests of agents", agents)
 	}
-	h.waitNoProcesses(t)
+	programtest.NoneLeft(t, h.home)
 }
 
 // run runs the program to its end and returns its output.

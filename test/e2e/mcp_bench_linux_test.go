@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -78,7 +77,7 @@ func (b *mcpBench) connect(t *testing.T, o *mcp.ClientOptions, args ...string) *
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 0 {
 			t.Errorf("the server exited with %v\n%s", cmd.ProcessState, stderr)
 		}
-		b.waitNoProcesses(t)
+		programtest.NoneLeft(t, b.home)
 		if t.Failed() {
 			t.Logf("stderr of the server:\n%s", stderr)
 		}
@@ -88,24 +87,10 @@ func (b *mcpBench) connect(t *testing.T, o *mcp.ClientOptions, args ...string) *
 
 // processesWith returns the command lines of processes with this home that
 // contain the text.
-func (b *mcpBench) processesWith(t *testing.T, text string) []string {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+b.home+"\x00")) {
-			continue
-		}
-		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if words := strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")); err == nil && words != "" && strings.Contains(words, text) {
-			found = append(found, words)
+func (b *mcpBench) processesWith(text string) (found []string) {
+	for _, line := range programtest.Processes(b.home) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
 		}
 	}
 	return found
@@ -115,7 +100,7 @@ func (b *mcpBench) processesWith(t *testing.T, text string) []string {
 func (b *mcpBench) waitGone(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
-		left := b.processesWith(t, text)
+		left := b.processesWith(text)
 		if len(left) == 0 {
 			return
 		}
@@ -125,8 +110,6 @@ func (b *mcpBench) waitGone(t *testing.T, text string) {
 		}
 	}
 }
-
-func (b *mcpBench) waitNoProcesses(t *testing.T) { t.Helper(); b.waitGone(t, "") }
 
 type taskResult struct {
 	Text      string

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -30,7 +31,7 @@ func TestMCPWithoutCopilot(t *testing.T) {
 	if err != nil || len(list.Tools) != 5 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if p := b.processesWith(t, ""); len(p) != 1 {
+	if p := b.processesWith(""); len(p) != 1 {
 		t.Errorf("running processes: %q", p)
 	}
 	var file struct {
@@ -229,7 +230,7 @@ func TestMCPHangUp(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("the server took %s to exit", took)
 	}
-	b.waitNoProcesses(t)
+	programtest.NoneLeft(t, b.home)
 }
 
 // Copilot's session has OpenClaw's memory tools by default, calls them and uses
@@ -269,7 +270,7 @@ func TestMCPMemoryInSession(t *testing.T) {
 	c := b.connect(t, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 		if strings.Contains(r.Params.Message, "openclaw_memory_search") {
 			select {
-			case during <- b.processesWith(t, "mcp openclaw"):
+			case during <- b.processesWith("mcp openclaw"):
 			default:
 			}
 		}
@@ -284,7 +285,7 @@ func TestMCPMemoryInSession(t *testing.T) {
 		t.Error("no memory server was running")
 	}
 	b.waitGone(t, "mcp openclaw") // ends with the session; the runtime stays
-	if len(b.processesWith(t, "copilot-runtime")) == 0 {
+	if len(b.processesWith("copilot-runtime")) == 0 {
 		t.Error("the runtime has ended")
 	}
 	if err := c.Close(); err != nil {

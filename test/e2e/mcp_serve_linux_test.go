@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // The memory server writes only protocol messages to standard output, and exits
@@ -119,7 +121,7 @@ func TestMCPHTTP(t *testing.T) {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			t.Errorf("%v\n%s", err, stderr)
 		}
-		b.waitNoProcesses(t)
+		programtest.NoneLeft(t, b.home)
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var ready struct{ URL string }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -168,33 +166,10 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// tree lists the processes of the bridge with this home, by command line.
+// tree lists the processes below the bridge with this home, by command line.
 func (s *server) tree() map[int]string {
-	found := map[int]string{}
-	home := []byte("HOME=" + s.home)
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		s.t.Error(err)
-		return nil
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == s.cmd.Process.Pid {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err != nil || !bytes.Contains(env, []byte("COPILOT_BRIDGE_TREE=")) {
-			continue
-		}
-		mine := false
-		for kv := range bytes.SplitSeq(env, []byte{0}) {
-			mine = mine || bytes.Equal(kv, home)
-		}
-		cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if mine && err == nil && len(cmdline) > 0 { // a zombie has no command line
-			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(cmdline), "\x00", " "))
-		}
-	}
+	found := programtest.Processes(s.home, "COPILOT_BRIDGE_TREE")
+	delete(found, s.cmd.Process.Pid)
 	return found
 }
 

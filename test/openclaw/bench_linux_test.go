@@ -19,6 +19,7 @@ import (
 	openclawplugin "github.com/copilot-bridge/copilot-bridge/extensions/openclaw"
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -224,12 +225,11 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 }
 
 // processes lists the user's processes whose command line contains the text.
-func (b *bench) processes(t *testing.T, text string) []int {
-	t.Helper()
+func (b *bench) processes(text string) []int {
 	var ids []int
-	for _, p := range openclawtest.Processes(t, b.user.Home) {
-		if strings.Contains(p.Line, text) {
-			ids = append(ids, p.ID)
+	for pid, line := range programtest.Processes(b.user.Home) {
+		if strings.Contains(line, text) {
+			ids = append(ids, pid)
 		}
 	}
 	return ids

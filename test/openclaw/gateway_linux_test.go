@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // The other tests rely on this: the pinned OpenClaw version, a gateway that
@@ -27,5 +28,5 @@ func TestGatewayStartsAndStops(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	g.Stop(t)
-	openclawtest.NoneLeft(t, u.Home)
+	programtest.NoneLeft(t, u.Home)
 }

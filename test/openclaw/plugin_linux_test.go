@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -26,7 +27,7 @@ const child = "mcp plugin"
 func TestPlugin(t *testing.T) {
 	b := newBench(t)
 	t.Run("nothing runs before the first call", func(t *testing.T) {
-		if p := b.processes(t, child); len(p) != 0 {
+		if p := b.processes(child); len(p) != 0 {
 			t.Errorf("%v", p)
 		}
 	})
@@ -57,12 +58,12 @@ func (b *bench) code(t *testing.T) {
 	if err := json.Unmarshal(o.Details.Result, &result); err != nil || len(result.FilesChanged) != 1 || result.SessionID == "" {
 		t.Errorf("%v: %s", err, o.Details.Result)
 	}
-	if p := b.processes(t, child); len(p) != 1 {
+	if p := b.processes(child); len(p) != 1 {
 		t.Errorf("the gateway has %d child processes", len(p))
 	}
-	before := b.processes(t, child)
+	before := b.processes(child)
 	b.invoke(t, "copilot_code", map[string]any{"task": "rehearsal: text Again."})
-	if after := b.processes(t, child); !slices.Equal(after, before) {
+	if after := b.processes(child); !slices.Equal(after, before) {
 		t.Errorf("the child process was %v and is %v", before, after)
 	}
 }
@@ -209,7 +210,7 @@ func (b *bench) abortModel(t *testing.T) {
 func (b *bench) abortCommand(t *testing.T) {
 	const command = "sleep 1234"
 	b.abort(t, "agent:main:abort-command", `rehearsal: tool bash {"command":"`+command+`","description":"wait","mode":"sync","initial_wait":600}`,
-		func() bool { return len(b.processes(t, command)) > 0 })
+		func() bool { return len(b.processes(command)) > 0 })
 	waitUntil(t, "no request to the model is left", func() bool { return b.asked.Load() == 0 })
 }
 
@@ -257,7 +258,7 @@ func (b *bench) orchestrate(t *testing.T) {
 }
 
 func (b *bench) kill(t *testing.T) {
-	before := b.processes(t, child)
+	before := b.processes(child)
 	if len(before) != 1 {
 		t.Fatalf("the gateway has %d child processes", len(before))
 	}
@@ -273,7 +274,7 @@ func (b *bench) kill(t *testing.T) {
 		under <- answer{o, err}
 	}()
 	waitUntil(t, "the task begins", func() bool { return b.asked.Load() > 0 })
-	runtimes := b.processes(t, filepath.Base(runtimetest.Path(t)))
+	runtimes := b.processes(filepath.Base(runtimetest.Path(t)))
 	if len(runtimes) == 0 {
 		t.Error("found no runtime process")
 	}
@@ -287,11 +288,11 @@ func (b *bench) kill(t *testing.T) {
 	if o := b.invoke(t, "copilot_code", map[string]any{"task": "rehearsal: text Back."}); !o.Details.OK || !strings.HasPrefix(o.text(), "Back.") {
 		t.Errorf("%+v", o)
 	}
-	if after := b.processes(t, child); len(after) != 1 || after[0] == before[0] {
+	if after := b.processes(child); len(after) != 1 || after[0] == before[0] {
 		t.Errorf("the child process was %v and is %v", before, after)
 	}
 	waitUntil(t, "the runtime of the dead one is gone", func() bool {
-		return !slices.ContainsFunc(b.processes(t, filepath.Base(runtimetest.Path(t))), func(id int) bool { return slices.Contains(runtimes, id) })
+		return !slices.ContainsFunc(b.processes(filepath.Base(runtimetest.Path(t))), func(id int) bool { return slices.Contains(runtimes, id) })
 	})
 }
 
@@ -311,13 +312,13 @@ func (b *bench) binaries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := b.processes(t, child)
+	first := b.processes(child)
 	b.settings(t, map[string]any{"binary": slow, "workspace": b.workspace})
 	waitUntil(t, "the slow one is at work", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		o, err := b.try(ctx, "copilot_code", map[string]any{"task": "rehearsal: text Slowly."})
-		return err == nil && o.Details.OK && len(b.processes(t, slow)) > 0
+		return err == nil && o.Details.OK && len(b.processes(slow)) > 0
 	})
 	for _, tt := range []struct{ binary, text, remedy string }{
 		{filepath.Join(b.user.Home, "nonesuch"), "copilot-bridge was not found (" + b.user.Home + "/nonesuch)", "copilot-bridge register openclaw"},
@@ -338,9 +339,9 @@ func (b *bench) binaries(t *testing.T) {
 		}
 	}
 	waitUntil(t, "the first child has gone with its settings", func() bool {
-		return !slices.ContainsFunc(b.processes(t, child), func(id int) bool { return slices.Contains(first, id) })
+		return !slices.ContainsFunc(b.processes(child), func(id int) bool { return slices.Contains(first, id) })
 	})
-	waitUntil(t, "the slow one is ended, and what it has left", func() bool { return len(b.processes(t, slow))+len(b.processes(t, "sleep 20")) == 0 })
+	waitUntil(t, "the slow one is ended, and what it has left", func() bool { return len(b.processes(slow))+len(b.processes("sleep 20")) == 0 })
 	b.settings(t, map[string]any{"binary": binary, "workspace": b.workspace})
 	waitUntil(t, "the first settings count again", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -351,7 +352,7 @@ func (b *bench) binaries(t *testing.T) {
 }
 
 func (b *bench) stop(t *testing.T) {
-	ours := append(b.processes(t, child), b.processes(t, filepath.Base(runtimetest.Path(t)))...)
+	ours := append(b.processes(child), b.processes(filepath.Base(runtimetest.Path(t)))...)
 	if len(ours) < 2 {
 		t.Errorf("child or runtime process not found: %v", ours)
 	}
@@ -359,5 +360,5 @@ func (b *bench) stop(t *testing.T) {
 	for _, id := range ours {
 		waitUntil(t, fmt.Sprintf("process %d ends", id), func() bool { return syscall.Kill(id, 0) != nil })
 	}
-	openclawtest.NoneLeft(t, b.user.Home)
+	programtest.NoneLeft(t, b.user.Home)
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -285,28 +286,7 @@ func (w *world) loop(name string, seed uint64, act func(context.Context, *rand.R
 }
 
 // processes returns the processes with this world's home, by command line.
-func (w *world) processes() map[int]string {
-	found, home := map[int]string{}, []byte("HOME="+w.home+"\x00")
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		env, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if err != nil || !bytes.Contains(env, home) {
-			continue // ended, or of another user
-		}
-		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // empty if it has ended
-		if len(line) > 0 {
-			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
-		}
-	}
-	return found
-}
+func (w *world) processes() map[int]string { return programtest.Processes(w.home) }
 
 // metrics returns the metrics of serve.
 func (w *world) metrics() (map[string]float64, error) {

@@ -1,7 +1,6 @@
 package vscode
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -290,24 +289,9 @@ func (d *testbed) bridges() []process { return d.processes(" serve --host vscode
 
 // processes returns the processes of this testbed whose command line contains
 // the text.
-func (d *testbed) processes(text string) []process {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var found []process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+d.home+"\x00")) {
-			continue
-		}
-		raw, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		line := strings.TrimSpace(strings.ReplaceAll(string(raw), "\x00", " "))
-		if err == nil && line != "" && strings.Contains(line, text) { // a zombie has no command line
+func (d *testbed) processes(text string) (found []process) {
+	for pid, line := range programtest.Processes(d.home) {
+		if strings.Contains(line, text) {
 			found = append(found, process{pid, line})
 		}
 	}

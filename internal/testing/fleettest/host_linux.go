@@ -1,7 +1,6 @@
 package fleettest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +185,7 @@ func (h *Host) Freeze() {
 	h.signalAll(syscall.SIGSTOP)
 	for range 100 {
 		moving := false
-		for pid := range withHome(h.Home) {
+		for pid := range programtest.Processes(h.Home) {
 			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may have ended
 			_, state, _ := strings.Cut(string(stat), ") ")
 			moving = moving || state != "" && !strings.HasPrefix(state, "T")
@@ -214,32 +213,11 @@ func (h *Host) killAll() {
 }
 
 func (h *Host) signalAll(s syscall.Signal) int {
-	all := withHome(h.Home)
+	all := programtest.Processes(h.Home)
 	for pid := range all {
 		_ = syscall.Kill(pid, s) // it may have ended
 	}
 	return len(all)
-}
-
-// withHome returns the command lines of the processes with this home or one
-// below it.
-func withHome(home string) map[int]string {
-	found := map[int]string{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		env, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+home)) {
-			continue // ended, or of somebody else
-		}
-		if line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")); len(line) > 0 { // a zombie has none
-			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
-		}
-	}
-	return found
 }
 
 // Dial connects from the host, for a client within the test.
@@ -254,7 +232,7 @@ func (h *Host) Dial(network, address string) (c net.Conn, err error) {
 // sockets and temporary files.
 func (h *Host) Left() []string {
 	var left []string
-	for pid, line := range withHome(h.Home) {
+	for pid, line := range programtest.Processes(h.Home) {
 		left = append(left, fmt.Sprintf("process %d: %s", pid, line))
 	}
 	h.In(func() {
@@ -304,7 +282,7 @@ func removeLeftovers(tb testing.TB) {
 		if err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue // it is still at work
 		}
-		for pid := range withHome(dir + string(filepath.Separator)) {
+		for pid := range programtest.Processes(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 		if err := os.RemoveAll(dir); err != nil {

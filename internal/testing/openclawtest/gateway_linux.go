@@ -41,7 +41,7 @@ type User struct {
 func NewUser(tb testing.TB) *User {
 	tb.Helper()
 	u := &User{Program: Install(tb), Home: tb.TempDir()}
-	tb.Cleanup(func() { NoneLeft(tb, u.Home) })
+	tb.Cleanup(func() { programtest.NoneLeft(tb, u.Home) })
 	return u
 }
 
