@@ -240,6 +240,30 @@ func TestOneWayToStartAProgram(t *testing.T) {
 	}
 }
 
+// No code of the program calls methods by a name that is not a constant, as template
+// engines do: the linker would keep every exported method of every type, a tenth of the
+// program.
+func TestNoMethodsByName(t *testing.T) {
+	byName := regexp.MustCompile(`(?s)\n(\t|import )"reflect"\n.*\.(Method|Methods|MethodByName)\(|\.Set(Usage|Help|Version)Template\(`)
+	for _, p := range packages(t) {
+		name := relative(p.ImportPath)
+		for _, engine := range []string{"text/template", "html/template"} {
+			if slices.Contains(p.Imports, engine) {
+				t.Errorf("%s imports %s: write the text with strings.NewReplacer or functions", name, engine)
+			}
+		}
+		for _, file := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if byName.Match(text) {
+				t.Errorf("%s calls or shows methods by name: keep a table of method expressions", filepath.Join(name, file))
+			}
+		}
+	}
+}
+
 // Package names say what the package provides.
 func TestPackageNamesSaySomething(t *testing.T) {
 	for _, p := range packages(t) {

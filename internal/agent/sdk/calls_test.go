@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -89,13 +90,16 @@ func findCall(t *testing.T, found map[string]string, api reflect.Value, path []s
 	}
 }
 
-// TestReceivers finds for every call what its function takes.
+// TestReceivers finds for every call the receiver that its function takes.
 func TestReceivers(t *testing.T) {
 	server, session := rpc.NewServerRPC(nil), rpc.NewSessionRPC(nil, "")
 	for _, c := range sdkCalls {
 		if f := callable(c.name); f.IsValid() {
 			if got := receiver(server, session, c.name).Type(); got != f.Type().In(0) {
 				t.Errorf("%s is called on %s, not %s", c.name, got, f.Type().In(0))
+			}
+			if f.Type().In(1) != reflect.TypeFor[context.Context]() || f.Type().NumIn() > 3 {
+				t.Errorf("%s is %s", c.name, f.Type())
 			}
 		}
 	}
