@@ -229,6 +229,14 @@ func (f *machines) end() {
 	}
 	slices.Reverse(programs) // the hub last
 	for _, p := range programs {
+		// One that has only just been started would die of the signal, with what an
+		// earlier one has left.
+		eventually(t, commandBound, p.Name+" does not start", func() string {
+			if said := p.Out.String() + p.Err.String(); !strings.Contains(said, "waits for tasks") && !strings.Contains(said, "listens at") {
+				return said
+			}
+			return ""
+		})
 		if err := p.Stop(commandBound); err != nil {
 			t.Error(err)
 		} else if code := p.Code(); code != 0 {
