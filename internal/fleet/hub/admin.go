@@ -19,7 +19,7 @@ import (
 const ownerAlive = 20 * time.Second
 
 // admin does what a coordinator asks for.
-func (k *keeper) admin(ctx context.Context, verb string, data []byte) any {
+func (k *keeper) admin(ctx context.Context, who, verb string, data []byte) any {
 	var request fleet.MemberRequest
 	err := fleet.Decode(data, &request)
 	switch {
@@ -43,7 +43,9 @@ func (k *keeper) admin(ctx context.Context, verb string, data []byte) any {
 			act = k.remove
 		}
 		var m fleet.MemberRecord
-		if m, err = k.find(request.Member); err == nil {
+		if m, err = k.find(request.Member); err == nil && verb == "remove" && m.ID == who {
+			err = &bridge.Error{Code: bridge.CodeInvalid, Message: "a machine cannot remove itself from the fleet", Remedy: "Do it on another coordinator."}
+		} else if err == nil {
 			err = act(ctx, m)
 		}
 		if err == nil {

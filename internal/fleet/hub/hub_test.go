@@ -74,6 +74,9 @@ func TestWorkerJoins(t *testing.T) {
 	if len(s.Coordinators) != 1 || s.Coordinators[0].ID != f.Coordinator.Member.ID {
 		t.Errorf("coordinators %+v", s.Coordinators)
 	}
+	if _, err := fleet.Remove(t.Context(), f.Coordinator, f.Coordinator.Member.ID); bridge.CodeOf(err) != bridge.CodeInvalid {
+		t.Errorf("a coordinator that removes itself: %v", err)
+	}
 	if _, err := fleet.Remove(t.Context(), f.Coordinator, w.Member.ID); err != nil {
 		t.Error(err)
 	}

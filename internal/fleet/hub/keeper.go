@@ -210,7 +210,7 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 		defer k.leave(who)
 		answer = k.hello(ctx, who, msg.Data)
 	case "admin":
-		answer = k.admin(ctx, order, msg.Data)
+		answer = k.admin(ctx, who, order, msg.Data)
 	default:
 		return
 	}
