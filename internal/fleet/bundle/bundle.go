@@ -72,6 +72,9 @@ type Expect struct {
 	MaxBytes int64 // of the bundle; 0 for the usual bound
 }
 
+// MaxResult is how many bytes the bundle of a result may have.
+const MaxResult = 512 << 20
+
 // limits bound what a bundle may cost.
 type limits struct {
 	bytes    int64 // of the bundle
@@ -83,7 +86,7 @@ type limits struct {
 // The bounds of a result, and of a commit to begin with. Every file of a large
 // history unpacked is a hundred times its pack.
 var (
-	resultLimits = limits{bytes: 512 << 20, objects: 1 << 20, object: 512 << 20, unpacked: 4 << 30}
+	resultLimits = limits{bytes: MaxResult, objects: 1 << 20, object: 512 << 20, unpacked: 4 << 30}
 	beginLimits  = limits{bytes: 16 << 30, objects: 1 << 26, object: 4 << 30, unpacked: 4 << 40}
 )
 

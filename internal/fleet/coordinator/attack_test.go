@@ -2,12 +2,16 @@ package coordinator
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
@@ -129,6 +133,46 @@ func TestManyQuestions(t *testing.T) {
 	other.mustDeliver(b, result(b))
 	mustDone(t, done, "loud")
 	mustDone(t, second, "other")
+}
+
+// A bundle that is a link to itself, or larger than any result, is not fetched.
+func TestEndlessBundles(t *testing.T) {
+	f := fleettest.Up(t)
+	w := newHand(t, f, "thief")
+	here := newRepository(t)
+	base := here.git("rev-parse", "HEAD")
+	r := &record{}
+	c := New(f.Coordinator, Options{Scratch: t.TempDir(), Record: r.add})
+	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Base: base}, nil, here.repo); err != nil {
+		t.Fatal(err)
+	}
+	done := tryOn(t.Context(), c, runOf("a", base))
+	bucket := fleet.WorkerBucket(w.id)
+	for _, size := range []int64{0, 1 << 50} {
+		a := claimOn(t, w, base)
+		link := fmt.Sprintf(`{"name":%q,"bucket":%q,"nuid":"x","size":0,"chunks":0,"options":{"link":{"bucket":%q,"name":%q}}}`, a.Claim, bucket, bucket, a.Claim)
+		subject := "$O." + bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(a.Claim))
+		if _, err := w.conn.JS.PublishMsg(t.Context(), &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: []byte(link)}); err != nil {
+			t.Fatal(err)
+		}
+		bad := result(a)
+		bad.Commit, bad.Bundle = strings.Repeat("c", 40), fleet.Bundle{Object: a.Claim, Size: size, SHA256: strings.Repeat("0", 64)}
+		begun := time.Now()
+		w.mustDeliver(a, bad)
+		w.wantOrder(fleet.OrderRefused, a.Claim)
+		if took := time.Since(begun); took > getBound/2 {
+			t.Errorf("it took %s", took)
+		}
+	}
+	if !r.has(w.id, "not the one that was announced") || !r.has(w.id, "and the limit is") {
+		t.Error(r.lines)
+	}
+	if err := c.End(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	if e := wait(t, done); e.err == nil {
+		t.Errorf("%+v", e.out)
+	}
 }
 
 // Forged results do not fill the record.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -183,7 +184,10 @@ func (c *Coordinator) fetch(ctx context.Context, cl *claim, begin string, r flee
 		return "", refusal(bridge.CodeDenied, "the bundle %.80q is not that of the claim", r.Bundle.Object)
 	}
 	limit := c.opts.Limits.BundleBytes
-	if limit > 0 && r.Bundle.Size > limit {
+	if limit <= 0 {
+		limit = bundle.MaxResult
+	}
+	if r.Bundle.Size < 0 || r.Bundle.Size > limit {
 		return "", refusal(bridge.CodeDenied, "the bundle has %d bytes, and the limit is %d", r.Bundle.Size, limit)
 	}
 	bucket, err := c.bucket(ctx, cl.worker)
@@ -219,20 +223,29 @@ func (c *Coordinator) receive(ctx context.Context, file string, b fleet.Bundle, 
 	return bundle.Receive(ctx, c.repo, f, b, e)
 }
 
+// getBound is for an object to be found.
+const getBound = 10 * time.Second
+
 // getFile fetches an object that is as large as announced, or less.
 func getFile(ctx context.Context, bucket jetstream.ObjectStore, b fleet.Bundle, file string) (err error) {
-	o, err := bucket.Get(ctx, b.Object)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	info, err := o.Info()
+	info, err := bucket.GetInfo(ctx, b.Object)
 	if err != nil {
 		return err
 	}
 	if info.Size != uint64(b.Size) || info.Opts != nil && info.Opts.Link != nil {
 		return refusal(bridge.CodeDenied, "the bundle is not the one that was announced")
 	}
+	// Get follows links, also one that has been put there just now. One to itself has
+	// no end.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(getBound, cancel)
+	o, err := bucket.Get(ctx, b.Object)
+	if err != nil {
+		return err
+	}
+	late.Stop()
+	defer func() { err = errors.Join(err, o.Close()) }()
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -36,6 +36,9 @@ func (k *keeper) countResult(msg *nats.Msg) {
 	worker, now := parts[2], time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if _, known := k.members[worker]; !known {
+		return // an answer of the server that somebody had sent there: short, and slow to make
+	}
 	d := k.delivered[worker]
 	if now.Sub(d.since) > resultsWindow {
 		d = delivered{since: now}
