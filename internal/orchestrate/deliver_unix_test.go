@@ -64,29 +64,36 @@ func TestTasksThatMeddleWithGit(t *testing.T) {
 	y.clean()
 }
 
-// A file that the user saves in the very moment of the merge is merged with,
-// not overwritten.
-func TestSavedWhileDelivering(t *testing.T) {
-	y := newYard(t)
+// theirs commits a change of big.txt and a new file, to be delivered.
+func (y *yard) theirs(name string) (repo *repository, base, target string) {
+	t := y.t
+	t.Helper()
 	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	repo.lockFile = filepath.Join(t.TempDir(), "lock")
-	base, err := repo.base(t.Context())
+	base, err = repo.base(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	y.write("big.txt", strings.Replace(numbered(60), "line-10", "THEIRS", 1))
-	y.write("other.txt", "theirs\n")
+	y.write(name, "theirs\n")
 	tree, err := repo.snapshot(t.Context())
+	if err == nil {
+		target, err = repo.commit(t.Context(), tree, "x", base)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := repo.commit(t.Context(), tree, "x", base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return repo, base, target
+}
+
+// A file that the user saves in the very moment of the merge is merged with,
+// not overwritten.
+func TestSavedWhileDelivering(t *testing.T) {
+	y := newYard(t)
+	repo, base, target := y.theirs("other.txt")
 	y.write("big.txt", numbered(60))
 	if err := os.Remove(filepath.Join(y.dir, "other.txt")); err != nil {
 		t.Fatal(err)
@@ -109,25 +116,7 @@ func TestSavedWhileDelivering(t *testing.T) {
 // build; an edit of one that it touches begins the merge again.
 func TestOthersChangeWhileDelivering(t *testing.T) {
 	y := newYard(t)
-	repo, err := openRepository(t.Context(), os.Environ(), t.TempDir(), y.dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	repo.lockFile = filepath.Join(t.TempDir(), "lock")
-	base, err := repo.base(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	y.write("big.txt", strings.Replace(numbered(60), "line-10", "THEIRS", 1))
-	y.write("new/dir/file.txt", "theirs\n")
-	tree, err := repo.snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := repo.commit(t.Context(), tree, "x", base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repo, base, target := y.theirs("new/dir/file.txt")
 	y.write("big.txt", numbered(60))
 	if err := os.RemoveAll(filepath.Join(y.dir, "new")); err != nil {
 		t.Fatal(err)

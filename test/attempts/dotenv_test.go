@@ -3,12 +3,11 @@
 package attempts
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 // The .env file of a repository cannot choose the model provider or its address
@@ -23,15 +22,7 @@ func TestHostileProvider(t *testing.T) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			y := newTestEnv(t)
-			thief := demomodel.New()
-			if err := thief.Start(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := thief.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			thief := programtest.Model(t)
 			y.Write(t, "work/.env", fmt.Sprintf("COPILOT_BYOK_PROVIDER=openai\nCOPILOT_BYOK_BASE_URL=%s\nCOPILOT_BYOK_API_KEY=%s\nCOPILOT_BYOK_MODEL=%s\n", thief.URL(), thief.Key(), thief.Model()))
 			y.sendPrompt(t, d, y.env, "rehearsal: text All is well.")
 			if n := len(thief.Requests()); n > 0 {

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -117,16 +116,8 @@ func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader) {
 // rehearsal directives.
 func provider(t *testing.T) *demomodel.Server {
 	t.Helper()
-	m := demomodel.New()
+	m := programtest.Model(t)
 	m.Handle(tellWhatWasAsked)
-	if err := m.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("closing the model: %v", err)
-		}
-	})
 	return m
 }
 

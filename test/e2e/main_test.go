@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -75,16 +74,7 @@ func freePort() (string, error) {
 // provider is an OpenAI-compatible server that is independent of the bridge.
 func provider(t *testing.T) *demomodel.Server {
 	t.Helper()
-	m := demomodel.New()
-	if err := m.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("closing the model: %v", err)
-		}
-	})
-	return m
+	return programtest.Model(t)
 }
 
 // npmVariables make npm work with a script's home as with the tester's own.

@@ -108,28 +108,10 @@ func TestMCPHTTP(t *testing.T) {
 	cmd := b.command("copilot", "--http", "127.0.0.1:0", "--json")
 	const token = "a-token-of-this-test"
 	cmd.Env = append(cmd.Env, "COPILOT_BRIDGE_TOKEN="+token)
-	stderr := &output{}
-	cmd.Stderr = stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
-			t.Errorf("%v\n%s", err, stderr)
-		}
-		programtest.NoneLeft(t, b.home)
-	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var ready struct{ URL string }
-	if err := errors.Join(err, json.Unmarshal(line, &ready)); err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
+	t.Cleanup(func() { programtest.NoneLeft(t, b.home) })
+	url, _ := startServer(t, cmd)
 	dial := func(header string, o *mcp.ClientOptions) (*mcp.ClientSession, error) {
-		transport := &mcp.StreamableClientTransport{Endpoint: ready.URL, HTTPClient: withHeader(header), MaxRetries: -1}
+		transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: withHeader(header), MaxRetries: -1}
 		return mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), transport, nil)
 	}
 	if _, err := dial("Bearer wrong", nil); err == nil {

@@ -1,14 +1,11 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -144,26 +141,8 @@ func TestMCPWorkingDirMovesNoBorder(t *testing.T) {
 		cmd := b.command("copilot", "--http", "127.0.0.1:0", "--json")
 		const token = "a-token-of-this-test"
 		cmd.Env = append(cmd.Env, "COPILOT_BRIDGE_TOKEN="+token)
-		stderr := &output{}
-		cmd.Stderr = stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
-				t.Errorf("%v\n%s", err, stderr)
-			}
-		})
-		line, err := bufio.NewReader(out).ReadBytes('\n')
-		var ready struct{ URL string }
-		if err := errors.Join(err, json.Unmarshal(line, &ready)); err != nil {
-			t.Fatalf("%v\n%s", err, stderr)
-		}
-		transport := &mcp.StreamableClientTransport{Endpoint: ready.URL, HTTPClient: withHeader("Bearer " + token), MaxRetries: -1}
+		url, _ := startServer(t, cmd)
+		transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: withHeader("Bearer " + token), MaxRetries: -1}
 		c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -59,6 +59,14 @@ func serveBy(t *testing.T, by []string, files map[string]string, env []string, f
 	line := slices.Concat(by, []string{binary, "serve", "--json", "--port", "0", "--demo"}, flags)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir, cmd.Env = s.dir, s.env
+	s.url, s.rpc = startServer(t, cmd)
+	return s
+}
+
+// startServer starts a server that says with --json where it is, and ends with the
+// test.
+func startServer(t *testing.T, cmd *exec.Cmd) (url, rpc string) {
+	t.Helper()
 	stderr := &output{}
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
@@ -70,7 +78,7 @@ func serveBy(t *testing.T, by []string, files map[string]string, env []string, f
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
-			t.Errorf("serve: %v\n%s", err, stderr)
+			t.Errorf("%q: %v\n%s", cmd.Args, err, stderr)
 		}
 	})
 	first, err := bufio.NewReader(out).ReadBytes('\n')
@@ -78,8 +86,7 @@ func serveBy(t *testing.T, by []string, files map[string]string, env []string, f
 	if err := errors.Join(err, json.Unmarshal(first, &address)); err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	s.url, s.rpc = address.URL, address.RPC
-	return s
+	return address.URL, address.RPC
 }
 
 // wire is a plain WebSocket connection.

@@ -139,7 +139,7 @@ var allowed = map[string][]string{
 	"test/openclaw/gateway":           {},
 	"internal/testing/tracetest":      {},
 	"internal/testing/openclawtest":   {"internal/testing/languagetest", "internal/testing/programtest"},
-	"internal/testing/programtest":    {},
+	"internal/testing/programtest":    {"internal/demomodel"},
 	"test/oracle":                     {},
 	"test/release":                    {},
 	"test/vscode":                     {},

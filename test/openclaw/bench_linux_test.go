@@ -38,16 +38,7 @@ type bench struct {
 
 func model(t *testing.T) *demomodel.Server {
 	t.Helper()
-	m := demomodel.New()
-	if err := m.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("closing a model: %v", err)
-		}
-	})
-	return m
+	return programtest.Model(t)
 }
 
 // delegate starts a user message to OpenClaw's agent. A tool name, a space and

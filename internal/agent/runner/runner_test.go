@@ -15,10 +15,10 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/agent/runner"
-	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/engine"
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 )
 
 func TestMain(m *testing.M) {
@@ -53,15 +53,7 @@ func TestContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	agenttest.Run(t, agenttest.Harness{CreateTool: "create", Lacks: lacks, New: func(t *testing.T) engine.Agent {
-		m := demomodel.New()
-		if err := m.Start(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := m.Close(); err != nil {
-				t.Errorf("closing the model: %v", err)
-			}
-		})
+		m := programtest.Model(t)
 		o := options(t, "node", script)
 		o.Env = append(o.Env, "MODEL_URL="+m.URL(), "MODEL_KEY="+m.Key(), "MODEL="+m.Model())
 		return runner.New(o)

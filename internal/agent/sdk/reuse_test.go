@@ -11,6 +11,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -19,11 +20,7 @@ func chatSession(t *testing.T) (context.Context, *session, *demomodel.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), agenttest.Patience)
 	t.Cleanup(cancel)
-	m := demomodel.New()
-	if err := m.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
+	m := programtest.Model(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

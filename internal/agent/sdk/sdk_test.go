@@ -3,7 +3,6 @@
 package sdk_test
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/agenttest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/githubtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -34,16 +34,7 @@ func TestMain(m *testing.M) {
 // model starts a demo model for one test.
 func model(t testing.TB) *demomodel.Server {
 	t.Helper()
-	m := demomodel.New()
-	if err := m.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("closing the model: %v", err)
-		}
-	})
-	return m
+	return programtest.Model(t)
 }
 
 func options(t testing.TB, m *demomodel.Server) sdk.Options {

@@ -1,9 +1,10 @@
-// Package programtest builds the program under test and keeps what programs
-// write. It is for tests alone.
+// Package programtest builds the program under test, gives it a model, keeps what
+// programs write and finds those that are left. It is for tests alone.
 package programtest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 )
 
 // Output is a buffer that can be read while it is written.
@@ -54,6 +57,21 @@ func Run(m *testing.M, binary *string, flags ...string) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// Model starts a demo model for one test.
+func Model(tb testing.TB, options ...demomodel.Option) *demomodel.Server {
+	tb.Helper()
+	m := demomodel.New(options...)
+	if err := m.Start(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			tb.Errorf("closing the model: %v", err)
+		}
+	})
+	return m
 }
 
 // NoLeaks turns the exit code of tests that passed into a failure if goroutines

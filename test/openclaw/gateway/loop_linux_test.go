@@ -15,6 +15,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/internal/demomodel"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/openclawtest"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/programtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
 )
 
@@ -70,15 +71,7 @@ func TestLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := demomodel.New()
-	if err := model.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := model.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	model := programtest.Model(t)
 	model.Handle(loopingModel)
 	u.Configure(t, map[string]any{
 		"logging": map[string]any{"file": filepath.Join(u.Home, "openclaw.log")},
