@@ -52,7 +52,7 @@ func (h *Hub) connectExternal(ctx context.Context) error {
 	}
 	h.urls, h.local = func() []string { return x.URLs }, x.URLs
 	common := append(fleet.DialOptions(config), nats.Name(hubName), nats.CustomInboxPrefix(fleet.Inbox(hubName)))
-	if h.nc, err = fleet.Dial(ctx, x.URLs, append(common, nats.UserCredentials(x.Creds), nats.MaxReconnects(-1), nats.ClosedHandler(h.closed))...); err != nil {
+	if h.nc, err = fleet.Dial(ctx, x.URLs, append(common, nats.UserCredentials(x.Creds), nats.MaxReconnects(-1), nats.ClosedHandler(h.closed), nats.ErrorHandler(h.troubled))...); err != nil {
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "no connection to " + x.URLs[0], Remedy: "Look at the address, --creds and --ca.", Cause: err}
 	}
 	if err := checkVersion(h.nc.ConnectedServerVersion()); err != nil {

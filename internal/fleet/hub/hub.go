@@ -177,6 +177,16 @@ func (h *Hub) closed(nc *nats.Conn) {
 	h.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the hub's connection to the fleet's server has ended", Remedy: "Start the hub again.", Cause: nc.LastError()})
 }
 
+// troubled hears of errors that end nothing, such as messages that were dropped
+// because too many came. The client would print them.
+func (h *Hub) troubled(_ *nats.Conn, sub *nats.Subscription, err error) {
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	h.log.Warn("fleet.hub_connection", "subject", subject, "error", err)
+}
+
 // Fleet is the fleet's name.
 func (h *Hub) Fleet() string { return h.keys.fleet }
 

@@ -233,7 +233,7 @@ func (h *Hub) connectEmbedded() error {
 		return err
 	}
 	h.nc, err = nats.Connect("", nats.InProcessServer(h.server), nats.Name(hubName), nats.CustomInboxPrefix(fleet.Inbox(hubName)),
-		nats.UserJWT(func() (string, error) { return token, nil }, key.Sign), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ClosedHandler(h.closed), nats.NoCallbacksAfterClientClose())
+		nats.UserJWT(func() (string, error) { return token, nil }, key.Sign), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ClosedHandler(h.closed), nats.ErrorHandler(h.troubled), nats.NoCallbacksAfterClientClose())
 	if err != nil {
 		return fmt.Errorf("connect to the fleet's server: %w", err)
 	}
