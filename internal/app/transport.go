@@ -24,21 +24,9 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/workspace/task"
 )
 
-// Transport is one way to reach Copilot, and what became of it.
-type Transport struct {
-	Name   string
-	InUse  bool
-	Failed error
-}
-
-// Transports says which way is in use, and why others were passed over.
-func (b *Bridge) Transports() []Transport {
-	var out []Transport
-	for _, t := range b.agents.Tried() {
-		out = append(out, Transport(t))
-	}
-	return out
-}
+// Transports says which way to reach Copilot is in use, and why others were passed
+// over.
+func (b *Bridge) Transports() []engine.Attempt { return b.agents.Tried() }
 
 // ModuleWarnings are about settings that name Node modules.
 func ModuleWarnings(environ []string) []string {

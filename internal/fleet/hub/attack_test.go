@@ -47,14 +47,9 @@ func thief(t *testing.T, f *fleettest.Fleet, dir string) (nc *nats.Conn, refused
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var errs []string
+	var said fleettest.Record
 	nc, err = nats.Connect(m.URLs[0], nats.Secure(config), nats.UserCredentialBytes(credsOf(t, dir)), nats.CustomInboxPrefix(fleet.Inbox(m.ID)),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err.Error())
-		}))
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { said.Add("", "", err.Error()) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,20 +59,7 @@ func thief(t *testing.T, f *fleettest.Fleet, dir string) (nc *nats.Conn, refused
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		fleettest.Wait(t, "the server's refusal of "+strings.Join(words, " "), func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, e := range errs {
-				found := true
-				for _, word := range words {
-					found = found && strings.Contains(strings.ToLower(e), strings.ToLower(word))
-				}
-				if found {
-					return true
-				}
-			}
-			return false
-		})
+		fleettest.Wait(t, "the server's refusal of "+strings.Join(words, " "), func() bool { return said.Has(words...) })
 	}
 }
 
@@ -128,7 +110,7 @@ func TestWorkerPublishesElsewhere(t *testing.T) {
 			if err := nc.Publish(subject, []byte(`{"schema":1}`)); err != nil {
 				t.Fatal(err)
 			}
-			refused("publish", `"`+subject+`"`)
+			refused("Publish", `"`+subject+`"`)
 			f.WaitRecorded(t, hub.RefusedMessage+" "+a, "Publish", `"`+subject+`"`)
 		}
 	}
@@ -145,7 +127,7 @@ func TestWorkerListensElsewhere(t *testing.T) {
 		if _, err := nc.SubscribeSync(subject); err != nil {
 			t.Fatal(err)
 		}
-		refused("subscription", `"`+subject+`"`)
+		refused("Subscription", `"`+subject+`"`)
 		f.WaitRecorded(t, hub.RefusedMessage+" "+a, "Subscription", `"`+subject+`"`)
 	}
 }
@@ -297,7 +279,7 @@ func TestAnswersIntoStreams(t *testing.T) {
 		if err := nc.PublishRequest(subject, inbox, nil); err != nil {
 			t.Fatal(err)
 		}
-		refused("publish", `"`+subject+`"`)
+		refused("Publish", `"`+subject+`"`)
 	}
 }
 
