@@ -141,15 +141,15 @@ func TestEndlessBundles(t *testing.T) {
 	w := newHand(t, f, "thief")
 	here := newRepository(t)
 	base := here.git("rev-parse", "HEAD")
-	r := &record{}
-	c := New(f.Coordinator, Options{Scratch: t.TempDir(), Record: r.add})
+	var r fleettest.Record
+	c := New(f.Coordinator, Options{Scratch: t.TempDir(), Record: r.Add})
 	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Base: base}, nil, here.repo); err != nil {
 		t.Fatal(err)
 	}
-	done := tryOn(t.Context(), c, runOf("a", base))
+	done := tryOn(t.Context(), c, "a", base)
 	bucket := fleet.WorkerBucket(w.id)
 	for _, size := range []int64{0, 1 << 50} {
-		a := claimOn(t, w, base)
+		a := w.mustClaimOn(base)
 		link := fmt.Sprintf(`{"name":%q,"bucket":%q,"nuid":"x","size":0,"chunks":0,"options":{"link":{"bucket":%q,"name":%q}}}`, a.Claim, bucket, bucket, a.Claim)
 		subject := "$O." + bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(a.Claim))
 		if _, err := w.conn.JS.PublishMsg(t.Context(), &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: []byte(link)}); err != nil {
@@ -164,8 +164,8 @@ func TestEndlessBundles(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	}
-	if !r.has(w.id, "not the one that was announced") || !r.has(w.id, "and the limit is") {
-		t.Error(r.lines)
+	if !r.Has(w.id, "not the one that was announced") || !r.Has(w.id, "and the limit is") {
+		t.Error(r.Lines())
 	}
 	if err := c.End(t.Context(), true); err != nil {
 		t.Error(err)
