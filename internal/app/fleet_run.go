@@ -241,11 +241,11 @@ func FindFleetRun(ctx context.Context, o Options, id string) (fleet.RunStatus, e
 // and no coordinator; nil otherwise.
 func OnlyWorker(c *config.Config) error {
 	m, err := fleet.Load(memberDir(c, fleet.RoleWorker))
-	if err != nil || InFleet(c) {
-		return nil
+	if err == nil && !InFleet(c) {
+		return &bridge.Error{Code: bridge.CodeNotFound, Message: "no such run began on this machine, and it may not take one over from the fleet " + m.Fleet + ": it is a worker, not a coordinator",
+			Remedy: "run `copilot-bridge fleet invite --coordinator` on a coordinator, such as the hub's machine, and `copilot-bridge fleet join -` with that line here; then resume in a clone of the repository"}
 	}
-	return &bridge.Error{Code: bridge.CodeNotFound, Message: "no such run began on this machine, and it may not take one over from the fleet " + m.Fleet + ": it is a worker, not a coordinator",
-		Remedy: "run `copilot-bridge fleet invite --coordinator` on a coordinator, such as the hub's machine, and `copilot-bridge fleet join -` with that line here; then resume in a clone of the repository"}
+	return nil
 }
 
 // InFleet says whether this machine may give work to a fleet.

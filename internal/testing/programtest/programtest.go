@@ -50,7 +50,7 @@ func Run(m *testing.M, binary *string, flags ...string) int {
 	if runtime.GOOS == "windows" {
 		*binary += ".exe"
 	}
-	build := exec.Command("go", append(append([]string{"build", "-o", *binary}, flags...), "github.com/copilot-bridge/copilot-bridge/cmd/copilot-bridge")...)
+	build := exec.CommandContext(context.Background(), "go", append(append([]string{"build", "-o", *binary}, flags...), "github.com/copilot-bridge/copilot-bridge/cmd/copilot-bridge")...)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the program:", err)
