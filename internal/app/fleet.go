@@ -41,7 +41,8 @@ type FleetUp struct {
 // FleetHub is a running hub. What it refuses is on record.
 type FleetHub struct {
 	*hub.Hub
-	// Before is where members that have joined look for it, if it is there no more.
+	// Before are its addresses before this start, where they have changed: members
+	// that joined earlier still connect to those.
 	Before []string
 	bridge *Bridge // not started
 }

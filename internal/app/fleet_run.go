@@ -175,7 +175,7 @@ const (
 	readyEvery = 200 * time.Millisecond
 )
 
-// lacksNow is lacks, when no worker is starting any more.
+// lacksNow is lacks, but it first waits for workers that are starting.
 func (f *FleetRun) lacksNow(ctx context.Context) (string, error) {
 	bound := time.Now().Add(readyBound)
 	for {

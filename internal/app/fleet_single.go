@@ -88,7 +88,7 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 		Notice: strings.TrimSpace(b.Answers.Notice + " " + notice), Answers: f.answers(ctx, t.Worker)}, nil
 }
 
-// forOnce is the Remote of a task that nobody resumes when its client has left.
+// forOnce ends the run of a single task for good, so that nobody can resume it.
 type forOnce struct{ orchestrate.Remote }
 
 // End implements orchestrate.Remote.
@@ -97,7 +97,7 @@ func (f forOnce) End(ctx context.Context, _ bool) error { return f.Remote.End(ct
 // forgetBound is how long a run may take to be removed.
 const forgetBound = 10 * time.Second
 
-// forgetRun removes a run that nobody waits for any more.
+// forgetRun removes the run of a task whose client has left.
 func (b *Bridge) forgetRun(ctx context.Context, run string, opts orchestrate.Options) {
 	if run == "" {
 		return

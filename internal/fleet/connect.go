@@ -181,7 +181,7 @@ func (c *Conn) explain(err error) error {
 		Remedy: "Look on its machine whether `copilot-bridge fleet up` is running, and whether a firewall is between.", Cause: telling(err)}
 }
 
-// telling is err if it says more than that nobody answered.
+// telling returns err if it gives a reason, and nil if it only says that no server answered.
 func telling(err error) error {
 	if errors.Is(err, nats.ErrNoServers) {
 		return nil

@@ -194,7 +194,7 @@ func (w *walk) changed(full string, was, now treeEntry) error {
 
 func (e treeEntry) isTree() bool { return strings.TrimLeft(e.mode, "0") == "40000" }
 
-// tree is what is below the entry; "" is nothing.
+// tree is the object of a directory, "" for any other entry.
 func (e treeEntry) tree() string {
 	if e.isTree() {
 		return e.object

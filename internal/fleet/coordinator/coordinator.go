@@ -221,7 +221,7 @@ func (c *Coordinator) recall(ctx context.Context, f func(entry)) error {
 	})
 }
 
-// checkNewest checks that the fleet knows no more of the run than this machine.
+// checkNewest returns an error if the fleet has events of the run that this machine lacks.
 func (c *Coordinator) checkNewest(past []orchestrate.Event) error {
 	here := map[string]bool{}
 	for _, e := range past {

@@ -8,8 +8,8 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
-// The most that a worker is believed. What is beyond could not be added up, or
-// would keep a task waiting for good.
+// Bounds of what a worker says of itself. Larger figures could not be added up, and
+// a longer pause would keep a task waiting for good.
 const (
 	maxCount      = 1 << 30
 	maxTokens     = 1 << 45
@@ -18,7 +18,7 @@ const (
 	maxRemedy     = 1000
 )
 
-// credible is what a worker says that it has used, without what cannot be.
+// credible keeps what a worker says that it has used within the bounds.
 func credible(u bridge.Usage) bridge.Usage {
 	u.Model = text.FirstLine(u.Model, maxProgress)
 	u.Calls = min(max(u.Calls, 0), maxCount)
@@ -31,8 +31,8 @@ func credible(u bridge.Usage) bridge.Usage {
 	return u
 }
 
-// bounded is a worker's error as it counts here. Its address is not for a person
-// to open: nobody knows whose it is.
+// bounded keeps a worker's error within the bounds, without the web address that it
+// may hold: a stolen worker could send people anywhere.
 func bounded(e *bridge.Error) *bridge.Error {
 	out := &bridge.Error{Code: e.Code, Message: text.Clip(e.Error(), maxSummary), Remedy: text.Clip(e.Remedy, maxRemedy), Status: e.Status,
 		RetryAfter: min(max(e.RetryAfter, 0), maxRetryAfter)}
