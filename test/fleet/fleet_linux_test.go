@@ -232,7 +232,7 @@ func (f *machines) end() {
 		// One that has only just been started would die of the signal, with what an
 		// earlier one has left.
 		eventually(t, commandBound, p.Name+" does not start", func() string {
-			if said := p.Out.String() + p.Err.String(); !strings.Contains(said, "waits for tasks") && !strings.Contains(said, "listens at") {
+			if said := p.Out.String() + p.Err.String(); !strings.Contains(said, "waits for tasks") && !strings.Contains(said, `"urls"`) {
 				return said
 			}
 			return ""
