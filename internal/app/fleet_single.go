@@ -88,7 +88,7 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 		Notice: strings.TrimSpace(b.Answers.Notice + " " + notice), Answers: f.answers(ctx, t.Worker)}, nil
 }
 
-// forOnce ends the run of a single task for good, so that nobody can resume it.
+// forOnce marks the run of a single task as ended, so that it cannot be resumed.
 type forOnce struct{ orchestrate.Remote }
 
 // End implements orchestrate.Remote.

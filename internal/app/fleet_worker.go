@@ -106,7 +106,7 @@ const (
 	lookBound = 5 * time.Second
 )
 
-// nobodyLoggedIn says that the demo model answers although nobody asked for it.
+// nobodyLoggedIn reports whether the demo model answers only for want of a login.
 func (b *Bridge) nobodyLoggedIn() bool {
 	return b.Answers.Kind == bridge.AnswersDemo && !b.opts.Config.Demo
 }

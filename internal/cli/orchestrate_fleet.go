@@ -31,7 +31,7 @@ func (p *program) joinFleet(ctx context.Context, b *app.Bridge, o *orchestrateOp
 	}
 	if o.taken != "" {
 		if err := f.Take(ctx, o.taken, *opts); err != nil {
-			_ = f.Close() // the error before it is what matters
+			_ = f.Close() // the first error is the one to show
 			return nil, err
 		}
 	}

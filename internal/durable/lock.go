@@ -87,8 +87,8 @@ func wait(ctx context.Context, file *flock.Flock, path string, poll time.Duratio
 	}
 }
 
-// Share takes a lock that several may hold at a time by Share, but nobody by
-// TryLock meanwhile. It waits until ctx ends; ok says whether it got the lock.
+// Share takes a shared lock: others may share it, but TryLock fails meanwhile.
+// It waits until ctx ends; ok says whether it got the lock.
 func Share(ctx context.Context, path string) (unlock func() error, ok bool, err error) {
 	file := flock.New(path, flock.SetPermissions(0o600))
 	if ok, err = file.TryRLockContext(ctx, headPoll); err != nil && ctx.Err() == nil {

@@ -17,8 +17,8 @@ import (
 // send an answer to any subject that it can name (see Rights), and a table would
 // keep that as a row. So it must not be able to name them.
 //
-// Whoever may list the streams finds the word; a worker may not. Tickets and
-// entries are stored, read and removed under their plain subjects.
+// Coordinators find the word in the list of streams, which workers cannot read.
+// Once stored, tickets and entries have their subjects without it.
 type Names struct{ word string }
 
 // NewNames returns names with a new word.

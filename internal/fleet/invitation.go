@@ -36,8 +36,8 @@ func (i Invitation) Line() (string, error) {
 	return invitationPrefix + base64.RawURLEncoding.EncodeToString(data), err
 }
 
-// InvitationLine finds the line in what was pasted: a terminal may have broken it,
-// quotes may be around it, and what the command says with it before it.
+// InvitationLine finds the line in what was pasted, which may also have line breaks,
+// quotes around it, and other output of `fleet invite` before it.
 func InvitationLine(pasted string) string {
 	line := strings.Join(strings.Fields(pasted), "")
 	if i := strings.Index(line, invitationPrefix); i > 0 {

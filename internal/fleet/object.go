@@ -55,9 +55,9 @@ func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string,
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), OneTry)
 		defer cancel()
 		for _, f := range waiting { // one that comes after the purge would stay
-			_ = stored(tidy, f)
+			_ = stored(tidy, f) // whether it is stored does not matter now
 		}
-		_ = stream.Purge(tidy, jetstream.WithPurgeSubject(chunksOf(bucket, useless))) // what stays is only waste
+		_ = stream.Purge(tidy, jetstream.WithPurgeSubject(chunksOf(bucket, useless))) // chunks that stay waste only space
 	}
 	return err
 }

@@ -5,13 +5,13 @@ import "github.com/nats-io/jwt/v2"
 // Rights is what a member may publish and subscribe to. A coordinator may do
 // everything in the fleet's account.
 //
-// A worker can make the server send what it asks for to any subject, by the reply
-// subject of a request, and there it counts as the server's: subjects of streams and
-// of JetStream's own interface too. So it gets no request whose answer is a message
-// of its own choice, or an empty one, as an empty request deletes a stream: no
-// consumers and no direct reads, only reads that wrap the message in JSON. Such an
-// answer has no schema, and every receiver refuses it; what would keep it has a
-// secret name (Names). For tickets it asks the hub, which looks where they go.
+// The server sends an answer to whatever reply subject the request names, with the
+// server's own rights. So a worker could have it write to any stream, or call
+// JetStream's API, where an empty message deletes a stream. Therefore a worker may
+// make no request whose answer it can word, or whose answer may be empty: no
+// consumers, no direct reads, only reads that wrap the message in JSON. Those have no
+// schema, so every receiver refuses them, and streams that would store them have
+// secret names (Names). For tickets it asks the hub, which checks the reply subject.
 func Rights(role Role, id string) jwt.Permissions {
 	var p jwt.Permissions
 	if role == RoleCoordinator {

@@ -132,7 +132,7 @@ func sweep(id string) (int, error) {
 			return len(killed), fmt.Errorf("%d processes of tree %s could not be killed", len(pids), id)
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // may have gone by itself
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 			killed[pid] = true
 		}
 		time.Sleep(2 * time.Millisecond)

@@ -192,7 +192,7 @@ func (s *conversation) follow(ctx context.Context, t *turn) error {
 		}
 		select {
 		case <-t.Wake():
-		case <-t.Ctx.Done(): // the caller has gone, or the turn is cancelled
+		case <-t.Ctx.Done(): // canceled, or the client has disconnected
 			s.abortTurn(t)
 			if ctx.Err() != nil {
 				drain()

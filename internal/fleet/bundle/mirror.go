@@ -369,7 +369,7 @@ func (m *Mirrors) prune(repo string) (removed bool, err error) {
 
 // diskUse adds up files. What vanishes meanwhile does not count.
 func diskUse(dir string) (bytes int64) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // which never returns one
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // our function returns no error
 		if err != nil {
 			return nil //nolint:nilerr // it does not count
 		}

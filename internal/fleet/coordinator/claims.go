@@ -372,7 +372,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
 	}
 	if barred > 0 {
-		// It holds the ticket, which another can have soon.
+		// Puts the ticket back soon. If this is lost, the ticket comes back with its time.
 		_ = c.nc.Publish(req.Ack, fmt.Appendf(nil, `-NAK {"delay": %d}`, c.opts.Lease/leaseTicks))
 		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, and leaves it to others for %s", member.Name, barred.Round(time.Second))
 	}

@@ -21,7 +21,7 @@ func transfer(ctx context.Context, size int64, step func(context.Context) error)
 	return fleet.Persist(ctx, fleet.TransferTime(size), step)
 }
 
-// overtaken says whether a write failed because somebody else wrote first.
+// overtaken reports whether a write failed because another writer was first.
 func overtaken(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)

@@ -39,7 +39,7 @@ func (r *Record) Add(kind, member, text string) {
 	r.lines = append(r.lines, kind+" "+member+": "+text)
 }
 
-// Lines is what was recorded so far.
+// Lines returns all lines recorded so far.
 func (r *Record) Lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
