@@ -68,8 +68,7 @@ func TestFirstHour(t *testing.T) {
 		t.Errorf("the home still has something of the program:\n%s", home)
 	}
 	x.begin("exit")
-	x.wait("Pane is dead", time.Minute)
-	x.frames = x.frames[:len(x.frames)-1]
+	x.ended(time.Minute)
 	left(t, filepath.Join(x.dir, "upper"))
 
 	if *record {

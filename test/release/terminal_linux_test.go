@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,11 @@ import (
 
 // world makes a copy-on-write root of this machine, without anything of the
 // user's and of Go, and starts a shell in it. What is written goes to upper/.
-// All ends with the shell, because it is process 1 of its namespace.
+// All ends with the shell, because it is process 1 of its namespace. The root is
+// volatile: without that, its end would write the whole disk's unwritten data out,
+// which takes over a minute after two builds.
 const world = `set -e
-mount -t overlay overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/work" "$1/root"
+mount -t overlay overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/work",volatile "$1/root"
 cd "$1/root"
 mkdir -p opt/clients
 mount --bind "$2" opt/clients
@@ -33,6 +36,7 @@ exec chroot . /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM=screen-256color PATH=
 type terminal struct {
 	t      *testing.T
 	socket string
+	pid    int    // of the process whose end is that of all
 	dir    string // upper/ holds what was written
 	frames []frame
 	last   time.Time
@@ -66,6 +70,11 @@ func open(t *testing.T, pkg, clients string) *terminal {
 	t.Cleanup(func() { x.tmux("kill-server") })
 	x.tmux("set-option", "-g", "status", "off")
 	x.tmux("set-option", "-g", "remain-on-exit", "on")
+	pid, err := strconv.Atoi(strings.TrimSpace(x.tmux("display-message", "-p", "#{pane_pid}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.pid = pid
 	return x
 }
 
@@ -117,7 +126,27 @@ func (x *terminal) wait(pattern string, limit time.Duration) string {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			x.t.Fatalf("%s did not appear within %s:\n%s", pattern, limit, screen)
+			x.t.Fatalf("%s did not appear within %s:\n%s", pattern, limit, strings.TrimRight(screen, "\n"))
+		}
+	}
+}
+
+// ended waits until nothing runs in the terminal. It does not ask tmux, which
+// sometimes misses a process's end: while it tells utmp that the terminal is
+// closed it does not hear SIGCHLD.
+func (x *terminal) ended(limit time.Duration) {
+	x.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(limit); ; {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", x.pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			x.t.Fatalf("the shell did not end within %s: %s", limit, stat)
 		}
 	}
 }
