@@ -45,6 +45,9 @@ type Error struct {
 	RetryAfter time.Duration // how long the other side asked us to wait, or 0
 	Cause      error
 	Detail     *ErrorDetail // what the runtime tells besides; nil for most errors
+	// Elsewhere: the fleet or another machine failed, not this machine's Copilot.
+	// It does not travel.
+	Elsewhere bool
 }
 
 // ErrorDetail is what Copilot's runtime tells of an error, in its own words.

@@ -113,7 +113,7 @@ func (s *fleetSession) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[brid
 			}
 		}
 		if err != nil {
-			yield(nil, err)
+			yield(nil, elsewhere(err))
 			return
 		}
 		for _, ev := range []bridge.Event{bridge.Notice{Level: "note", Text: r.Notice}, bridge.MessageDone{Message: s.id, Text: r.Text},
@@ -123,6 +123,17 @@ func (s *fleetSession) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[brid
 			}
 		}
 	}
+}
+
+// elsewhere marks an outage of the fleet or of a worker, so that nobody looks for
+// the cause in the Copilot of this machine.
+func elsewhere(err error) error {
+	if !bridge.Outage(bridge.AsError(err)) {
+		return err
+	}
+	e := *bridge.AsError(err)
+	e.Elsewhere = true
+	return &e
 }
 
 // Resolve implements bridge.Session.

@@ -3,15 +3,19 @@ package app
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/api/wire"
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 )
 
 // A task for a worker is refused before anything happens where it cannot be given
@@ -53,6 +57,32 @@ func TestWorkersAreRefused(t *testing.T) {
 	for model, code := range map[string]bridge.Code{"gpt-5@gpu=yes": bridge.CodeNotFound, "gpt-5@a b": bridge.CodeInvalid} {
 		if _, err := a.Open(t.Context(), bridge.SessionSpec{Model: model}); bridge.CodeOf(err) != code {
 			t.Errorf("%s: %v", model, err)
+		}
+	}
+}
+
+// A worker that is not there is no outage of this machine's Copilot.
+func TestMissingWorkerIsElsewhere(t *testing.T) {
+	f, home := fleettest.Up(t), t.TempDir()
+	c := &config.Config{Home: home, AuditLogDir: filepath.Join(home, "audit")}
+	if err := os.CopyFS(memberDir(c, fleet.RoleCoordinator), os.DirFS(filepath.Join(f.Dir, "coordinator"))); err != nil {
+		t.Fatal(err)
+	}
+	b := &Bridge{opts: Options{Config: c, UserDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}}
+	t.Cleanup(func() {
+		if err := b.guard.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	a := &fleetAgent{bridge: b, Guarding: Guarding{Workspace: t.TempDir(), Door: "test", Asker: approval.Nobody{}, Defaults: policy.DefaultsRun()}}
+	s, err := a.Open(t.Context(), bridge.SessionSpec{Model: "gpt-5@cuda"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Send(t.Context(), bridge.Prompt{Text: "x"}) {
+		e := bridge.AsError(err)
+		if e == nil || e.Code != bridge.CodeUnavailable || !e.Elsewhere || wire.Sentence(e) != "no worker with cuda is ready in the fleet now. "+e.Remedy {
+			t.Errorf("%v", err)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func TestFleetSingleTask(t *testing.T) {
 		if got := h.read("http.txt"); got != "over http\n" {
 			t.Errorf("here: %q", got)
 		}
-		if status, text := h.chat(url, "agent/rehearsal-1@cuda", "x", false); status < 500 || !strings.Contains(text, "no worker with cuda and --demo is ready") {
+		if status, text := h.chat(url, "agent/rehearsal-1@cuda", "x", false); status < 500 || !strings.Contains(text, `"message":"no worker with cuda and --demo is ready`) || !strings.Contains(text, `"code":"copilot_unavailable"`) {
 			t.Errorf("%d %s", status, text)
 		}
 		if _, text := h.chat(url, "agent/rehearsal-1@any", writing("stream.txt", "s\n", "streamed"), true); !strings.Contains(text, `"reasoning_content":"one: `) || !strings.Contains(text, `"content":"streamed"`) {

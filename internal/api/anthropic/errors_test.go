@@ -36,6 +36,7 @@ func TestErrorTable(t *testing.T) {
 		{&bridge.Error{Code: bridge.CodeDenied, Message: "no"}, 403, "permission_error", "no", "", false},
 		{&bridge.Error{Code: bridge.CodeUnavailable, Message: "Copilot unavailable"}, 503, "overloaded_error", "Copilot unavailable", "", false},
 		{&bridge.Error{Code: bridge.CodeUnavailable, Cause: errors.New("no runtime")}, 503, "overloaded_error", "Copilot unavailable: no runtime", "", false},
+		{&bridge.Error{Code: bridge.CodeUnavailable, Message: "no worker is ready", Elsewhere: true}, 503, "overloaded_error", "no worker is ready", "", false},
 		{&bridge.Error{Code: bridge.CodeCrashed, Message: "The runtime exited"}, 503, "overloaded_error", "The runtime exited", "", false},
 		{&bridge.Error{Code: bridge.CodeBusy, Message: "full"}, 429, "rate_limit_error", "full", "1", false},
 		{&bridge.Error{Code: bridge.CodeRateLimited, Message: "slow down", RetryAfter: 2500 * time.Millisecond}, 429, "rate_limit_error", "slow down", "3", false},

@@ -116,6 +116,7 @@ func TestErrorTexts(t *testing.T) {
 		{&bridge.Error{Code: bridge.CodeUnavailable, Message: "Copilot unavailable"}, "Copilot unavailable"},
 		{&bridge.Error{Code: bridge.CodeUnavailable, Message: "no network"}, "Copilot unavailable: no network"},
 		{&bridge.Error{Code: bridge.CodeUnauthenticated, Message: "not logged in", Remedy: "Run copilot-bridge login."}, "Copilot unavailable: not logged in. Run copilot-bridge login."},
+		{&bridge.Error{Code: bridge.CodeUnavailable, Message: "no worker is ready", Remedy: "Start one.", Elsewhere: true}, "no worker is ready. Start one."},
 		{errTest, "Internal error"},
 		{&bridge.Error{Code: bridge.CodeInternal, Cause: errTest}, "Internal error"},
 		{fmt.Errorf("wrapped: %w", &bridge.Error{Code: bridge.CodeBusy, Message: "Busy."}), "Busy."},

@@ -181,7 +181,7 @@ func Sentence(e *bridge.Error) string {
 		text = "Internal error" // the cause was not written for the client
 	case e.Code == bridge.CodeInvalid && e.Message != "":
 		text = e.Message // it names the place already
-	case bridge.Outage(e) && !strings.HasPrefix(text, "Copilot unavailable"):
+	case bridge.Outage(e) && !e.Elsewhere && !strings.HasPrefix(text, "Copilot unavailable"):
 		text = strings.TrimSuffix("Copilot unavailable: "+text, ": ")
 	}
 	if e.Remedy == "" {
