@@ -20,7 +20,7 @@ func (r *records) Runs(limit int) ([]dashboard.Run, error) {
 	list, err := r.runs.List(limit)
 	out := make([]dashboard.Run, 0, len(list))
 	for _, run := range list {
-		out = append(out, dashboard.Run{ID: run.ID, Task: text.Clip(run.Task, 500), Dir: run.Dir, State: run.State, Success: succeeded(run), Started: run.Created, Ended: run.Ended,
+		out = append(out, dashboard.Run{ID: run.ID, Task: text.Clip(run.Name(), 500), Dir: run.Dir, State: run.State, Success: succeeded(run), Started: run.Created, Ended: run.Ended,
 			Tasks: countTasks(run)})
 	}
 	return out, err
@@ -53,7 +53,7 @@ func (r *records) Run(id string) (dashboard.RunDetail, error) {
 	if err != nil {
 		return dashboard.RunDetail{}, err
 	}
-	d := dashboard.RunDetail{ID: run.ID, Task: run.Task, Dir: run.Dir, State: run.State, Success: succeeded(run), Started: run.Created, Ended: run.Ended,
+	d := dashboard.RunDetail{ID: run.ID, Task: run.Name(), Dir: run.Dir, State: run.State, Success: succeeded(run), Started: run.Created, Ended: run.Ended,
 		Isolation: string(run.Isolation), Merge: string(run.Merge), Concurrency: run.Concurrency,
 		Tasks: []dashboard.RunTask{}, Files: []string{}, Kept: []string{}, CriticalPath: []string{}, Notices: append([]string{}, run.Notices...)}
 	for i, t := range run.Tasks {

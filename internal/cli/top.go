@@ -183,7 +183,7 @@ func latest(all []timeline.Summary) []timeline.Summary {
 
 // topRun is an orchestration with how far it has come.
 func topRun(r orchestrate.Looked) view.TopRun {
-	one := view.TopRun{ID: r.ID, Task: r.Task, Dir: r.Dir, State: r.State, Started: r.Created, Total: len(r.Tasks)}
+	one := view.TopRun{ID: r.ID, Task: r.Name(), Dir: r.Dir, State: r.State, Started: r.Created, Total: len(r.Tasks)}
 	for _, t := range r.Tasks {
 		switch t.State {
 		case orchestrate.Done:

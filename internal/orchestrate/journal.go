@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -34,7 +35,12 @@ type Meta struct {
 	// Remote says that other machines do the tasks, and that the record here may
 	// not be the newest.
 	Remote bool `json:"remote,omitempty"`
+	// Title stands for the task of a run that began with a plan alone.
+	Title string `json:"title,omitempty"`
 }
+
+// Name is what lists call the run.
+func (m Meta) Name() string { return cmp.Or(m.Task, m.Title) }
 
 const metaVersion = 1
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // Bounds of a plan. They keep a hostile or broken one from costing anything.
@@ -56,6 +57,21 @@ type TaskPlan struct {
 // Single is the plan that does everything in one part.
 func Single(task string) TaskPlan {
 	return TaskPlan{Tasks: []SubTask{{ID: "task", Description: task, EstimatedComplexity: Medium}}, Dependencies: map[string][]string{}}
+}
+
+// maxTitle bounds the first part of a title; lists show 60 characters in all.
+const maxTitle = 44
+
+// title names a plan by its first part.
+func (p TaskPlan) title() string {
+	if len(p.Tasks) == 0 {
+		return ""
+	}
+	title := text.FirstLine(p.Tasks[0].Description, maxTitle)
+	if more := len(p.Tasks) - 1; more > 0 {
+		title += fmt.Sprintf(" (and %d more)", more)
+	}
+	return title
 }
 
 // planJSON also takes the forms that models prefer: dependencies as a list of

@@ -53,6 +53,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, errors.Join(err, r.closeRepository())
 	}
+	if o.Task == "" && plan != nil {
+		meta.Title = plan.title()
+	}
 	j, err := createJournal(ctx, o.Home, meta, plan)
 	if err != nil {
 		return Result{}, errors.Join(err, r.closeRepository())

@@ -350,6 +350,25 @@ func TestLastRun(t *testing.T) {
 	}
 }
 
+// A run of a plan alone is listed by its first part, without secrets. Its parts
+// are not told that as their goal.
+func TestPlanNamesItsRun(t *testing.T) {
+	y := newYard(t)
+	plan := TaskPlan{Tasks: []SubTask{task("a", "write a.txt a"), task("b", "write b.txt b")}}
+	plan.Tasks[0].Description = "hush " + plan.Tasks[0].Description
+	o := y.options(plan)
+	o.Task = ""
+	o.Mask = func(s string) string { return strings.ReplaceAll(s, "hush", "[hidden]") }
+	r, err := Run(t.Context(), o)
+	if err != nil || !r.Success {
+		t.Fatalf("%+v %v", r, err)
+	}
+	m, err := FindRun(y.home, r.Run)
+	if want := "[hidden] part a… (and 1 more)"; err != nil || m.Name() != want || m.Task != "" {
+		t.Errorf("%q %q %v, want %q", m.Name(), m.Task, err, want)
+	}
+}
+
 func TestUnknownRuns(t *testing.T) {
 	for _, id := range []string{"nonesuch", "", "last", "../x"} {
 		if _, err := Resume(t.Context(), id, Options{Home: t.TempDir()}); bridge.CodeOf(err) != bridge.CodeNotFound {

@@ -189,7 +189,7 @@ func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orch
 		}
 	}
 	c.repo = repo
-	c.owner.describe(m.Task, m.Dir)
+	c.owner.describe(m.Name(), m.Dir)
 	err := c.clear(ctx)
 	if err == nil && repo != nil {
 		err = c.catchUp(ctx, m, past)
@@ -280,7 +280,7 @@ func (c *Coordinator) own(ctx context.Context, run string, m *orchestrate.Meta, 
 	epoch := newID()
 	o := &owner{table: c.stores.owners, run: run, row: fleet.Owner{Schema: fleet.Schema, Member: c.conn.Member.ID, Host: c.opts.Host, PID: os.Getpid(), Epoch: epoch}}
 	if m != nil {
-		o.row.Task, o.row.Dir = text.FirstLine(m.Task, 100), m.Dir
+		o.row.Task, o.row.Dir = text.FirstLine(m.Name(), 100), m.Dir
 	}
 	before, err := o.take(ctx, c.opts.Owner)
 	if err != nil {

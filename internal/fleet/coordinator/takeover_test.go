@@ -255,6 +255,21 @@ func TestOldOwnerIsFencedOff(t *testing.T) {
 	}
 }
 
+// A run of a plan alone has a name in the fleet too.
+func TestStatusNamesARunOfAPlan(t *testing.T) {
+	f := fleettest.Up(t)
+	c := New(f.Coordinator, Options{Host: "desk", Scratch: t.TempDir()})
+	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Title: "tests (and 2 more)", Base: begin}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := fleet.GetStatus(t.Context(), f.Coordinator); err != nil || len(s.Runs) != 1 || s.Runs[0].Owner.Task != "tests (and 2 more)" {
+		t.Errorf("%+v %v", s.Runs, err)
+	}
+	if err := c.End(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+}
+
 // Of several that take a run over at once, one gets it.
 func TestTakeoverAtOnce(t *testing.T) {
 	f := fleettest.Up(t)
