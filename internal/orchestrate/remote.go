@@ -15,6 +15,9 @@ import (
 // run where another machine can take it over. Joins, conflicts and the merge
 // stay in this process.
 type Remote interface {
+	// Check says why the work in a repository cannot be given to other machines, if
+	// so. It is called before Begin, and before a new run is on record.
+	Check(ctx context.Context, repo *git.Repository, base string) error
 	// Begin is called once, before the first event. past are the events on
 	// record here of earlier sittings, those that Append would have got, in
 	// their order: a Remote that lacks some of them, or their commits, stores

@@ -31,6 +31,7 @@ type elsewhere struct {
 	before func(ctx context.Context, w RemoteWork, report func(Progress)) error // what happens before an attempt
 	after  func(w RemoteWork, out *Outcome)                                     // and with its result
 	refuse func(Event) error
+	check  error // says Check
 
 	mu     sync.Mutex
 	meta   Meta
@@ -54,6 +55,8 @@ func newElsewhere(t *testing.T) *elsewhere {
 	}
 	return e
 }
+
+func (e *elsewhere) Check(context.Context, *git.Repository, string) error { return e.check }
 
 func (e *elsewhere) Begin(_ context.Context, m Meta, past []Event, repo *git.Repository) error {
 	e.mu.Lock()
@@ -261,6 +264,36 @@ func TestRemoteNeedsARepository(t *testing.T) {
 		if _, err := Run(t.Context(), o); bridge.CodeOf(err) != bridge.CodeUnsupported || !strings.Contains(bridge.AsError(err).Remedy, "git init") {
 			t.Error(err)
 		}
+	}
+}
+
+// Of a run that cannot be given to other machines nothing stays behind: there is
+// nothing to resume.
+func TestRefusedRunIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	y, e := newYard(t), newElsewhere(t)
+	e.check = &bridge.Error{Code: bridge.CodeUnsupported, Message: "it is a shallow clone"}
+	r, err := Run(t.Context(), y.remotely(e, diamond()))
+	if !errors.Is(err, e.check) || r.Run != "" || e.begins != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	left, err := os.ReadDir(RunsDir(y.home))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	y.clean()
+	// What began may be refused later, where it is resumed.
+	e.check = nil
+	e.before = func(context.Context, RemoteWork, func(Progress)) error { return errors.New("no") }
+	if r, err = Run(t.Context(), y.remotely(e, diamond())); err != nil || r.Run == "" {
+		t.Fatalf("%+v %v", r, err)
+	}
+	e.check = &bridge.Error{Code: bridge.CodeUnsupported, Message: "it is a shallow clone"}
+	if _, err := Resume(t.Context(), r.Run, y.remotely(e, diamond())); !errors.Is(err, e.check) {
+		t.Error(err)
+	}
+	if _, err := FindRun(y.home, r.Run); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -47,7 +47,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	r := &running{opts: o, past: &replay{done: map[string]TaskResult{}}}
 	scratch := filepath.Join(RunsDir(o.Home), meta.ID)
 	if err := r.settle(ctx, &meta, scratch); err != nil {
-		return Result{}, errors.Join(err, r.closeRepository())
+		return Result{}, errors.Join(err, r.closeRepository(), removeAll(scratch))
 	}
 	plan, err := hide(o.Mask, o.Plan)
 	if err != nil {
@@ -139,12 +139,13 @@ func (r *running) settle(ctx context.Context, m *Meta, scratch string) error {
 	}
 	if m.Base == "" {
 		m.Base, err = repo.base(ctx)
-		return err
+	} else if _, missing := repo.treeOf(ctx, m.Base); missing != nil {
+		err = &bridge.Error{Code: bridge.CodeNotFound, Message: "the repository does not hold what the run builds on", Cause: missing, Remedy: "start the task anew"}
 	}
-	if _, err := repo.treeOf(ctx, m.Base); err != nil {
-		return &bridge.Error{Code: bridge.CodeNotFound, Message: "the repository does not hold what the run builds on", Cause: err, Remedy: "start the task anew"}
+	if err == nil && r.opts.Remote != nil {
+		err = r.opts.Remote.Check(ctx, repo.Repository, m.Base)
 	}
-	return nil
+	return err
 }
 
 // checkShared says that a Remote needs a repository, where there is none.

@@ -161,14 +161,14 @@ func New(conn *fleet.Conn, o Options) *Coordinator {
 
 func newID() string { return strings.ToLower(rand.Text()) }
 
+// Check implements orchestrate.Remote.
+func (c *Coordinator) Check(ctx context.Context, repo *git.Repository, base string) error {
+	return bundle.Check(ctx, repo, base)
+}
+
 // Begin makes the run this coordinator's, unless Take did, and starts to answer
 // workers.
 func (c *Coordinator) Begin(ctx context.Context, m orchestrate.Meta, past []orchestrate.Event, repo *git.Repository) error {
-	if repo != nil {
-		if err := bundle.Check(ctx, repo, m.Base); err != nil {
-			return err
-		}
-	}
 	if c.run == "" {
 		id := m.ID
 		if repo != nil {
