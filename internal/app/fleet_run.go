@@ -26,6 +26,7 @@ type FleetRun struct {
 	coordinator *coordinator.Coordinator
 	labels      []string
 	demo        bool
+	say         func(text string) // tells the run's watcher
 	scratch     string
 }
 
@@ -62,9 +63,9 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	}
 	dir := memberDir(c, fleet.RoleCoordinator)
 	f := &FleetRun{labels: w.labels, demo: b.Answers.Kind == bridge.AnswersDemo}
-	say := alsoSay(opts)
+	f.say = alsoSay(opts)
 	if f.conn, err = fleet.Connect(ctx, dir, fleet.ConnectOptions{Logger: b.opts.Logger, Name: "orchestrate",
-		Lost: func(error) { say(fleetLost) }, Back: func() { say(fleetBack) }}); err != nil {
+		Lost: func(error) { f.say(fleetLost) }, Back: func() { f.say(fleetBack) }}); err != nil {
 		return nil, err
 	}
 	if f.scratch, err = os.MkdirTemp(dir, "scratch-"); err != nil {

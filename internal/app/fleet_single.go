@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -31,8 +30,7 @@ func (b *Bridge) readyWorker(ctx context.Context, g Guarding, w fleetWork, opts 
 	}
 	lack, err := f.lacksNow(ctx)
 	if lack != "" {
-		err = &bridge.Error{Code: bridge.CodeUnavailable, Message: lack,
-			Remedy: "see `copilot-bridge fleet status`; start such a worker, ask for another one, or have it done on this machine"}
+		err = &bridge.Error{Code: bridge.CodeUnavailable, Message: lack, Remedy: noWorkerRemedy}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -55,12 +53,10 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 	if err := plan.Validate(); err != nil {
 		return out, &bridge.Error{Code: bridge.CodeInvalid, Message: "the task cannot be given to a worker: " + err.Error(), Remedy: "make it shorter, or have it done on this machine"}
 	}
-	worker, said := "", ""
+	has, said := &holder{}, ""
 	opts := b.Orchestration(s.Guarding, orchestrate.Options{Task: s.prompt, Plan: &plan, Concurrency: 1, Watch: func(e orchestrate.Event) {
-		if e.At != nil {
-			worker = cmp.Or(e.At.Worker, worker)
-		}
-		if line := singleLine(e, worker); line != "" && line != said && s.watch != nil {
+		has.hear(e)
+		if line := singleLine(e, has.worker); line != "" && line != said && s.watch != nil {
 			said = line
 			s.watch(line)
 		}
@@ -71,6 +67,8 @@ func (b *Bridge) doOnWorker(ctx context.Context, s single) (out engine.Result, e
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	opts.Remote = forOnce{opts.Remote}
+	ctx, stop := f.withWorker(ctx, has, lostEvery, lostBound)
+	defer stop()
 	r, err := b.Orchestrate(ctx, "", opts)
 	if err == nil {
 		err = singleVerdict(r)
@@ -113,7 +111,7 @@ func (b *Bridge) forgetRun(ctx context.Context, run string, opts orchestrate.Opt
 func singleLine(e orchestrate.Event, worker string) string {
 	switch e.Type {
 	case orchestrate.TaskProgress:
-		if worker != "" && e.Text != "" && !strings.HasPrefix(e.Text, worker+" was lost") {
+		if worker != "" && e.Text != "" && !saysLost(e.Text, worker) {
 			return worker + ": " + e.Text
 		}
 		return e.Text
