@@ -499,3 +499,24 @@ func TestQuestions(t *testing.T) {
 	w.mustDeliver(a, result(a))
 	mustDone(t, done, "alpha")
 }
+
+// The time of a look-up is for one result, however many have come.
+func TestManyResultsAreNoFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	hints, looked, over := make(chan struct{}, 1), make(chan bool, 1), make(chan struct{})
+	hints <- struct{}{}
+	c := &Coordinator{ctx: ctx}
+	go func() {
+		defer close(over)
+		c.pollResults(hints, func(ctx context.Context) (int, error) {
+			_, bounded := ctx.Deadline()
+			looked <- bounded
+			cancel()
+			return 1, nil
+		})
+	}()
+	if fleettest.Receive(t, "a look", looked) {
+		t.Error("all results together have a time-out")
+	}
+	fleettest.Receive(t, "the end", over)
+}

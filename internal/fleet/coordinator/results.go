@@ -50,7 +50,9 @@ func (c *Coordinator) followResults(ctx context.Context) error {
 	from := uint64(1)
 	read := func(ctx context.Context) (n int, err error) {
 		for {
-			m, err := next(ctx, c.stores.results, subject, from)
+			look, cancel := context.WithTimeout(ctx, oneTry) // each: many may have come at once
+			m, err := next(look, c.stores.results, subject, from)
+			cancel()
 			if m == nil || err != nil {
 				return n, err
 			}
@@ -82,9 +84,7 @@ func (c *Coordinator) pollResults(hints <-chan struct{}, read func(context.Conte
 		case <-c.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(c.ctx, oneTry)
-		n, err := read(ctx)
-		cancel()
+		n, err := read(c.ctx)
 		if err != nil && c.ctx.Err() == nil && c.nc.IsConnected() { // else that is told already
 			c.opts.Logger.Warn("fleet.results_interrupted", "run", c.run, "error", err)
 		}
