@@ -57,3 +57,18 @@ func TestRecordIsBounded(t *testing.T) {
 		t.Errorf("%d lines: %q", len(written), written)
 	}
 }
+
+// What the server says of each stream after it was killed is no warning.
+func TestRecoveryIsNoWarning(t *testing.T) {
+	var said strings.Builder
+	l := &serverLog{hub: &Hub{log: slog.New(slog.NewTextHandler(&said, nil))}}
+	l.Warnf("Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", "JOURNAL")
+	l.Warnf("Filestore [%s] Recovering stream state from index errored: %v", "JOURNAL", "prior state file")
+	if said.Len() > 0 {
+		t.Error(said.String())
+	}
+	l.Warnf("Filestore [%s] Recovering stream state from index errored: %v", "JOURNAL", "corrupt state file")
+	if !strings.Contains(said.String(), "level=WARN") {
+		t.Error(said.String())
+	}
+}

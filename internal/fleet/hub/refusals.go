@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
@@ -43,8 +44,17 @@ func (l *serverLog) Noticef(format string, v ...any) {
 	l.hub.log.Debug("fleet.server", "text", fmt.Sprintf(format, v...))
 }
 
+// afterKill is what the server says of each stream after it was killed. It reads
+// the stream itself then, and nothing is lost.
+var afterKill = regexp.MustCompile(`Stream state outdated, .* will rebuild$|Recovering stream state from index errored: prior state file$`)
+
 func (l *serverLog) Warnf(format string, v ...any) {
-	l.hub.log.Warn("fleet.server", "text", fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	level := slog.LevelWarn
+	if afterKill.MatchString(text) {
+		level = slog.LevelDebug
+	}
+	l.hub.log.Log(context.Background(), level, "fleet.server", "text", text)
 }
 
 func (l *serverLog) Errorf(format string, v ...any) {
