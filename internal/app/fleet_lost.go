@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,14 +35,9 @@ func (h *holder) hear(e orchestrate.Event) {
 		h.lost.Store(nil)
 	case e.Type == orchestrate.TaskStarted, e.Type == orchestrate.TaskRetry:
 		h.lost.Store(new(string))
-	case e.Type == orchestrate.TaskProgress && saysLost(e.Text, h.worker):
+	case e.Loses(h.worker):
 		h.lost.Store(new(h.worker))
 	}
-}
-
-// saysLost says that a line of progress is the coordinator's word for a lost worker.
-func saysLost(line, worker string) bool {
-	return worker != "" && strings.HasPrefix(line, worker+" was lost")
 }
 
 // withWorker returns a context that ends when the task of a holder has waited for

@@ -111,7 +111,7 @@ func (b *Bridge) forgetRun(ctx context.Context, run string, opts orchestrate.Opt
 func singleLine(e orchestrate.Event, worker string) string {
 	switch e.Type {
 	case orchestrate.TaskProgress:
-		if worker != "" && e.Text != "" && !saysLost(e.Text, worker) {
+		if worker != "" && e.Text != "" && !e.Loses(worker) {
 			return worker + ": " + e.Text
 		}
 		return e.Text

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // EventType names an event, in Go, in the journal and with --json.
@@ -68,6 +69,11 @@ const (
 // Ended says whether nothing more will happen to the task in this run.
 func (s State) Ended() bool { return s != Pending && s != Running && s != "" }
 
+// Loses says that the task lost the worker that had it, and waits for another.
+func (e Event) Loses(worker string) bool {
+	return e.Type == TaskProgress && worker != "" && strings.HasPrefix(e.Text, worker+" was lost")
+}
+
 // Line is the event in words, or "" for one that needs none.
 func (e Event) Line() string {
 	who := "part " + e.Task
@@ -79,7 +85,7 @@ func (e Event) Line() string {
 		for _, t := range e.Plan.Tasks {
 			ids = append(ids, t.ID)
 		}
-		return fmt.Sprintf("plan of %d parts: %s", len(ids), strings.Join(ids, ", "))
+		return fmt.Sprintf("plan of %s: %s", text.Plural(len(ids), "part"), strings.Join(ids, ", "))
 	case TaskStarted:
 		return who + " started"
 	case TaskProgress:
@@ -99,7 +105,7 @@ func (e Event) Line() string {
 		if e.Result.Error != nil {
 			return who + " failed: " + e.Result.Error.Error()
 		}
-		return fmt.Sprintf("%s done: %d files", who, len(e.Result.Files))
+		return fmt.Sprintf("%s done: %s", who, text.Plural(len(e.Result.Files), "file"))
 	case TaskSkipped:
 		return who + " skipped: " + e.Text
 	case Conflicted:

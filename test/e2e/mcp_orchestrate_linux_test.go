@@ -98,7 +98,7 @@ func TestMCPOrchestrate(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	mu.Lock()
-	if all := strings.Join(progress, "\n"); !strings.Contains(all, "plan of 3 parts: ") || !strings.Contains(all, " started") || !strings.Contains(all, " done: 1 files") || !strings.Contains(all, "putting the work together") {
+	if all := strings.Join(progress, "\n"); !strings.Contains(all, "plan of 3 parts: ") || !strings.Contains(all, " started") || !strings.Contains(all, " done: 1 file\n") || !strings.Contains(all, "putting the work together") {
 		t.Errorf("said %q", progress)
 	}
 	mu.Unlock()

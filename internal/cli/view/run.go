@@ -102,12 +102,21 @@ func (a *Activity) task(j *job, e orchestrate.Event) {
 		if e.Text != "" {
 			j.about = approval.Visible(e.Text)
 		}
+		if e.Loses(j.where) {
+			if !a.c.ErrTTY {
+				a.c.Line("· " + j.name + ": " + j.about)
+			}
+			j.where = ""
+		}
 	case orchestrate.TaskRetry:
 		again := "tried again in " + Duration(e.Delay)
 		j.state, j.about = pending, "failed, "+again
 		a.c.Warn(j.name + ": " + failure(e.Error) + "; " + again)
 	case orchestrate.TaskCompleted, orchestrate.TaskSkipped:
 		r := e.Result
+		if r.Worker != "" { // of a part that was done before, too
+			j.where = approval.Visible(r.Worker)
+		}
 		j.state, j.took, j.tokens, j.about = state(r.State), r.Duration, r.Usage.InputTokens+r.Usage.OutputTokens, taskEnd(r)
 		if !a.c.ErrTTY {
 			a.c.Line(a.line(j))

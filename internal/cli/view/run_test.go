@@ -104,7 +104,12 @@ func TestRunOnWorkersInAPipe(t *testing.T) {
 	for _, worker := range []string{"", "one", "one", "two"} {
 		b.RunEvent(orchestrate.Event{Type: orchestrate.TaskProgress, Task: "a", Text: "x", At: &orchestrate.Place{Worker: worker}})
 	}
-	if got, want := out.String(), "● a started\n● a on one\n● a on two\n"; got != want {
+	b.RunEvent(orchestrate.Event{Type: orchestrate.TaskProgress, Task: "a", Text: "two was lost (it was given up), waiting for another worker"})
+	b.RunEvent(orchestrate.Event{Type: orchestrate.TaskProgress, Task: "a", Text: "begun", At: &orchestrate.Place{Worker: "two"}})
+	done := orchestrate.TaskResult{ID: "b", State: orchestrate.Done, Outcome: orchestrate.Outcome{Worker: "two"}}
+	b.RunEvent(orchestrate.Event{Type: orchestrate.PlanReady, Plan: &orchestrate.TaskPlan{Tasks: []orchestrate.SubTask{{ID: "b", Description: "x", EstimatedComplexity: orchestrate.Small}}}})
+	b.RunEvent(orchestrate.Event{Type: orchestrate.TaskCompleted, Task: "b", Result: &done, Resumed: true})
+	if got, want := out.String(), "● a started\n● a on one\n● a on two\n· a: two was lost (it was given up), waiting for another worker\n● a on two\n✓ b  0 files  on two\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
