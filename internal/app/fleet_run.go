@@ -203,13 +203,17 @@ func wanted(labels []string, demo bool) string {
 	return "worker with " + strings.Join(labels, " and ")
 }
 
-// Close ends the connection.
-func (f *FleetRun) Close() error {
+// Close lets go of a run that was taken and did not begin, such as one that was
+// done, and ends the connection.
+func (f *FleetRun) Close() (err error) {
+	if f.coordinator != nil {
+		err = f.coordinator.End(context.Background(), false)
+	}
 	f.conn.Close()
 	if f.scratch == "" {
-		return nil
+		return err
 	}
-	return os.RemoveAll(f.scratch)
+	return errors.Join(err, os.RemoveAll(f.scratch))
 }
 
 // FindFleetRun returns the run of the fleet that an id, the beginning of one, or

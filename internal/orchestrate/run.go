@@ -169,7 +169,11 @@ func (r *running) execute(ctx context.Context) (result Result, err error) {
 		}
 	}
 	if r.past.outcome != nil && r.past.outcome.Success {
-		return *r.past.outcome, r.cleanUp(ctx, *r.past.outcome)
+		err := r.cleanUp(ctx, *r.past.outcome)
+		if r.opts.Remote != nil { // its coordinator may have died before it had said so
+			err = errors.Join(err, r.opts.Remote.End(ctx, true))
+		}
+		return *r.past.outcome, err
 	}
 	if r.opts.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -392,12 +392,14 @@ func (c *Coordinator) spawn(bound chan struct{}, f func()) {
 var errEnded = errors.New("the run is over")
 
 // End stops answering workers and lets the run go. With ended, nobody needs to
-// go on with it, and what lies about of it is removed.
+// go on with it, and what lies about of it is removed. A run that was taken and did
+// not begin is left as it was. A second call does nothing.
 func (c *Coordinator) End(ctx context.Context, ended bool) error {
 	if c.ctx == nil {
 		return nil
 	}
 	mine := c.ctx.Err() == nil
+	ended = ended || c.before.Ended && len(c.subs) == 0
 	for _, s := range c.subs {
 		_ = s.Unsubscribe() // fails only if the connection is closed
 	}

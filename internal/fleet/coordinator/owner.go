@@ -72,6 +72,9 @@ func (o *owner) take(ctx context.Context, limit time.Duration) (before fleet.Own
 				Remedy: fmt.Sprintf("wait for it, or end it there; it can be taken over %s after its last sign of life", limit)}
 		}
 		before = row
+		if o.row.Task == "" {
+			o.row.Task, o.row.Dir = row.Task, row.Dir
+		}
 		if err = o.write(ctx, rev); overtaken(err) {
 			return fleet.ErrAgain
 		}
