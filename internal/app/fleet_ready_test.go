@@ -1,6 +1,10 @@
 package app
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,4 +63,30 @@ func TestWatcherHearsOfTheConnection(t *testing.T) {
 		t.Errorf("%q", heard)
 	}
 	alsoSay(&orchestrate.Options{})(fleetLost) // nobody watches
+}
+
+// What a killed process left in the member's directory goes with the next run; what
+// a living one has stays.
+func TestScratchOfTheDeadIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	const dead = "scratch-2147483647-1" // no system has such a process
+	for _, name := range []string{dead, "scratch-x-1", fmt.Sprintf("scratch-%d-1", os.Getppid())} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, err := makeScratch(dir)
+	if err == nil {
+		_, err = makeScratch(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(one); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 4 || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == dead }) {
+		t.Errorf("%v %v", left, err)
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/coordinator"
 	"github.com/copilot-bridge/copilot-bridge/internal/git"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/supervise"
 )
 
 // FleetRun is one run of orchestrate whose parts the fleet does.
@@ -68,7 +71,7 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 		Lost: func(error) { f.say(fleetLost) }, Back: func() { f.say(fleetBack) }}); err != nil {
 		return nil, err
 	}
-	if f.scratch, err = os.MkdirTemp(dir, "scratch-"); err != nil {
+	if f.scratch, err = makeScratch(dir); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	host, _ := os.Hostname() // without one the member's name says enough
@@ -77,6 +80,28 @@ func (b *Bridge) useFleet(ctx context.Context, g Guarding, w fleetWork, opts *or
 	f.coordinator = coordinator.New(f.conn, o)
 	opts.Remote = f.coordinator
 	return f, nil
+}
+
+const scratchPrefix = "scratch-" // and the process: its bundles may be large
+
+// makeScratch makes a directory for the bundles of a run, and removes those of
+// processes that were killed.
+func makeScratch(dir string) (string, error) {
+	old, err := filepath.Glob(filepath.Join(dir, scratchPrefix+"*-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, name := range old {
+		text, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), scratchPrefix), "-")
+		pid, err := strconv.Atoi(text)
+		if err != nil || supervise.ProcessOf(pid).Start != 0 {
+			continue
+		}
+		if err := os.RemoveAll(name); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(dir, fmt.Sprintf("%s%d-", scratchPrefix, os.Getpid()))
 }
 
 // What people hear of the connection.

@@ -159,7 +159,7 @@ func lockJournal(ctx context.Context, dir string) (*journal, error) {
 	if err != nil {
 		if bridge.CodeOf(err) == bridge.CodeBusy {
 			err = &bridge.Error{Code: bridge.CodeBusy, Message: "the run " + filepath.Base(dir) + " is still going on in another process",
-				Remedy: "wait for it, or end that process", Cause: err}
+				Remedy: "wait for it, or end that process"}
 		}
 		return nil, err
 	}

@@ -679,6 +679,9 @@ func TestTakeover(t *testing.T) {
 	if r, err = Resume(t.Context(), m.ID, y.remotely(e, TaskPlan{})); err != nil || !r.Success || y.tree() != before || !e.ended {
 		t.Errorf("%v: %+v", err, r)
 	}
+	if runs, err := Runs(y.home); err != nil || len(runs) != 1 || runs[0].State != StateFinished {
+		t.Errorf("%v %+v", err, runs)
+	}
 	y.clean()
 }
 

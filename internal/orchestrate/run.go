@@ -169,7 +169,8 @@ func (r *running) execute(ctx context.Context) (result Result, err error) {
 		}
 	}
 	if r.past.outcome != nil && r.past.outcome.Success {
-		err := r.cleanUp(ctx, *r.past.outcome)
+		// Of a run that ended on another machine the list does not know that yet.
+		err := errors.Join(r.journal.put("result.json", r.past.outcome), r.cleanUp(ctx, *r.past.outcome))
 		if r.opts.Remote != nil { // its coordinator may have died before it had said so
 			err = errors.Join(err, r.opts.Remote.End(ctx, true))
 		}
