@@ -252,16 +252,20 @@ func elapsed(d time.Duration) string {
 // that say more about it.
 func (a *Activity) outcome(err error, partly bool, took time.Duration, u bridge.Usage, parts ...string) {
 	s := a.c.style()
-	how := s.red("failed after " + Duration(took))
+	after := " after " + Duration(took)
+	if took == 0 { // it did not begin
+		after = ""
+	}
+	how := s.red("failed" + after)
 	switch code := bridge.CodeOf(err); {
 	case err == nil:
 		how = s.green("done in " + Duration(took))
 	case code == bridge.CodeCanceled:
-		how = s.yellow("interrupted after " + Duration(took))
+		how = s.yellow("interrupted" + after)
 	case partly:
-		how = s.yellow("partly done after " + Duration(took))
+		how = s.yellow("partly done" + after)
 	case code == bridge.CodeDenied:
-		how = s.red("denied after " + Duration(took))
+		how = s.red("denied" + after)
 	}
 	parts = append([]string{how}, parts...)
 	if u.Calls > 0 {

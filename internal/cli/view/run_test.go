@@ -128,3 +128,15 @@ func TestRunOfManyTasks(t *testing.T) {
 		t.Errorf("%+v", lines)
 	}
 }
+
+// A run that was refused before it began took no time.
+func TestRunThatDidNotBegin(t *testing.T) {
+	out := &buffer{}
+	b := NewActivity(testConsole(out, out, false, false), Options{})
+	if err := b.RunEnded(orchestrate.Result{}, &bridge.Error{Code: bridge.CodeUnsupported}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "failed\n" {
+		t.Errorf("%q", out)
+	}
+}
