@@ -18,6 +18,7 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 	"github.com/copilot-bridge/copilot-bridge/internal/guard/policy"
 	"github.com/copilot-bridge/copilot-bridge/internal/orchestrate"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // readPlan reads a plan of the user's.
@@ -108,16 +109,19 @@ func (p *program) listRuns(cfg *config.Config) error {
 		if state == orchestrate.StateFinished {
 			state = fmt.Sprintf("%d of %d done", r.Outcome.Done, len(r.Outcome.Tasks))
 		}
-		rows = append(rows, []string{r.ID, state, p.short(r.Dir), view.Fit(approval.Visible(r.Name()), 60)})
+		rows = append(rows, []string{r.ID, state, p.short(r.Dir), runName(r.Name())})
 	}
 	return p.print(view.Table(rows, 0))
 }
+
+// runName is the first line of a run's name, for a list.
+func runName(name string) string { return view.Fit(approval.Visible(text.FirstLine(name, 60)), 60) }
 
 func runIDs(_ context.Context, cfg *config.Config) ([]cobra.Completion, error) {
 	runs, err := orchestrate.Runs(cfg.Home)
 	out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest run")}
 	for _, r := range runs {
-		out = append(out, cobra.CompletionWithDesc(r.ID, view.Fit(approval.Visible(r.Name()), 60)))
+		out = append(out, cobra.CompletionWithDesc(r.ID, runName(r.Name())))
 	}
 	return out, err
 }
@@ -134,7 +138,7 @@ func (p *program) discardRuns(ctx context.Context, c call, o *orchestrateOptions
 	if !o.yes && len(runs) > 0 {
 		for _, m := range runs {
 			if !p.json {
-				p.console.Line(m.ID + "  " + approval.Visible(p.short(m.Dir)) + "  " + view.Fit(approval.Visible(m.Name()), 60))
+				p.console.Line(m.ID + "  " + approval.Visible(p.short(m.Dir)) + "  " + runName(m.Name()))
 			}
 		}
 		question := fmt.Sprintf("Discard %s with all the work of the parts?", plural(len(runs), "run"))

@@ -107,13 +107,13 @@ func TestListRuns(t *testing.T) {
 	if want := "20260101-000000-abcdef  interrupted  ~/src  do \\x1b[31mit\n"; w.out.String() != want {
 		t.Errorf("%q", w.out)
 	}
-	if meta, err = json.Marshal(orchestrate.Meta{Version: 1, ID: filepath.Base(dir), Title: "do it (and 2 more)", Dir: filepath.Join(w.home, "src")}); err == nil {
+	if meta, err = json.Marshal(orchestrate.Meta{Version: 1, ID: filepath.Base(dir), Title: "do it\nnow", Dir: filepath.Join(w.home, "src")}); err == nil {
 		err = os.WriteFile(filepath.Join(dir, "run.json"), meta, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.run("orchestrate", "--list"); !strings.HasSuffix(w.out.String(), "~/src  do it (and 2 more)\n") {
+	if w.run("orchestrate", "--list"); !strings.HasSuffix(w.out.String(), "~/src  do it…\n") {
 		t.Errorf("%q", w.out)
 	}
 	out := &buffer{}
