@@ -367,6 +367,7 @@ type InviteRecord struct {
 	Uses    int       `json:"uses"` // that are left
 	Expires time.Time `json:"expires"`
 	Members []string  `json:"members,omitempty"` // who used it
+	Key     string    `json:"key,omitempty"`     // its public one
 }
 
 // WorkerStatus is a worker as the hub knows it.

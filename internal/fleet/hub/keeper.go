@@ -43,6 +43,7 @@ type keeper struct {
 	memberTable, invites, queueTable jetstream.KeyValue
 
 	requests chan *nats.Msg
+	joins    chan *nats.Msg
 	subs     []*nats.Subscription
 
 	mu      sync.Mutex
@@ -53,6 +54,8 @@ type keeper struct {
 	// delivered is by worker; floods are the workers whose results are too many.
 	delivered map[string]delivered
 	floods    chan string
+	joining   map[string]*joining // by invitation
+	abused    chan string         // invitations that are to end
 }
 
 // presence is the last sign of life of a worker.
@@ -62,9 +65,10 @@ type presence struct {
 }
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
-	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10),
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10), joins: make(chan *nats.Msg, 4*maxJoins),
 		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
-		hellos: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16)}
+		hellos: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16),
+		joining: map[string]*joining{}, abused: make(chan string, 16)}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
 		var err error
 		if *table, err = h.js.KeyValue(ctx, h.names.Of(name)); err != nil {
@@ -102,7 +106,7 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 }
 
 func (k *keeper) listen() error {
-	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
+	for _, subject := range []string{"fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
 		// One of several hubs answers.
 		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
 		if err != nil {
@@ -112,6 +116,10 @@ func (k *keeper) listen() error {
 	}
 	sub, err := k.hub.nc.Subscribe("fleet.result.>", k.countResult)
 	if err != nil {
+		return err
+	}
+	k.subs = append(k.subs, sub)
+	if sub, err = k.hub.nc.QueueSubscribe("fleet.join.*", hubName, k.queueJoin); err != nil {
 		return err
 	}
 	k.subs = append(k.subs, sub)
@@ -132,6 +140,10 @@ func (k *keeper) run(ctx context.Context) {
 	wg.Go(func() { k.watchQueues(ctx) })
 	wg.Go(func() { k.upkeep(ctx) })
 	wg.Go(func() { k.removeFloods(ctx) })
+	wg.Go(func() { k.endAbused(ctx) })
+	for range joinHandlers {
+		wg.Go(func() { k.answerJoins(ctx) })
+	}
 	for range handlers {
 		wg.Go(func() {
 			for {
@@ -161,6 +173,7 @@ func (k *keeper) upkeep(ctx context.Context) {
 				k.hub.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet's server can no longer write to " + k.hub.options.Dir,
 					Remedy: "Look whether the disk is full or failing, then start the hub again; nothing that it has answered for is lost."})
 			}
+			k.boundConnections(maxConns)
 			continue
 		case <-tick.C:
 		}
@@ -196,8 +209,6 @@ func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
 	}
 	var answer any
 	switch verb {
-	case "join":
-		answer = k.join(ctx, who, msg.Data)
 	case "renew":
 		answer = k.renew(who, msg.Data)
 	case "next":

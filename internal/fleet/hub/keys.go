@@ -37,6 +37,8 @@ type keys struct {
 const (
 	// rightLasts is how long a member's right on an embedded server lasts.
 	rightLasts = 30 * 24 * time.Hour
+	// maxAsking bounds a message of who may do nothing but ask.
+	maxAsking = 16 << 10
 	// awayAtMost is how long a member may stay away before it has to join again.
 	awayAtMost = 90 * 24 * time.Hour
 )
@@ -154,11 +156,20 @@ func (k *keys) revoke(public ...string) (token string, claims *jwt.AccountClaims
 	return token, claims, err
 }
 
-// right signs what a member, or another key, may do.
+// askRight signs the right to nothing but asking: to join, or for a new right.
+func (k *keys) askRight(public, name string, p jwt.Permissions, lasts time.Duration) (string, error) {
+	return k.sign(public, name, p, jwt.NatsLimits{Payload: maxAsking, Subs: 4, Data: jwt.NoLimit}, lasts)
+}
+
+// right signs what a member may do.
 func (k *keys) right(public, name string, p jwt.Permissions, lasts time.Duration) (string, error) {
+	return k.sign(public, name, p, jwt.NatsLimits{Payload: jwt.NoLimit, Subs: jwt.NoLimit, Data: jwt.NoLimit}, lasts)
+}
+
+func (k *keys) sign(public, name string, p jwt.Permissions, most jwt.NatsLimits, lasts time.Duration) (string, error) {
 	claims := jwt.NewUserClaims(public)
 	claims.Name = name
-	claims.Permissions = p
+	claims.Permissions, claims.NatsLimits = p, most
 	claims.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess)
 	if lasts > 0 {
 		claims.Expires = time.Now().Add(lasts).Unix()
@@ -181,8 +192,15 @@ func (k *keys) memberRights(m fleet.MemberRecord) (token, renewal string, err er
 	if token, err = k.right(m.Key, m.ID, fleet.Rights(m.Role, m.ID), k.lasts); err != nil {
 		return "", "", err
 	}
-	renewal, err = k.right(m.Key, m.ID, fleet.RenewalRights(m.ID), awayAtMost)
+	renewal, err = k.askRight(m.Key, m.ID, fleet.RenewalRights(m.ID), awayAtMost)
 	return token, renewal, err
+}
+
+// signed reports whether this fleet has given a right. Anybody can sign one with a
+// key of their own, and any name in it.
+func (k *keys) signed(claims *jwt.UserClaims) bool {
+	signer, err := k.signer.PublicKey()
+	return err == nil && claims.Issuer == signer
 }
 
 // revoked reports whether a right was taken back.

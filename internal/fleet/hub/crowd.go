@@ -1,0 +1,170 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+)
+
+// What one invitation may cost. All of its machines may join at once.
+const (
+	joinHandlers = 4
+	maxJoins     = maxInviteUses // requests that wait for their answer
+	joinFlood    = 4 * maxJoins  // requests beyond that which end the invitation
+	// maxConns is how many connections one key may have, of the maxConn of all.
+	maxConns = maxInviteUses + 24
+)
+
+// joining are the requests to join with one invitation.
+type joining struct{ waiting, dropped int }
+
+// queueJoin has a request to join answered. It does not wait, so that a flood of
+// them keeps the hub from nobody else. One that is dropped is sent again by an
+// honest machine.
+func (k *keeper) queueJoin(msg *nats.Msg) {
+	_, invite, _ := strings.Cut(msg.Subject, "fleet.join.")
+	if err := fleet.CheckReply(msg, invite); err != nil {
+		k.hub.refuse(refusal{kind: RefusedMessage, member: invite, text: err.Error()})
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j := k.joining[invite]
+	if j == nil {
+		j = &joining{}
+		k.joining[invite] = j
+	}
+	if j.waiting < maxJoins {
+		select {
+		case k.joins <- msg:
+			j.waiting++
+			return
+		default: // too many invitations at once
+		}
+	}
+	if j.dropped++; j.dropped%joinFlood == 0 {
+		select {
+		case k.abused <- invite:
+		default: // with a later one
+		}
+	}
+}
+
+func (k *keeper) answerJoins(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-k.joins:
+			k.answerJoin(ctx, msg)
+		}
+	}
+}
+
+func (k *keeper) answerJoin(ctx context.Context, msg *nats.Msg) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	invite := strings.TrimPrefix(msg.Subject, "fleet.join.")
+	if err := fleet.Respond(msg, invite, k.join(ctx, invite, msg.Data)); err != nil {
+		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if j := k.joining[invite]; j.waiting == 1 {
+		delete(k.joining, invite)
+	} else {
+		j.waiting--
+	}
+}
+
+// endAbused ends the invitations with which more is asked than their machines can.
+func (k *keeper) endAbused(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case invite := <-k.abused:
+			if err := k.endInvitation(ctx, invite); err != nil && ctx.Err() == nil {
+				k.hub.log.Warn("fleet.invitation_not_ended", "invitation", invite, "error", err)
+			}
+		}
+	}
+}
+
+// endInvitation takes the uses that are left away, and cuts all who connect with it.
+func (k *keeper) endInvitation(ctx context.Context, invite string) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	row, err := update(ctx, k.invites, invite, func(row *fleet.InviteRecord) error {
+		if row.Schema == 0 {
+			return fmt.Errorf("there is no invitation %s", invite)
+		}
+		row.Uses, row.Expires = 0, earlier(row.Expires, time.Now().UTC())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	k.hub.refuse(refusal{kind: RefusedJoin, member: "invitation-" + invite, text: "it floods the hub with requests or connections, and was ended"})
+	if row.Key == "" {
+		return nil // of an earlier version
+	}
+	return k.hub.cut(row.Key)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// boundConnections cuts what one key has too many of: the server counts them only
+// for all together. An invitation ends with it.
+func (k *keeper) boundConnections(most int) {
+	if k.hub.server == nil {
+		return
+	}
+	list, err := k.hub.server.Connz(&server.ConnzOptions{Username: true, Limit: 2 * maxConn, Sort: server.ByStart})
+	if err != nil {
+		k.hub.log.Warn("fleet.connections_not_counted", "error", err)
+		return
+	}
+	names, counts := map[string]string{}, map[string]int{} // by right, by name
+	for _, c := range list.Conns {
+		name, known := names[c.JWT]
+		if !known {
+			if claims, err := jwt.DecodeUserClaims(c.JWT); err == nil {
+				name = claims.Name
+			}
+			names[c.JWT] = name
+		}
+		if counts[name]++; name == "" || counts[name] <= most {
+			continue
+		}
+		if counts[name] == most+1 {
+			k.tooMany(name, most)
+		}
+		_ = k.hub.server.DisconnectClientByID(c.Cid) // it may have gone
+	}
+}
+
+// tooMany notes that somebody has too many connections.
+func (k *keeper) tooMany(name string, most int) {
+	invite, is := strings.CutPrefix(name, "invitation-")
+	if _, member := k.member(name); member || !is {
+		k.hub.refuse(refusal{kind: RefusedConnection, member: name, text: fmt.Sprintf("it has more than %d connections; the newest were cut", most)})
+		return
+	}
+	select {
+	case k.abused <- invite:
+	default: // when they are counted next
+	}
+}
