@@ -384,6 +384,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	c.mu.Lock()
 	a.claim, c.claims[cl.id] = cl, cl
 	c.mu.Unlock()
+	_ = c.nc.Publish(req.Ack, []byte("+WPI")) // the hub takes the ticket from a worker that does not claim it
 	c.spawn(nil, func() { c.prepare(a, cl, req.Have) })
 	return cl, nil
 }

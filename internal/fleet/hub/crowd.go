@@ -112,7 +112,10 @@ func (k *keeper) endInvitation(ctx context.Context, invite string) error {
 	if err != nil {
 		return err
 	}
-	k.hub.refuse(refusal{kind: RefusedJoin, member: "invitation-" + invite, text: "it floods the hub with requests or connections, and was ended"})
+	select { // the recorder may be busy with the flood
+	case k.hub.record <- refusal{kind: RefusedConnection, member: "invitation-" + invite, text: "it floods the hub with requests or connections, and was ended"}:
+	case <-ctx.Done():
+	}
 	if row.Key == "" {
 		return nil // of an earlier version
 	}

@@ -115,7 +115,7 @@ func TestManyJoins(t *testing.T) {
 	f.Join(t, f.Invite(t, fleet.RoleWorker, 1), "other")
 	fleettest.Receive(t, "the end of the flood", flooding)
 	t.Log(fleettest.Receive(t, "the end of the connection", cut))
-	f.WaitRecorded(t, hub.RefusedJoin+" invitation-"+i.ID, "floods the hub")
+	f.WaitRecorded(t, hub.RefusedConnection+" invitation-"+i.ID, "floods the hub")
 	if _, err := fleet.Join(t.Context(), line, filepath.Join(f.Dir, "late"), fleet.JoinOptions{Name: "late"}); err == nil {
 		t.Error("the invitation counts still")
 	}
@@ -186,7 +186,7 @@ func TestManyConnections(t *testing.T) {
 	for _, cut := range cuts {
 		fleettest.Receive(t, "the end of an invitation's connection", cut)
 	}
-	f.WaitRecorded(t, hub.RefusedJoin, "invitation-", "was ended")
+	f.WaitRecorded(t, hub.RefusedConnection, "invitation-", "was ended")
 	f.WaitRecorded(t, hub.RefusedConnection, "worker-", "more than 5 connections")
 	fleettest.Wait(t, "the end of a thief's connection", func() bool {
 		return !thieves[len(thieves)-1].IsConnected() || thieves[len(thieves)-1].Statistics.Reconnects > 0

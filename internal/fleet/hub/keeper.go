@@ -44,6 +44,7 @@ type keeper struct {
 
 	requests chan *nats.Msg
 	joins    chan *nats.Msg
+	tickets  *tickets
 	subs     []*nats.Subscription
 
 	mu      sync.Mutex
@@ -65,7 +66,7 @@ type presence struct {
 }
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
-	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10), joins: make(chan *nats.Msg, 4*maxJoins),
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10), joins: make(chan *nats.Msg, 4*maxJoins), tickets: newTickets(h),
 		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
 		hellos: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16),
 		joining: map[string]*joining{}, abused: make(chan string, 16)}
@@ -123,6 +124,10 @@ func (k *keeper) listen() error {
 		return err
 	}
 	k.subs = append(k.subs, sub)
+	if k.tickets.acks, err = k.hub.nc.ChanSubscribe("$JS.ACK.>", k.tickets.msgs); err != nil {
+		return err
+	}
+	k.subs = append(k.subs, k.tickets.acks)
 	return k.hub.nc.FlushTimeout(apiTimeout)
 }
 
@@ -141,6 +146,7 @@ func (k *keeper) run(ctx context.Context) {
 	wg.Go(func() { k.upkeep(ctx) })
 	wg.Go(func() { k.removeFloods(ctx) })
 	wg.Go(func() { k.endAbused(ctx) })
+	wg.Go(func() { k.tickets.run(ctx) })
 	for range joinHandlers {
 		wg.Go(func() { k.answerJoins(ctx) })
 	}

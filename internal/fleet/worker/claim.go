@@ -53,6 +53,7 @@ func (w *worker) ticket(data []byte, ack string) {
 	}
 	wait := w.patience(t.Run)
 	if wait == 0 {
+		w.giveBack(ack)
 		w.rest()
 		return
 	}
@@ -73,6 +74,18 @@ func (w *worker) ticket(data []byte, ack string) {
 	w.mu.Lock()
 	delete(w.claims, c.Claim)
 	w.mu.Unlock()
+}
+
+// giveBack tells the hub that this worker does not claim a ticket. If that gets
+// lost, the hub takes it back a little later.
+func (w *worker) giveBack(ack string) {
+	data, err := json.Marshal(fleet.NextRequest{Schema: fleet.Schema, Return: ack})
+	if err == nil {
+		err = w.conn.NC.PublishRequest(fleet.NextSubject(w.id, "any"), w.conn.NC.NewInbox(), data)
+	}
+	if err != nil {
+		w.log.Debug("worker.ticket_not_returned", "error", err)
+	}
 }
 
 // word says whether a name from outside is one word of a subject and a file name.

@@ -179,7 +179,7 @@ func (t *tickets) receive(m *nats.Msg) {
 		if a.left == 0 {
 			t.close(m.Sub)
 		}
-		t.w.tasks.Go(func() { t.w.ticket(m.Data, m.Reply) })
+		t.w.tasks.Go(func() { t.w.ticket(m.Data, m.Header.Get(fleet.AckHeader)) })
 	case status == "404", status == "408": // nothing there, or no longer
 		t.close(m.Sub)
 	default: // no such consumer yet, or too many ask it
