@@ -60,6 +60,7 @@ func (w *worker) ticket(data []byte, ack string) {
 	a, err := w.claim(t, ack, wait)
 	if err != nil {
 		w.log.Info("worker.not_claimed", "run", t.Run, "task", t.Task, "error", err)
+		w.giveBack(ack)
 		w.rest()
 		return
 	}

@@ -19,8 +19,8 @@ const (
 )
 
 // tickets asks the queues. There are never more tickets asked for and taken than
-// there are slots, for a worker can give none back: one that it does not claim
-// is lost until its time is up. One goroutine uses it.
+// there are slots: one that is not claimed at once keeps others waiting. One
+// goroutine uses it.
 //
 // A look takes what a queue has, at once. When one look at each queue has found
 // nothing, the free slots are shared among the queues, to wait a while.
