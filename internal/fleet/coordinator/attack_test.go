@@ -259,3 +259,91 @@ func TestManyClaims(t *testing.T) {
 	other.mustDeliver(a, result(a))
 	mustDone(t, done, "other")
 }
+
+// asExecutor has attempts done by a coordinator, without a repository.
+type asExecutor struct{ c *Coordinator }
+
+func (x asExecutor) Execute(ctx context.Context, a orchestrate.Assignment, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
+	return x.c.Attempt(ctx, orchestrate.RemoteWork{Assignment: a, Run: testRun, Goal: "all of it", Begin: begin}, report)
+}
+
+// A worker that beats for ever keeps a task until the task's own time-out, by the
+// clock here. Then its claim is over, and so is the ticket.
+func TestBeatingForEver(t *testing.T) {
+	f := fleettest.Up(t)
+	w := newHand(t, f, "thief")
+	c := start(t, f.Coordinator, Options{Lease: lease})
+	ended := make(chan orchestrate.TaskResult, 1)
+	go func() {
+		plan := orchestrate.TaskPlan{Tasks: []orchestrate.SubTask{{ID: "a", Description: "do a", EstimatedComplexity: "S"}}}
+		results, err := orchestrate.RunPlan(t.Context(), plan, asExecutor{c}, orchestrate.Schedule{Limit: 1, TaskTimeout: 2 * lease, Remote: true, Emit: func(orchestrate.Event) error { return nil }})
+		if err != nil || len(results) != 1 {
+			t.Errorf("%+v, %v", results, err)
+			results = make([]orchestrate.TaskResult, 1)
+		}
+		ended <- results[0]
+	}()
+	a := w.mustClaim()
+	begun := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	beating := make(chan struct{})
+	go func() { w.beatUntil(ctx, a); close(beating) }()
+	defer func() { cancel(); <-beating }()
+	r := fleettest.Receive(t, "the end of the task", ended)
+	if took := time.Since(begun); r.Error == nil || r.Error.Code != bridge.CodeTimeout || took < lease || took > 10*lease {
+		t.Errorf("%+v after %s", r, took)
+	}
+	w.wantOrder(fleet.OrderCancel, a.Claim)
+	w.mustDeliver(a, result(a))
+	w.wantOrder(fleet.OrderRefused, a.Claim)
+	if i, err := c.stores.tasks.Info(t.Context()); err != nil || i.State.Msgs != 0 {
+		t.Errorf("the ticket is there still: %v", err)
+	}
+}
+
+// What a worker has failed at goes to another one, if there is one, however fast
+// the first one asks.
+func TestFailingWorker(t *testing.T) {
+	f := fleettest.Up(t)
+	bad, other := newHand(t, f, "bad"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{Lease: 4 * lease})
+	attempt := func(n int) <-chan ended {
+		done := make(chan ended, 1)
+		go func() {
+			w := work("a", begin)
+			w.Attempt = n
+			out, err := c.Attempt(t.Context(), w, func(orchestrate.Progress) {})
+			done <- ended{out, err}
+		}()
+		return done
+	}
+	fail := func(n int) {
+		t.Helper()
+		done := attempt(n)
+		a := bad.mustClaim()
+		r := result(a)
+		r.Error = &bridge.Error{Code: bridge.CodeInternal, Message: "no"}
+		bad.mustDeliver(a, r)
+		if e := wait(t, done); e.err == nil {
+			t.Fatal("it has not failed")
+		}
+	}
+	fail(1)
+	done := attempt(2)
+	ticket, ack := bad.mustTicket()
+	if _, err := bad.claim(t.Context(), ticket, ack); bridge.CodeOf(err) != bridge.CodeConflict || !strings.Contains(err.Error(), "leaves it to others") {
+		t.Errorf("it got the task again: %v", err)
+	}
+	begun := time.Now()
+	a := other.mustClaim()
+	if took := time.Since(begun); took > 2*lease {
+		t.Errorf("the other got it after %s", took)
+	}
+	other.mustDeliver(a, result(a))
+	mustDone(t, done, "other")
+	// Alone, it gets the task a little later.
+	done = attempt(3)
+	a = bad.mustClaim()
+	bad.mustDeliver(a, result(a))
+	mustDone(t, done, "bad")
+}

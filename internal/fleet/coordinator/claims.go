@@ -360,7 +360,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	defer unlock()
 	c.mu.Lock()
 	holder, over := a.claim, a.over
-	barred := a.lostBy[member.ID].barred(c.opts.Lease)
+	barred := max(a.lostBy[member.ID].barred(c.opts.Lease), c.failed[a.token+" "+member.ID].resting(c.opts.Lease))
 	again := holder != nil && holder.worker == member.ID && (holder.state == preparing || holder.state == working)
 	c.mu.Unlock()
 	switch {
@@ -374,7 +374,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	if barred > 0 {
 		// Puts the ticket back soon. If this is lost, the ticket comes back with its time.
 		_ = c.nc.Publish(req.Ack, fmt.Appendf(nil, `-NAK {"delay": %d}`, c.opts.Lease/leaseTicks))
-		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, and leaves it to others for %s", member.Name, barred.Round(time.Second))
+		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, or failed at it, and leaves it to others for %s", member.Name, barred.Round(time.Second))
 	}
 	cl := c.newClaim(a, newID(), member.ID, member.Name)
 	if err := c.setRow(ctx, a, cl, fleet.StateClaimed, ""); err != nil {
