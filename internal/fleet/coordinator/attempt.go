@@ -275,7 +275,11 @@ func (c *Coordinator) lose(a *attempt, cl *claim, s claimState, why string) {
 	switch {
 	case over:
 	case losses >= maxLosses:
-		c.finish(a, orchestrate.Outcome{}, &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%d claims got lost over it; the last was %s: %s", losses, cl.name, why)})
+		e := &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%d claims got lost over it; the last was %s: %s", losses, cl.name, why)}
+		if isClosed(cl.ready) && cl.err != nil {
+			e.Remedy = bridge.AsError(cl.err).Remedy
+		}
+		c.finish(a, orchestrate.Outcome{}, e)
 	case !queued: // taken over from an earlier coordinator
 		if err := c.offer(c.ctx, a); err != nil {
 			c.finish(a, orchestrate.Outcome{}, err)

@@ -59,6 +59,9 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	c.mu.Unlock()
 	file := filepath.Join(c.opts.Scratch, name)
 	b, err := c.makeOnce(ctx, t, file, name, commit, have)
+	if err == nil && b.Size > fleet.MaxBucket {
+		err = fleet.FullBucket(fleet.WorkerBucket(cl.worker), nil)
+	}
 	if err != nil || b.Object == "" {
 		return b, err
 	}

@@ -20,11 +20,6 @@ const (
 	// keepResults is how long a result waits for its coordinator to come back.
 	keepResults = 7 * 24 * time.Hour
 	keepBundles = 2 * 24 * time.Hour
-	// A worker's bucket holds so many chunks (the client makes 128 KiB of them), so
-	// that a stolen worker cannot fill the disk. A limit in bytes would not do: the
-	// server sets that much aside for each worker.
-	maxChunk  = 256 << 10
-	maxChunks = 64 << 10
 )
 
 // Prepare makes the fleet's streams, buckets and tables, or brings them up to
@@ -95,7 +90,9 @@ func makeBucket(ctx context.Context, js jetstream.JetStream, worker string, repl
 	config := jetstream.StreamConfig{
 		Name: "OBJ_" + bucket, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"},
 		Storage: jetstream.FileStorage, Replicas: replicas, MaxAge: keepBundles, Discard: jetstream.DiscardNew, AllowRollup: true,
-		MaxMsgs: maxChunks, MaxMsgSize: maxChunk,
+		// So that a stolen worker cannot fill the disk. A limit in bytes would not do: the
+		// server sets that much aside for each worker.
+		MaxMsgs: fleet.BucketChunks, MaxMsgSize: fleet.ChunkMessage,
 	}
 	_, err := js.CreateOrUpdateStream(ctx, config)
 	if says(err, noPeers) { // one is away just now; bundles can be sent again
