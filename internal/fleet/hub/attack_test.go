@@ -320,7 +320,7 @@ func TestResultsWithoutEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.WaitRecorded(t, hub.RefusedMessage+" "+a.Member.ID, "MiB within an hour")
+	f.WaitRecorded(t, hub.RefusedMessage+" "+a.Member.ID, "MiB within a day")
 	stream, err := f.Coordinator.JS.Stream(t.Context(), fleet.StreamResults)
 	if err != nil {
 		t.Fatal(err)

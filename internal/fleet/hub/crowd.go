@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 )
@@ -22,65 +21,14 @@ const (
 	maxConns = maxInviteUses + 24
 )
 
-// joining are the requests to join with one invitation.
-type joining struct{ waiting, dropped int }
-
-// queueJoin has a request to join answered. It does not wait, so that a flood of
-// them keeps the hub from nobody else. One that is dropped is sent again by an
-// honest machine.
-func (k *keeper) queueJoin(msg *nats.Msg) {
-	_, invite, _ := strings.Cut(msg.Subject, "fleet.join.")
-	if err := fleet.CheckReply(msg, invite); err != nil {
-		k.hub.refuse(refusal{kind: RefusedMessage, member: invite, text: err.Error()})
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	j := k.joining[invite]
-	if j == nil {
-		j = &joining{}
-		k.joining[invite] = j
-	}
-	if j.waiting < maxJoins {
-		select {
-		case k.joins <- msg:
-			j.waiting++
-			return
-		default: // too many invitations at once
-		}
-	}
-	if j.dropped++; j.dropped%joinFlood == 0 {
+// dropJoin counts a request to join that is not answered; an honest machine sends
+// it again. The caller holds mu.
+func (k *keeper) dropJoin(invite string) {
+	if k.dropped[invite]++; k.dropped[invite]%joinFlood == 0 {
 		select {
 		case k.abused <- invite:
 		default: // with a later one
 		}
-	}
-}
-
-func (k *keeper) answerJoins(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case msg := <-k.joins:
-			k.answerJoin(ctx, msg)
-		}
-	}
-}
-
-func (k *keeper) answerJoin(ctx context.Context, msg *nats.Msg) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	invite := strings.TrimPrefix(msg.Subject, "fleet.join.")
-	if err := fleet.Respond(msg, invite, k.join(ctx, invite, msg.Data)); err != nil {
-		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if j := k.joining[invite]; j.waiting == 1 {
-		delete(k.joining, invite)
-	} else {
-		j.waiting--
 	}
 }
 

@@ -26,9 +26,10 @@ const (
 	lookEvery = 5 * time.Second
 	// handlers is how many requests are answered at the same time.
 	handlers = 8
-	// maxHellos is how many of them one member can have. It sends its next hello when
-	// it has the answer to the last one.
-	maxHellos = 2
+	// maxHellos is how many hellos of one member wait for their answer. It sends the
+	// next one when it has the answer to the last one. maxRequests is for all else.
+	maxHellos   = 2
+	maxRequests = 256
 	// updateTries bounds a compare-and-set that others keep winning.
 	updateTries = 20
 )
@@ -42,8 +43,8 @@ type keeper struct {
 
 	memberTable, invites, queueTable jetstream.KeyValue
 
-	requests chan *nats.Msg
-	joins    chan *nats.Msg
+	requests chan request
+	joins    chan request
 	tickets  *tickets
 	subs     []*nats.Subscription
 
@@ -51,12 +52,12 @@ type keeper struct {
 	members map[string]fleet.MemberRecord // as in the table
 	queues  map[string]fleet.QueueRecord
 	seen    map[string]presence
-	hellos  map[string]int // being answered, by member
+	waiting map[string]int // requests without an answer, by verb and sender
+	dropped map[string]int // of those to join, by invitation
 	// delivered is by worker; floods are the workers whose results are too many.
 	delivered map[string]delivered
 	floods    chan string
-	joining   map[string]*joining // by invitation
-	abused    chan string         // invitations that are to end
+	abused    chan string // invitations that are to end
 }
 
 // presence is the last sign of life of a worker.
@@ -66,10 +67,10 @@ type presence struct {
 }
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
-	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10), joins: make(chan *nats.Msg, 4*maxJoins), tickets: newTickets(h),
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan request, 64<<10), joins: make(chan request, 4*maxJoins), tickets: newTickets(h),
 		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
-		hellos: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16),
-		joining: map[string]*joining{}, abused: make(chan string, 16)}
+		waiting: map[string]int{}, dropped: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16),
+		abused: make(chan string, 16)}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
 		var err error
 		if *table, err = h.js.KeyValue(ctx, h.names.Of(name)); err != nil {
@@ -107,9 +108,10 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 }
 
 func (k *keeper) listen() error {
-	for _, subject := range []string{"fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
-		// One of several hubs answers.
-		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
+	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
+		// One of several hubs answers. Each subscription has a goroutine of its own, so
+		// that a flood on one of them keeps the others from nothing.
+		sub, err := k.hub.nc.QueueSubscribe(subject, hubName, k.receive)
 		if err != nil {
 			return err
 		}
@@ -117,10 +119,6 @@ func (k *keeper) listen() error {
 	}
 	sub, err := k.hub.nc.Subscribe("fleet.result.>", k.countResult)
 	if err != nil {
-		return err
-	}
-	k.subs = append(k.subs, sub)
-	if sub, err = k.hub.nc.QueueSubscribe("fleet.join.*", hubName, k.queueJoin); err != nil {
 		return err
 	}
 	k.subs = append(k.subs, sub)
@@ -148,19 +146,10 @@ func (k *keeper) run(ctx context.Context) {
 	wg.Go(func() { k.endAbused(ctx) })
 	wg.Go(func() { k.tickets.run(ctx) })
 	for range joinHandlers {
-		wg.Go(func() { k.answerJoins(ctx) })
+		wg.Go(func() { k.answerAll(ctx, k.joins) })
 	}
 	for range handlers {
-		wg.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case msg := <-k.requests:
-					k.answer(ctx, msg)
-				}
-			}
-		})
+		wg.Go(func() { k.answerAll(ctx, k.requests) })
 	}
 }
 
@@ -193,65 +182,104 @@ func (k *keeper) upkeep(ctx context.Context) {
 	}
 }
 
-func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	// A message that the server sends at a member's bidding keeps its own subject, so
-	// this may be any.
-	var verb, who, queue string
+// request is one of a member, or of who wants to become one. what is the queue of a
+// request for tickets, and the verb of a coordinator's.
+type request struct {
+	msg             *nats.Msg
+	verb, who, what string
+}
+
+// parse reads who asks for what. A message that the server sends at a member's
+// bidding keeps its own subject, so that may be any.
+func parse(msg *nats.Msg) request {
+	r := request{msg: msg}
 	parts := strings.Split(msg.Subject, ".")
 	if len(parts) == 3 {
-		verb, who = parts[1], parts[2]
+		r.verb, r.who = parts[1], parts[2]
 	} else if len(parts) == 4 && parts[1] == "next" {
-		verb, who, queue = parts[1], parts[2], parts[3]
+		r.verb, r.who, r.what = parts[1], parts[2], parts[3]
 	}
-	order := who
-	if verb == "admin" { // by any coordinator; nobody else may publish there
-		who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, fleet.Inbox("")), ".")
+	if r.verb == "admin" { // by any coordinator; nobody else may publish there
+		r.what = r.who
+		r.who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, fleet.Inbox("")), ".")
 	}
-	if err := fleet.CheckReply(msg, who); err != nil {
-		k.hub.refuse(refusal{kind: RefusedMessage, member: who, text: err.Error()})
+	return r
+}
+
+// receive has a request answered. It does not wait, and drops what a member has too
+// many of: a flood must keep the hub from nobody else.
+func (k *keeper) receive(msg *nats.Msg) {
+	r := parse(msg)
+	if err := fleet.CheckReply(msg, r.who); err != nil {
+		k.hub.refuse(refusal{kind: RefusedMessage, member: r.who, text: err.Error()})
 		return
 	}
+	to, most := k.requests, maxRequests
+	switch r.verb {
+	case "hello":
+		most = maxHellos
+	case "join":
+		to, most = k.joins, maxJoins
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if key := r.verb + "." + r.who; k.waiting[key] < most {
+		select {
+		case to <- r:
+			k.waiting[key]++
+			return
+		default: // too many members at once
+		}
+	}
+	if r.verb == "join" {
+		k.dropJoin(r.who)
+	}
+}
+
+// answerAll answers requests until ctx ends.
+func (k *keeper) answerAll(ctx context.Context, from <-chan request) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-from:
+			k.answer(ctx, r)
+		}
+	}
+}
+
+func (k *keeper) answer(ctx context.Context, r request) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	defer k.answered(r)
 	var answer any
-	switch verb {
+	switch r.verb {
+	case "join":
+		answer = k.join(ctx, r.who, r.msg.Data)
 	case "renew":
-		answer = k.renew(who, msg.Data)
+		answer = k.renew(r.who, r.msg.Data)
 	case "next":
-		k.next(msg, who, queue)
+		k.next(r.msg, r.who, r.what)
 		return
 	case "hello":
-		if !k.enter(who) {
-			return
-		}
-		defer k.leave(who)
-		answer = k.hello(ctx, who, msg.Data)
+		answer = k.hello(ctx, r.who, r.msg.Data)
 	case "admin":
-		answer = k.admin(ctx, who, order, msg.Data)
+		answer = k.admin(ctx, r.who, r.what, r.msg.Data)
 	default:
 		return
 	}
-	if err := fleet.Respond(msg, who, answer); err != nil {
-		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
+	if err := fleet.Respond(r.msg, r.who, answer); err != nil {
+		k.hub.log.Warn("fleet.answer_failed", "subject", r.msg.Subject, "error", err)
 	}
 }
 
-// enter says whether a member's hello is answered now.
-func (k *keeper) enter(who string) bool {
+func (k *keeper) answered(r request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.hellos[who] >= maxHellos {
-		return false
-	}
-	k.hellos[who]++
-	return true
-}
-
-func (k *keeper) leave(who string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.hellos[who]--; k.hellos[who] == 0 {
-		delete(k.hellos, who)
+	key := r.verb + "." + r.who
+	if k.waiting[key]--; k.waiting[key] == 0 {
+		delete(k.waiting, key)
+		delete(k.dropped, r.who)
 	}
 }
 

@@ -155,3 +155,33 @@ func TestTicketsAreTakenBack(t *testing.T) {
 		return len(more) == 1
 	})
 }
+
+// A worker that asks for tickets without end does not keep the hub from others.
+func TestManyRequestsForTickets(t *testing.T) {
+	f := fleettest.Up(t)
+	a, w := f.Worker(t, "thief"), f.Worker(t, "worker")
+	queueOf(t, f, 4)
+	stop, flooding := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(flooding)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = a.NC.PublishRequest(fleet.NextSubject(a.Member.ID, "any"), fleet.Inbox(a.Member.ID)+".x", []byte(`{"schema":1,"batch":1}`))
+			}
+		}
+	}()
+	defer func() { close(stop); <-flooding }()
+	end := time.Now().Add(3 * time.Second)
+	for time.Now().Before(end) {
+		begun := time.Now()
+		if _, err := w.Hello(t.Context(), fleet.Hello{Capacity: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("the hub answered after %s", took)
+		}
+	}
+}
