@@ -180,7 +180,7 @@ func TestManyRequestsForTickets(t *testing.T) {
 		if _, err := w.Hello(t.Context(), fleet.Hello{Capacity: 2}); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took > 2*time.Second {
+		if took := time.Since(begun); took > 5*time.Second { // longer than a worker waits
 			t.Errorf("the hub answered after %s", took)
 		}
 	}
