@@ -347,3 +347,36 @@ func TestFailingWorker(t *testing.T) {
 	bad.mustDeliver(a, result(a))
 	mustDone(t, done, "bad")
 }
+
+// A worker that says very long things without end does not cut the coordinator off.
+func TestLongMessages(t *testing.T) {
+	f := fleettest.Up(t)
+	thief, other := newHand(t, f, "thief"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	done := try(t.Context(), c, "a")
+	long := make([]byte, 7<<20)
+	stop, flooding := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(flooding)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				for _, n := range []int{len(long), 1 << 20} { // the first is refused
+					_ = thief.conn.NC.Publish(fleet.WorkSubject("event", thief.id, testRun, "a", "claim"), long[:n])
+				}
+			}
+		}
+	}()
+	defer func() { close(stop); <-flooding }()
+	for i := range 10 {
+		a := other.mustClaim()
+		other.mustDeliver(a, result(a))
+		mustDone(t, done, "other")
+		done = try(t.Context(), c, taskName(i))
+	}
+	if n := f.Coordinator.NC.Stats().Reconnects; n > 0 {
+		t.Errorf("the coordinator had to connect again %d times", n)
+	}
+}

@@ -189,7 +189,7 @@ func TestManyConnections(t *testing.T) {
 	f.WaitRecorded(t, hub.RefusedConnection, "invitation-", "was ended")
 	f.WaitRecorded(t, hub.RefusedConnection, "worker-", "more than 5 connections")
 	fleettest.Wait(t, "the end of a thief's connection", func() bool {
-		return !thieves[len(thieves)-1].IsConnected() || thieves[len(thieves)-1].Statistics.Reconnects > 0
+		return !thieves[len(thieves)-1].IsConnected() || thieves[len(thieves)-1].Stats().Reconnects > 0
 	})
 	if !thieves[0].IsConnected() || f.Coordinator.NC.IsClosed() {
 		t.Error("the oldest were cut too")

@@ -39,6 +39,10 @@ const (
 	rightLasts = 30 * 24 * time.Hour
 	// maxAsking bounds a message of who may do nothing but ask.
 	maxAsking = 16 << 10
+	// maxSaying bounds a message of a worker: one with a result is the longest. Longer
+	// ones would come faster than a coordinator can read them.
+	maxSaying  = maxResult + 64<<10
+	maxHearing = 4096 // subscriptions of a worker
 	// awayAtMost is how long a member may stay away before it has to join again.
 	awayAtMost = 90 * 24 * time.Hour
 )
@@ -162,8 +166,12 @@ func (k *keys) askRight(public, name string, p jwt.Permissions, lasts time.Durat
 }
 
 // right signs what a member may do.
-func (k *keys) right(public, name string, p jwt.Permissions, lasts time.Duration) (string, error) {
-	return k.sign(public, name, p, jwt.NatsLimits{Payload: jwt.NoLimit, Subs: jwt.NoLimit, Data: jwt.NoLimit}, lasts)
+func (k *keys) right(role fleet.Role, public, id string, lasts time.Duration) (string, error) {
+	most := jwt.NatsLimits{Payload: maxSaying, Subs: maxHearing, Data: jwt.NoLimit}
+	if role == fleet.RoleCoordinator {
+		most.Payload, most.Subs = jwt.NoLimit, jwt.NoLimit
+	}
+	return k.sign(public, id, fleet.Rights(role, id), most, lasts)
 }
 
 func (k *keys) sign(public, name string, p jwt.Permissions, most jwt.NatsLimits, lasts time.Duration) (string, error) {
@@ -189,7 +197,7 @@ func (k *keys) sign(public, name string, p jwt.Permissions, most jwt.NatsLimits,
 // memberRights are the right of a member, and the one to renew it, which lasts for
 // as long as a member may stay away.
 func (k *keys) memberRights(m fleet.MemberRecord) (token, renewal string, err error) {
-	if token, err = k.right(m.Key, m.ID, fleet.Rights(m.Role, m.ID), k.lasts); err != nil {
+	if token, err = k.right(m.Role, m.Key, m.ID, k.lasts); err != nil {
 		return "", "", err
 	}
 	renewal, err = k.askRight(m.Key, m.ID, fleet.RenewalRights(m.ID), awayAtMost)

@@ -17,6 +17,8 @@ const (
 	settleTimeout = time.Minute
 	// maxPayload bounds a message: a chunk of a bundle, an event, a task.
 	maxPayload = 8 << 20
+	// maxResult bounds a result's message.
+	maxResult = 1 << 20
 	// keepResults is how long a result waits for its coordinator to come back.
 	keepResults = 7 * 24 * time.Hour
 	keepBundles = 2 * 24 * time.Hour
@@ -31,7 +33,7 @@ func Prepare(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	}
 	for _, stream := range []jetstream.StreamConfig{
 		hidden(names, "fleet.task.>", jetstream.StreamConfig{Name: fleet.StreamTasks, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 64 << 10}),
-		{Name: fleet.StreamResults, Subjects: []string{"fleet.result.>"}, MaxAge: keepResults, MaxMsgSize: 1 << 20},
+		{Name: fleet.StreamResults, Subjects: []string{"fleet.result.>"}, MaxAge: keepResults, MaxMsgSize: maxResult},
 		hidden(names, "fleet.journal.>", jetstream.StreamConfig{Name: fleet.StreamJournal, MaxMsgSize: maxPayload}),
 	} {
 		stream.Storage, stream.Replicas = jetstream.FileStorage, replicas

@@ -191,7 +191,7 @@ func plain(err error) *bridge.Error {
 	if e.Message == "" {
 		e.Message = e.Error()
 	}
-	e.Message, e.Cause = text.Clip(e.Message, maxText), nil
+	e.Message, e.Remedy, e.Cause = text.Clip(e.Message, maxText), text.Clip(e.Remedy, maxText), nil
 	return &e
 }
 
