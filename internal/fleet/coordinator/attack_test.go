@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -378,5 +379,45 @@ func TestLongMessages(t *testing.T) {
 	}
 	if n := f.Coordinator.NC.Stats().Reconnects; n > 0 {
 		t.Errorf("the coordinator had to connect again %d times", n)
+	}
+}
+
+// A worker that claims and gives up, and says each time that it has other commits,
+// does not fill the disk with bundles.
+func TestManyBundles(t *testing.T) {
+	f := fleettest.Up(t)
+	w := newHand(t, f, "thief")
+	here := newRepository(t)
+	base := here.git("rev-parse", "HEAD")
+	scratch := t.TempDir()
+	c := New(f.Coordinator, Options{Scratch: scratch, Lease: lease})
+	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Base: base}, nil, here.repo); err != nil {
+		t.Fatal(err)
+	}
+	bundles := func() []string {
+		files, err := filepath.Glob(filepath.Join(scratch, "begin-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	for i := range 5 {
+		done := tryOn(t.Context(), c, taskName(i), base)
+		a := w.mustClaimOn(strings.Repeat(fmt.Sprint(i), 40))
+		if a.Bundle.Object == "" || len(bundles()) != 1 {
+			t.Errorf("%+v, %q", a.Bundle, bundles())
+		}
+		if i%2 == 0 {
+			w.say("beat", a, fleet.Beat{Schema: fleet.Schema, GivenUp: true})
+			a = w.mustClaimOn(base)
+		}
+		w.mustDeliver(a, result(a))
+		if e := wait(t, done); e.err != nil {
+			t.Fatal(e.err)
+		}
+		fleettest.Wait(t, "no bundle", func() bool { return len(bundles()) == 0 })
+	}
+	if err := c.End(t.Context(), true); err != nil {
+		t.Error(err)
 	}
 }
