@@ -369,6 +369,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	case again:
 		return holder, nil
 	case holder != nil:
+		_ = c.nc.Publish(req.Ack, []byte("+WPI")) // nobody else needs to see it now
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
 	}
 	if barred > 0 {

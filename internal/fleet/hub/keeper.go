@@ -67,7 +67,7 @@ type presence struct {
 }
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
-	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan request, 64<<10), joins: make(chan request, 4*maxJoins), tickets: newTickets(h),
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan request, 16<<10), joins: make(chan request, 4*maxJoins), tickets: newTickets(h),
 		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
 		waiting: map[string]int{}, dropped: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16),
 		abused: make(chan string, 16)}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,6 +24,9 @@ const (
 	// claimWithin is how long a ticket may lie with a worker before a coordinator
 	// gives it the claim.
 	claimWithin = 5 * time.Second
+	// A ticket that comes to a worker again which left it to others is put back for
+	// so long.
+	passBy = time.Second
 )
 
 // tickets passes on what workers ask of the queues. It knows which ticket it gave
@@ -38,6 +41,13 @@ type tickets struct {
 	asks   map[*nats.Subscription]*ask
 	given  map[string]given // by the reply subject of the ticket
 	takers map[string]*taker
+	left   map[leaving]time.Time // until when
+}
+
+// leaving is a ticket, by its sequence, that a worker leaves to others for a while.
+type leaving struct {
+	worker string
+	seq    uint64
 }
 
 // ask is a worker's request that a queue has not answered to its end.
@@ -49,8 +59,8 @@ type ask struct {
 }
 
 type given struct {
-	worker string
-	at     time.Time
+	leaving
+	at time.Time
 }
 
 // taker is a worker with tickets, or with asks that may bring some.
@@ -60,7 +70,7 @@ type taker struct {
 }
 
 func newTickets(h *Hub) *tickets {
-	return &tickets{hub: h, msgs: make(chan *nats.Msg, 64<<10), asks: map[*nats.Subscription]*ask{}, given: map[string]given{}, takers: map[string]*taker{}}
+	return &tickets{hub: h, msgs: make(chan *nats.Msg, 64<<10), asks: map[*nats.Subscription]*ask{}, given: map[string]given{}, takers: map[string]*taker{}, left: map[leaving]time.Time{}}
 }
 
 // next passes on a worker's request for tickets, of a queue whose labels it has.
@@ -179,7 +189,8 @@ func (t *tickets) pass(m *nats.Msg) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, status := t.asks[m.Sub], m.Header.Get("Status")
-	ticket := status == "" && strings.HasPrefix(m.Reply, "$JS.ACK.")
+	meta, err := m.Metadata()
+	ticket := status == "" && err == nil
 	switch {
 	case a == nil && ticket: // too late
 		t.putBack(m.Reply, 0)
@@ -189,8 +200,14 @@ func (t *tickets) pass(m *nats.Msg) {
 		t.close(m.Sub, a)
 	default:
 		a.left--
-		t.given[m.Reply] = given{a.worker, time.Now()}
-		t.send(a, m)
+		if l := (leaving{a.worker, meta.Sequence.Stream}); time.Now().Before(t.left[l]) {
+			a.short = true
+			t.less(a.worker, 1)
+			t.putBack(m.Reply, passBy)
+		} else {
+			t.given[m.Reply] = given{l, time.Now()}
+			t.send(a, m)
+		}
 		if a.left == 0 {
 			t.close(m.Sub, a)
 			if a.short {
@@ -221,12 +238,12 @@ func (t *tickets) close(sub *nats.Subscription, a *ask) {
 }
 
 // less takes back what a worker has of tickets; the caller holds mu.
-func (t *tickets) less(worker string, n int) *taker {
-	w := t.takers[worker]
-	if w.out -= n; w.out == 0 && w.lapsed == 0 {
-		delete(t.takers, worker)
+func (t *tickets) less(worker string, n int) {
+	if w := t.takers[worker]; n > 0 {
+		if w.out -= n; w.out == 0 && w.lapsed == 0 {
+			delete(t.takers, worker)
+		}
 	}
-	return w
 }
 
 // settle hears what a coordinator says of a ticket. From then on it looks after
@@ -245,16 +262,21 @@ func (t *tickets) settle(ack string, says []byte) {
 	t.less(g.worker, 1)
 }
 
-// takeBack takes a ticket that a worker has no use for now. It comes up again when
-// it would have anyway.
+// takeBack takes a ticket that a worker has no use for now.
 func (t *tickets) takeBack(worker, ack string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if g, ok := t.given[ack]; ok && g.worker == worker {
-		delete(t.given, ack)
-		t.less(worker, 1)
-		t.putBack(ack, fleet.Lease)
+		t.toOthers(ack, g)
 	}
+}
+
+// toOthers puts a ticket back for other workers; the caller holds mu.
+func (t *tickets) toOthers(ack string, g given) {
+	delete(t.given, ack)
+	t.left[g.leaving] = time.Now().Add(fleet.Lease)
+	t.less(g.worker, 1)
+	t.putBack(ack, 0)
 }
 
 // expire ends what has taken too long.
@@ -266,12 +288,11 @@ func (t *tickets) expire(now time.Time) {
 			t.close(sub, a)
 		}
 	}
+	maps.DeleteFunc(t.left, func(_ leaving, until time.Time) bool { return now.After(until) })
 	for ack, g := range t.given {
 		if now.Sub(g.at) >= claimWithin {
-			delete(t.given, ack)
 			t.takers[g.worker].lapsed++
-			t.less(g.worker, 1)
-			t.putBack(ack, 0)
+			t.toOthers(ack, g)
 			t.hub.log.Debug("fleet.ticket_not_claimed", "worker", g.worker)
 		}
 	}

@@ -122,6 +122,35 @@ func TestTicketsWithinCapacity(t *testing.T) {
 	fleettest.Wait(t, "a ticket in place of the one given back", func() bool { more, _ := grab(t, w, 1); return len(more) == 1 })
 }
 
+// What a worker gives back goes to others at once, and not to itself again: it could
+// keep all tickets on their way.
+func TestReturnedTickets(t *testing.T) {
+	f := fleettest.Up(t)
+	w, other := f.Worker(t, "thief"), f.Worker(t, "other")
+	queueOf(t, f, 1)
+	var acks []string
+	fleettest.Wait(t, "a ticket", func() bool { acks, _ = grab(t, w, 1); return len(acks) == 1 })
+	data, err := json.Marshal(fleet.NextRequest{Schema: fleet.Schema, Return: acks[0]})
+	if err == nil {
+		err = w.NC.PublishRequest(fleet.NextSubject(w.Member.ID, "any"), w.NC.NewInbox(), data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleettest.Wait(t, "that the ticket passes by", func() bool {
+		more, status := grab(t, w, 1)
+		if len(more) > 0 {
+			t.Fatal("it came back")
+		}
+		return status == "408"
+	})
+	begun := time.Now()
+	fleettest.Wait(t, "the ticket", func() bool { more, _ := grab(t, other, 1); return len(more) == 1 })
+	if took := time.Since(begun); took > fleet.Lease/3 {
+		t.Errorf("it came after %s", took)
+	}
+}
+
 // Tickets that a worker does not claim go to others after a few seconds, whatever
 // the queue's own time-out; and it gets fewer from then on.
 func TestTicketsAreTakenBack(t *testing.T) {
