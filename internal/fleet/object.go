@@ -7,14 +7,25 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
 
 const (
 	chunkSize = 128 << 10
+	// MaxBucket is how many bytes the bucket of a worker holds: the history of a large
+	// repository, and its results besides.
+	MaxBucket = 8 << 30
+	// BucketChunks are as many messages of ChunkMessage bytes, with what the server
+	// counts besides.
+	BucketChunks = MaxBucket / chunkSize
+	ChunkMessage = chunkSize + 4<<10
 	// inFlight is how many chunks may wait for the server's answer.
 	inFlight = 32
 )
@@ -23,7 +34,7 @@ const (
 // leaves a goroutine behind now and then (nats.go 1.55: what watches the connection
 // for it may start after it was to end), so this one publishes with js, which lives
 // as long as the connection.
-func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string, r io.Reader) error {
+func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string, r io.Reader) (err error) {
 	stream, err := js.Stream(ctx, "OBJ_"+bucket)
 	if err != nil {
 		return err
@@ -41,6 +52,7 @@ func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string,
 	}
 	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}}, Bucket: bucket, NUID: rand.Text()}
 	useless := &info
+	defer func() { err = explainFull(err, bucket) }()
 	waiting, err := putChunks(ctx, js, &info, r)
 	if err == nil {
 		var data []byte
@@ -60,6 +72,21 @@ func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string,
 		_ = stream.Purge(tidy, jetstream.WithPurgeSubject(chunksOf(bucket, useless))) // chunks that stay waste only space
 	}
 	return err
+}
+
+// explainFull says what to do about a bucket that takes no more.
+func explainFull(err error, bucket string) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && strings.Contains(api.Description, "maximum messages") {
+		return FullBucket(bucket, err)
+	}
+	return err
+}
+
+// FullBucket is the error for what a worker's bucket has no room for.
+func FullBucket(bucket string, cause error) error {
+	return &bridge.Error{Code: bridge.CodeBudget, Message: fmt.Sprintf("the hub keeps at most %d GiB for a worker, and %s has no room for more", MaxBucket>>30, bucket), Cause: cause,
+		Remedy: "What lies there goes after two days, or at once with `copilot-bridge fleet remove`; the machine can join again. Work on a repository with a longer history without --fleet."}
 }
 
 func chunksOf(bucket string, o *jetstream.ObjectInfo) string {
@@ -92,6 +119,9 @@ func putChunks(ctx context.Context, js jetstream.JetStream, o *jetstream.ObjectI
 			continue
 		}
 		if err := stored(ctx, waiting[0]); err != nil {
+			if ctx.Err() == nil { // the server has answered for this one, and does not do so again
+				waiting = waiting[1:]
+			}
 			return waiting, err
 		}
 		waiting = waiting[1:]

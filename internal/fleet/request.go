@@ -53,6 +53,8 @@ func unanswered(subject string, err error) error {
 		}
 	}
 	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &bridge.Error{Code: bridge.CodeDenied, Message: "what was to be sent is too long for the fleet", Cause: err}
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
 		return &bridge.Error{Code: bridge.CodeUnavailable, Message: who + " does not answer", Remedy: remedy, Cause: err}
 	case errors.Is(err, context.Canceled):

@@ -25,13 +25,20 @@ type Ticket struct {
 	Repo    string   `json:"repo"` // names the mirror that would help
 }
 
-// NextRequest asks for tickets of a queue, a request on NextSubject. The server
-// answers it as it does one for the next messages of a consumer.
+// AckHeader is where the hub puts the reply subject of a ticket's message. Nobody but
+// the server may send one with it as such.
+const AckHeader = "Fleet-Ack"
+
+// NextRequest asks for tickets of a queue, a request on NextSubject. The hub
+// answers it as the server does one for the next messages of a consumer.
 type NextRequest struct {
 	Schema int `json:"schema"`
 	Batch  int `json:"batch"`
 	// Expires is how long to wait for the first ticket; 0 means not at all.
 	Expires time.Duration `json:"expires_ns,omitempty"`
+	// Return is the reply subject of a ticket's message that the worker has no use
+	// for now. It asks for nothing then.
+	Return string `json:"return,omitempty"`
 }
 
 // ClaimRequest is a worker's wish to do a task, a request on ClaimSubject.
@@ -367,6 +374,7 @@ type InviteRecord struct {
 	Uses    int       `json:"uses"` // that are left
 	Expires time.Time `json:"expires"`
 	Members []string  `json:"members,omitempty"` // who used it
+	Key     string    `json:"key,omitempty"`     // its public one
 }
 
 // WorkerStatus is a worker as the hub knows it.

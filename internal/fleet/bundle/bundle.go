@@ -87,7 +87,7 @@ type limits struct {
 // history unpacked is a hundred times its pack.
 var (
 	resultLimits = limits{bytes: MaxResult, objects: 1 << 20, object: 512 << 20, unpacked: 4 << 30}
-	beginLimits  = limits{bytes: 16 << 30, objects: 1 << 26, object: 4 << 30, unpacked: 4 << 40}
+	beginLimits  = limits{bytes: fleet.MaxBucket, objects: 1 << 26, object: 4 << 30, unpacked: 4 << 40}
 )
 
 func (e Expect) limits() limits {

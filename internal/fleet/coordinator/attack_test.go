@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -258,4 +259,165 @@ func TestManyClaims(t *testing.T) {
 	t.Logf("claimed after %s", time.Since(begun))
 	other.mustDeliver(a, result(a))
 	mustDone(t, done, "other")
+}
+
+// asExecutor has attempts done by a coordinator, without a repository.
+type asExecutor struct{ c *Coordinator }
+
+func (x asExecutor) Execute(ctx context.Context, a orchestrate.Assignment, report func(orchestrate.Progress)) (orchestrate.Outcome, error) {
+	return x.c.Attempt(ctx, orchestrate.RemoteWork{Assignment: a, Run: testRun, Goal: "all of it", Begin: begin}, report)
+}
+
+// A worker that beats for ever keeps a task until the task's own time-out, by the
+// clock here. Then its claim is over, and so is the ticket.
+func TestBeatingForEver(t *testing.T) {
+	f := fleettest.Up(t)
+	w := newHand(t, f, "thief")
+	c := start(t, f.Coordinator, Options{Lease: lease})
+	ended := make(chan orchestrate.TaskResult, 1)
+	go func() {
+		plan := orchestrate.TaskPlan{Tasks: []orchestrate.SubTask{{ID: "a", Description: "do a", EstimatedComplexity: "S"}}}
+		results, err := orchestrate.RunPlan(t.Context(), plan, asExecutor{c}, orchestrate.Schedule{Limit: 1, TaskTimeout: 2 * lease, Remote: true, Emit: func(orchestrate.Event) error { return nil }})
+		if err != nil || len(results) != 1 {
+			t.Errorf("%+v, %v", results, err)
+			results = make([]orchestrate.TaskResult, 1)
+		}
+		ended <- results[0]
+	}()
+	a := w.mustClaim()
+	begun := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	beating := make(chan struct{})
+	go func() { w.beatUntil(ctx, a); close(beating) }()
+	defer func() { cancel(); <-beating }()
+	r := fleettest.Receive(t, "the end of the task", ended)
+	if took := time.Since(begun); r.Error == nil || r.Error.Code != bridge.CodeTimeout || took < lease || took > 10*lease {
+		t.Errorf("%+v after %s", r, took)
+	}
+	w.wantOrder(fleet.OrderCancel, a.Claim)
+	w.mustDeliver(a, result(a))
+	w.wantOrder(fleet.OrderRefused, a.Claim)
+	if i, err := c.stores.tasks.Info(t.Context()); err != nil || i.State.Msgs != 0 {
+		t.Errorf("the ticket is there still: %v", err)
+	}
+}
+
+// What a worker has failed at goes to another one, if there is one, however fast
+// the first one asks.
+func TestFailingWorker(t *testing.T) {
+	f := fleettest.Up(t)
+	bad, other := newHand(t, f, "bad"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{Lease: 4 * lease})
+	attempt := func(n int) <-chan ended {
+		done := make(chan ended, 1)
+		go func() {
+			w := work("a", begin)
+			w.Attempt = n
+			out, err := c.Attempt(t.Context(), w, func(orchestrate.Progress) {})
+			done <- ended{out, err}
+		}()
+		return done
+	}
+	fail := func(n int) {
+		t.Helper()
+		done := attempt(n)
+		a := bad.mustClaim()
+		r := result(a)
+		r.Error = &bridge.Error{Code: bridge.CodeInternal, Message: "no"}
+		bad.mustDeliver(a, r)
+		if e := wait(t, done); e.err == nil {
+			t.Fatal("it has not failed")
+		}
+	}
+	fail(1)
+	done := attempt(2)
+	ticket, ack := bad.mustTicket()
+	if _, err := bad.claim(t.Context(), ticket, ack); bridge.CodeOf(err) != bridge.CodeConflict || !strings.Contains(err.Error(), "leaves it to others") {
+		t.Errorf("it got the task again: %v", err)
+	}
+	begun := time.Now()
+	a := other.mustClaim()
+	if took := time.Since(begun); took > 2*lease {
+		t.Errorf("the other got it after %s", took)
+	}
+	other.mustDeliver(a, result(a))
+	mustDone(t, done, "other")
+	// Alone, it gets the task a little later.
+	done = attempt(3)
+	a = bad.mustClaim()
+	bad.mustDeliver(a, result(a))
+	mustDone(t, done, "bad")
+}
+
+// A worker that says very long things without end does not cut the coordinator off.
+func TestLongMessages(t *testing.T) {
+	f := fleettest.Up(t)
+	thief, other := newHand(t, f, "thief"), newHand(t, f, "other")
+	c := start(t, f.Coordinator, Options{})
+	done := try(t.Context(), c, "a")
+	long := make([]byte, 7<<20)
+	stop, flooding := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(flooding)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				for _, n := range []int{len(long), 1 << 20} { // the first is refused
+					_ = thief.conn.NC.Publish(fleet.WorkSubject("event", thief.id, testRun, "a", "claim"), long[:n])
+				}
+			}
+		}
+	}()
+	defer func() { close(stop); <-flooding }()
+	for i := range 10 {
+		a := other.mustClaim()
+		other.mustDeliver(a, result(a))
+		mustDone(t, done, "other")
+		done = try(t.Context(), c, taskName(i))
+	}
+	if n := f.Coordinator.NC.Stats().Reconnects; n > 0 {
+		t.Errorf("the coordinator had to connect again %d times", n)
+	}
+}
+
+// A worker that claims and gives up, and says each time that it has other commits,
+// does not fill the disk with bundles.
+func TestManyBundles(t *testing.T) {
+	f := fleettest.Up(t)
+	w := newHand(t, f, "thief")
+	here := newRepository(t)
+	base := here.git("rev-parse", "HEAD")
+	scratch := t.TempDir()
+	c := New(f.Coordinator, Options{Scratch: scratch, Lease: lease})
+	if err := c.Begin(t.Context(), orchestrate.Meta{ID: testRun, Base: base}, nil, here.repo); err != nil {
+		t.Fatal(err)
+	}
+	bundles := func() []string {
+		files, err := filepath.Glob(filepath.Join(scratch, "begin-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	for i := range 5 {
+		done := tryOn(t.Context(), c, taskName(i), base)
+		a := w.mustClaimOn(strings.Repeat(fmt.Sprint(i), 40))
+		if a.Bundle.Object == "" || len(bundles()) != 1 {
+			t.Errorf("%+v, %q", a.Bundle, bundles())
+		}
+		if i%2 == 0 {
+			w.say("beat", a, fleet.Beat{Schema: fleet.Schema, GivenUp: true})
+			a = w.mustClaimOn(base)
+		}
+		w.mustDeliver(a, result(a))
+		if e := wait(t, done); e.err != nil {
+			t.Fatal(e.err)
+		}
+		fleettest.Wait(t, "no bundle", func() bool { return len(bundles()) == 0 })
+	}
+	if err := c.End(t.Context(), true); err != nil {
+		t.Error(err)
+	}
 }

@@ -15,7 +15,8 @@ import (
 // maxLosses is how many claims may get lost over one attempt.
 const maxLosses = 10
 
-// lossesOf is what a worker has lost of one attempt.
+// lossesOf is what a worker has lost of one attempt, or how often it has failed at
+// a task.
 type lossesOf struct {
 	count int
 	last  time.Time
@@ -26,6 +27,12 @@ type lossesOf struct {
 // attempt's losses alone.
 func (l lossesOf) barred(lease time.Duration) time.Duration {
 	return time.Until(l.last.Add(time.Duration(max(l.count-1, 0)) * lease))
+}
+
+// resting says how long a worker has to leave a task to others that it has failed
+// at. Where it is the only one, it gets it then.
+func (l lossesOf) resting(lease time.Duration) time.Duration {
+	return time.Until(l.last.Add(time.Duration(l.count) * lease / 3))
 }
 
 // attempt is one under way. Its ticket waits in a queue, or a worker has a claim.
@@ -268,7 +275,11 @@ func (c *Coordinator) lose(a *attempt, cl *claim, s claimState, why string) {
 	switch {
 	case over:
 	case losses >= maxLosses:
-		c.finish(a, orchestrate.Outcome{}, &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%d claims got lost over it; the last was %s: %s", losses, cl.name, why)})
+		e := &bridge.Error{Code: bridge.CodeUnavailable, Message: fmt.Sprintf("%d claims got lost over it; the last was %s: %s", losses, cl.name, why)}
+		if isClosed(cl.ready) && cl.err != nil {
+			e.Remedy = bridge.AsError(cl.err).Remedy
+		}
+		c.finish(a, orchestrate.Outcome{}, e)
 	case !queued: // taken over from an earlier coordinator
 		if err := c.offer(c.ctx, a); err != nil {
 			c.finish(a, orchestrate.Outcome{}, err)

@@ -360,7 +360,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	defer unlock()
 	c.mu.Lock()
 	holder, over := a.claim, a.over
-	barred := a.lostBy[member.ID].barred(c.opts.Lease)
+	barred := max(a.lostBy[member.ID].barred(c.opts.Lease), c.failed[a.token+" "+member.ID].resting(c.opts.Lease))
 	again := holder != nil && holder.worker == member.ID && (holder.state == preparing || holder.state == working)
 	c.mu.Unlock()
 	switch {
@@ -369,12 +369,13 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	case again:
 		return holder, nil
 	case holder != nil:
+		_ = c.nc.Publish(req.Ack, []byte("+WPI")) // nobody else needs to see it now
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
 	}
 	if barred > 0 {
 		// Puts the ticket back soon. If this is lost, the ticket comes back with its time.
 		_ = c.nc.Publish(req.Ack, fmt.Appendf(nil, `-NAK {"delay": %d}`, c.opts.Lease/leaseTicks))
-		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, and leaves it to others for %s", member.Name, barred.Round(time.Second))
+		return nil, refusal(bridge.CodeConflict, "%s has lost this task before, or failed at it, and leaves it to others for %s", member.Name, barred.Round(time.Second))
 	}
 	cl := c.newClaim(a, newID(), member.ID, member.Name)
 	if err := c.setRow(ctx, a, cl, fleet.StateClaimed, ""); err != nil {
@@ -384,6 +385,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	c.mu.Lock()
 	a.claim, c.claims[cl.id] = cl, cl
 	c.mu.Unlock()
+	_ = c.nc.Publish(req.Ack, []byte("+WPI")) // the hub takes the ticket from a worker that does not claim it
 	c.spawn(nil, func() { c.prepare(a, cl, req.Have) })
 	return cl, nil
 }

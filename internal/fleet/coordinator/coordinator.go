@@ -112,6 +112,7 @@ type Coordinator struct {
 	attempts map[string]*attempt // at work, by task (Token)
 	claims   map[string]*claim   // all that this coordinator gave or took over
 	rows     map[string]row      // TableClaims, by task (Token)
+	failed   map[string]lossesOf // by task (Token) and worker
 	early    map[string]delivery // results of claims from before, until their attempt comes
 	buckets  map[string]jetstream.ObjectStore
 	bundles  map[string]*thin // by name
@@ -154,7 +155,7 @@ func openStores(ctx context.Context, js jetstream.JetStream) (s stores, err erro
 func New(conn *fleet.Conn, o Options) *Coordinator {
 	return &Coordinator{opts: o.withDefaults(), conn: conn, nc: conn.NC, js: conn.JS,
 		gits: make(chan struct{}, 4), claiming: make(chan struct{}, 256), progress: make(chan func(), 1024),
-		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{},
+		queues: map[string]bool{}, attempts: map[string]*attempt{}, claims: map[string]*claim{}, rows: map[string]row{}, failed: map[string]lossesOf{},
 		early: map[string]delivery{}, buckets: map[string]jetstream.ObjectStore{}, bundles: map[string]*thin{},
 		sent: map[string]*sent{}, kept: map[string]bool{}, known: map[string]bool{}, asking: map[string]int{}, giving: map[string]int{}}
 }

@@ -205,6 +205,10 @@ func (c *Coordinator) take(cl *claim, d delivery) {
 	}
 	c.settle(a, cl, d.result)
 	if r := d.result; r.Error != nil {
+		c.mu.Lock()
+		key := a.token + " " + cl.worker
+		c.failed[key] = lossesOf{c.failed[key].count + 1, time.Now()}
+		c.mu.Unlock()
 		c.finish(a, out, bounded(r.Error))
 	} else {
 		c.finish(a, out, nil)

@@ -21,8 +21,12 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet/bundle"
 )
 
-// thin is a bundle for workers that have the same. It is made once.
+// thin is a bundle for workers that have the same. It is made once, and its file
+// goes with the last claim that needs it: a worker that claims and gives up with
+// ever other commits must not fill the disk.
 type thin struct {
+	file   string
+	refs   int        // guarded by Coordinator.mu
 	mu     sync.Mutex // held while it is made
 	made   bool
 	bundle fleet.Bundle
@@ -50,45 +54,50 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	}
 	have = slices.Sorted(slices.Values(have[:min(len(have), bundle.MaxHave)]))
 	name := "begin-" + digest(append(have, commit)...)
-	c.mu.Lock()
-	t := c.bundles[name]
-	if t == nil {
-		t = &thin{}
-		c.bundles[name] = t
-	}
-	c.mu.Unlock()
-	file := filepath.Join(c.opts.Scratch, name)
-	b, err := c.makeOnce(ctx, t, file, name, commit, have)
-	if err != nil || b.Object == "" {
-		return b, err
-	}
 	key := cl.worker + "/" + name
 	c.mu.Lock()
-	s := c.sent[key]
+	t, s := c.bundles[name], c.sent[key]
+	if t == nil {
+		t = &thin{file: filepath.Join(c.opts.Scratch, name+"-"+newID())}
+		c.bundles[name] = t
+	}
 	if s == nil {
 		s = &sent{}
 		c.sent[key] = s
 	}
+	t.refs++
 	s.refs++
-	cl.object = name
+	cl.object = name // tidy takes both back
 	c.mu.Unlock()
+	b, err := c.makeOnce(ctx, t, name, commit, have)
+	c.mu.Lock()
+	if c.bundles[name] != t { // the claim was over before
+		_ = os.Remove(t.file)
+	}
+	c.mu.Unlock()
+	if err == nil && b.Size > fleet.MaxBucket {
+		err = fleet.FullBucket(fleet.WorkerBucket(cl.worker), nil)
+	}
+	if err != nil || b.Object == "" {
+		return b, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.there {
 		return b, nil
 	}
-	err = putFile(ctx, c.js, fleet.WorkerBucket(cl.worker), name, file, b.Size)
+	err = putFile(ctx, c.js, fleet.WorkerBucket(cl.worker), name, t.file, b.Size)
 	s.there = err == nil
 	return b, err
 }
 
-func (c *Coordinator) makeOnce(ctx context.Context, t *thin, file, name, commit string, have []string) (fleet.Bundle, error) {
+func (c *Coordinator) makeOnce(ctx context.Context, t *thin, name, commit string, have []string) (fleet.Bundle, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.made {
 		return t.bundle, nil
 	}
-	b, err := c.make(ctx, file, name, commit, have)
+	b, err := c.make(ctx, t.file, name, commit, have)
 	t.bundle, t.made = b, err == nil
 	return b, err
 }
@@ -157,6 +166,11 @@ func (c *Coordinator) tidy(cl *claim, result string) {
 		c.mu.Lock()
 		s.refs--
 		last := s.refs == 0
+		t := c.bundles[name]
+		if t.refs--; t.refs == 0 {
+			delete(c.bundles, name)
+			_ = os.Remove(t.file) // where it is none, the worker had everything
+		}
 		c.mu.Unlock()
 		if last && s.there {
 			c.remove(cl.worker, name)

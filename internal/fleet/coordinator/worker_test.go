@@ -60,7 +60,7 @@ func (h *hand) ticket(ctx context.Context, queue string) (t fleet.Ticket, ack st
 	for ctx.Err() == nil {
 		m, err := h.conn.NC.RequestWithContext(ctx, fleet.NextSubject(h.conn.Member.ID, queue), []byte(`{"schema":1,"batch":1,"expires_ns":500000000}`))
 		if err == nil && m.Header.Get("Status") == "" && json.Unmarshal(m.Data, &t) == nil && t.Schema != 0 {
-			return t, m.Reply, true
+			return t, m.Header.Get(fleet.AckHeader), true
 		}
 		if err != nil || m.Header.Get("Status") != "408" {
 			pause(ctx, 20*time.Millisecond) // no such queue yet, or no connection

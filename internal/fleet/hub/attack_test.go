@@ -320,7 +320,7 @@ func TestResultsWithoutEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.WaitRecorded(t, hub.RefusedMessage+" "+a.Member.ID, "MiB within an hour")
+	f.WaitRecorded(t, hub.RefusedMessage+" "+a.Member.ID, "MiB within a day")
 	stream, err := f.Coordinator.JS.Stream(t.Context(), fleet.StreamResults)
 	if err != nil {
 		t.Fatal(err)
@@ -429,7 +429,7 @@ func TestWorkerBucket(t *testing.T) {
 	if _, err := w.JS.Publish(t.Context(), "$O."+fleet.WorkerBucket(w.Member.ID)+".C.x", make([]byte, 1<<20)); err == nil {
 		t.Error("chunks have no bound")
 	}
-	if c := stream.CachedInfo().Config; c.MaxMsgs <= 0 || c.MaxMsgs*int64(c.MaxMsgSize) > 20<<30 || c.Discard != jetstream.DiscardNew {
+	if c := stream.CachedInfo().Config; c.MaxMsgs <= 0 || c.MaxMsgs*int64(c.MaxMsgSize) > 9<<30 || c.Discard != jetstream.DiscardNew {
 		t.Errorf("the bucket has no bound: %+v", c)
 	}
 	if said := f.Recorded(); len(said) > 0 {

@@ -83,7 +83,7 @@ func (h *Hub) tryKey(ctx context.Context, common []nats.Option) error {
 	if err != nil {
 		return err
 	}
-	token, err := h.keys.right(public, "hub-try", fleet.InvitationRights("try"), time.Minute)
+	token, err := h.keys.askRight(public, "hub-try", fleet.InvitationRights("try"), time.Minute)
 	if err != nil {
 		return err
 	}

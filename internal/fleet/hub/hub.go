@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -57,6 +58,7 @@ type Hub struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 	record chan refusal
+	lost   atomic.Int64 // the second in which it was last said that refusals are not recorded
 	done   chan struct{}
 	fail   func(error)
 	err    error // set before done is closed

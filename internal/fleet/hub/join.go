@@ -52,12 +52,12 @@ func (k *keeper) invite(ctx context.Context, r fleet.InviteRequest) (fleet.Invit
 	if i.Pin == "" {
 		i.CA = k.hub.ca
 	}
-	if i.JWT, err = k.hub.keys.right(public, "invitation-"+i.ID, fleet.InvitationRights(i.ID), r.For); err != nil {
+	if i.JWT, err = k.hub.keys.askRight(public, "invitation-"+i.ID, fleet.InvitationRights(i.ID), r.For); err != nil {
 		return reply, err
 	}
 	expires := time.Now().Add(r.For).UTC()
 	if _, err := update(ctx, k.invites, i.ID, func(row *fleet.InviteRecord) error {
-		*row = fleet.InviteRecord{Schema: fleet.Schema, Role: r.Role, Labels: r.Labels, Uses: r.Uses, Expires: expires}
+		*row = fleet.InviteRecord{Schema: fleet.Schema, Role: r.Role, Labels: r.Labels, Uses: r.Uses, Expires: expires, Key: public}
 		return nil
 	}); err != nil {
 		return reply, err
@@ -96,6 +96,8 @@ func (k *keeper) admit(ctx context.Context, invite string, r fleet.JoinRequest) 
 	id := fleet.MemberID(r.Name, r.Key)
 	if old, ok := k.member(id); ok && (old.Removed || old.Key != r.Key || old.Invite != invite) {
 		return old, &bridge.Error{Code: bridge.CodeDenied, Message: "this key cannot join again", Remedy: "Join with a new one: remove the fleet's directory on that machine first."}
+	} else if ok {
+		return old, nil // nothing is written once more
 	}
 	row, err := update(ctx, k.invites, invite, func(row *fleet.InviteRecord) error {
 		switch {

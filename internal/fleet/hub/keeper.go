@@ -26,9 +26,10 @@ const (
 	lookEvery = 5 * time.Second
 	// handlers is how many requests are answered at the same time.
 	handlers = 8
-	// maxHellos is how many of them one member can have. It sends its next hello when
-	// it has the answer to the last one.
-	maxHellos = 2
+	// maxHellos is how many hellos of one member wait for their answer. It sends the
+	// next one when it has the answer to the last one. maxRequests is for all else.
+	maxHellos   = 2
+	maxRequests = 256
 	// updateTries bounds a compare-and-set that others keep winning.
 	updateTries = 20
 )
@@ -42,17 +43,21 @@ type keeper struct {
 
 	memberTable, invites, queueTable jetstream.KeyValue
 
-	requests chan *nats.Msg
+	requests chan request
+	joins    chan request
+	tickets  *tickets
 	subs     []*nats.Subscription
 
 	mu      sync.Mutex
 	members map[string]fleet.MemberRecord // as in the table
 	queues  map[string]fleet.QueueRecord
 	seen    map[string]presence
-	hellos  map[string]int // being answered, by member
+	waiting map[string]int // requests without an answer, by verb and sender
+	dropped map[string]int // of those to join, by invitation
 	// delivered is by worker; floods are the workers whose results are too many.
 	delivered map[string]delivered
 	floods    chan string
+	abused    chan string // invitations that are to end
 }
 
 // presence is the last sign of life of a worker.
@@ -62,9 +67,10 @@ type presence struct {
 }
 
 func newKeeper(ctx context.Context, h *Hub, replicas int) (*keeper, error) {
-	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan *nats.Msg, 64<<10),
+	k := &keeper{hub: h, replicas: replicas, since: time.Now(), requests: make(chan request, 16<<10), joins: make(chan request, 4*maxJoins), tickets: newTickets(h),
 		members: map[string]fleet.MemberRecord{}, queues: map[string]fleet.QueueRecord{}, seen: map[string]presence{},
-		hellos: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16)}
+		waiting: map[string]int{}, dropped: map[string]int{}, delivered: map[string]delivered{}, floods: make(chan string, 16),
+		abused: make(chan string, 16)}
 	for name, table := range map[string]*jetstream.KeyValue{fleet.TableMembers: &k.memberTable, fleet.TableInvites: &k.invites, fleet.TableQueues: &k.queueTable} {
 		var err error
 		if *table, err = h.js.KeyValue(ctx, h.names.Of(name)); err != nil {
@@ -103,8 +109,9 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 
 func (k *keeper) listen() error {
 	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
-		// One of several hubs answers.
-		sub, err := k.hub.nc.ChanQueueSubscribe(subject, hubName, k.requests)
+		// One of several hubs answers. Each subscription has a goroutine of its own, so
+		// that a flood on one of them keeps the others from nothing.
+		sub, err := k.hub.nc.QueueSubscribe(subject, hubName, k.receive)
 		if err != nil {
 			return err
 		}
@@ -115,6 +122,10 @@ func (k *keeper) listen() error {
 		return err
 	}
 	k.subs = append(k.subs, sub)
+	if k.tickets.acks, err = k.hub.nc.ChanSubscribe("$JS.ACK.>", k.tickets.msgs); err != nil {
+		return err
+	}
+	k.subs = append(k.subs, k.tickets.acks)
 	return k.hub.nc.FlushTimeout(apiTimeout)
 }
 
@@ -132,17 +143,13 @@ func (k *keeper) run(ctx context.Context) {
 	wg.Go(func() { k.watchQueues(ctx) })
 	wg.Go(func() { k.upkeep(ctx) })
 	wg.Go(func() { k.removeFloods(ctx) })
+	wg.Go(func() { k.endAbused(ctx) })
+	wg.Go(func() { k.tickets.run(ctx) })
+	for range joinHandlers {
+		wg.Go(func() { k.answerAll(ctx, k.joins) })
+	}
 	for range handlers {
-		wg.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case msg := <-k.requests:
-					k.answer(ctx, msg)
-				}
-			}
-		})
+		wg.Go(func() { k.answerAll(ctx, k.requests) })
 	}
 }
 
@@ -161,6 +168,7 @@ func (k *keeper) upkeep(ctx context.Context) {
 				k.hub.fail(&bridge.Error{Code: bridge.CodeUnavailable, Message: "the fleet's server can no longer write to " + k.hub.options.Dir,
 					Remedy: "Look whether the disk is full or failing, then start the hub again; nothing that it has answered for is lost."})
 			}
+			k.boundConnections(maxConns)
 			continue
 		case <-tick.C:
 		}
@@ -174,67 +182,104 @@ func (k *keeper) upkeep(ctx context.Context) {
 	}
 }
 
-func (k *keeper) answer(ctx context.Context, msg *nats.Msg) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	// A message that the server sends at a member's bidding keeps its own subject, so
-	// this may be any.
-	var verb, who, queue string
+// request is one of a member, or of who wants to become one. what is the queue of a
+// request for tickets, and the verb of a coordinator's.
+type request struct {
+	msg             *nats.Msg
+	verb, who, what string
+}
+
+// parse reads who asks for what. A message that the server sends at a member's
+// bidding keeps its own subject, so that may be any.
+func parse(msg *nats.Msg) request {
+	r := request{msg: msg}
 	parts := strings.Split(msg.Subject, ".")
 	if len(parts) == 3 {
-		verb, who = parts[1], parts[2]
+		r.verb, r.who = parts[1], parts[2]
 	} else if len(parts) == 4 && parts[1] == "next" {
-		verb, who, queue = parts[1], parts[2], parts[3]
+		r.verb, r.who, r.what = parts[1], parts[2], parts[3]
 	}
-	order := who
-	if verb == "admin" { // by any coordinator; nobody else may publish there
-		who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, fleet.Inbox("")), ".")
+	if r.verb == "admin" { // by any coordinator; nobody else may publish there
+		r.what = r.who
+		r.who, _, _ = strings.Cut(strings.TrimPrefix(msg.Reply, fleet.Inbox("")), ".")
 	}
-	if err := fleet.CheckReply(msg, who); err != nil {
-		k.hub.refuse(refusal{kind: RefusedMessage, member: who, text: err.Error()})
+	return r
+}
+
+// receive has a request answered. It does not wait, and drops what a member has too
+// many of: a flood must keep the hub from nobody else.
+func (k *keeper) receive(msg *nats.Msg) {
+	r := parse(msg)
+	if err := fleet.CheckReply(msg, r.who); err != nil {
+		k.hub.refuse(refusal{kind: RefusedMessage, member: r.who, text: err.Error()})
 		return
 	}
-	var answer any
-	switch verb {
+	to, most := k.requests, maxRequests
+	switch r.verb {
+	case "hello":
+		most = maxHellos
 	case "join":
-		answer = k.join(ctx, who, msg.Data)
+		to, most = k.joins, maxJoins
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if key := r.verb + "." + r.who; k.waiting[key] < most {
+		select {
+		case to <- r:
+			k.waiting[key]++
+			return
+		default: // too many members at once
+		}
+	}
+	if r.verb == "join" {
+		k.dropJoin(r.who)
+	}
+}
+
+// answerAll answers requests until ctx ends.
+func (k *keeper) answerAll(ctx context.Context, from <-chan request) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-from:
+			k.answer(ctx, r)
+		}
+	}
+}
+
+func (k *keeper) answer(ctx context.Context, r request) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	defer k.answered(r)
+	var answer any
+	switch r.verb {
+	case "join":
+		answer = k.join(ctx, r.who, r.msg.Data)
 	case "renew":
-		answer = k.renew(who, msg.Data)
+		answer = k.renew(r.who, r.msg.Data)
 	case "next":
-		k.next(msg, who, queue)
+		k.next(r.msg, r.who, r.what)
 		return
 	case "hello":
-		if !k.enter(who) {
-			return
-		}
-		defer k.leave(who)
-		answer = k.hello(ctx, who, msg.Data)
+		answer = k.hello(ctx, r.who, r.msg.Data)
 	case "admin":
-		answer = k.admin(ctx, who, order, msg.Data)
+		answer = k.admin(ctx, r.who, r.what, r.msg.Data)
 	default:
 		return
 	}
-	if err := fleet.Respond(msg, who, answer); err != nil {
-		k.hub.log.Warn("fleet.answer_failed", "subject", msg.Subject, "error", err)
+	if err := fleet.Respond(r.msg, r.who, answer); err != nil {
+		k.hub.log.Warn("fleet.answer_failed", "subject", r.msg.Subject, "error", err)
 	}
 }
 
-// enter says whether a member's hello is answered now.
-func (k *keeper) enter(who string) bool {
+func (k *keeper) answered(r request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.hellos[who] >= maxHellos {
-		return false
-	}
-	k.hellos[who]++
-	return true
-}
-
-func (k *keeper) leave(who string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.hellos[who]--; k.hellos[who] == 0 {
-		delete(k.hellos, who)
+	key := r.verb + "." + r.who
+	if k.waiting[key]--; k.waiting[key] == 0 {
+		delete(k.waiting, key)
+		delete(k.dropped, r.who)
 	}
 }
 

@@ -37,6 +37,12 @@ type keys struct {
 const (
 	// rightLasts is how long a member's right on an embedded server lasts.
 	rightLasts = 30 * 24 * time.Hour
+	// maxAsking bounds a message of who may do nothing but ask.
+	maxAsking = 16 << 10
+	// maxSaying bounds a message of a worker: one with a result is the longest. Longer
+	// ones would come faster than a coordinator can read them.
+	maxSaying  = maxResult + 64<<10
+	maxHearing = 4096 // subscriptions of a worker
 	// awayAtMost is how long a member may stay away before it has to join again.
 	awayAtMost = 90 * 24 * time.Hour
 )
@@ -154,11 +160,24 @@ func (k *keys) revoke(public ...string) (token string, claims *jwt.AccountClaims
 	return token, claims, err
 }
 
-// right signs what a member, or another key, may do.
-func (k *keys) right(public, name string, p jwt.Permissions, lasts time.Duration) (string, error) {
+// askRight signs the right to nothing but asking: to join, or for a new right.
+func (k *keys) askRight(public, name string, p jwt.Permissions, lasts time.Duration) (string, error) {
+	return k.sign(public, name, p, jwt.NatsLimits{Payload: maxAsking, Subs: 4, Data: jwt.NoLimit}, lasts)
+}
+
+// right signs what a member may do.
+func (k *keys) right(role fleet.Role, public, id string, lasts time.Duration) (string, error) {
+	most := jwt.NatsLimits{Payload: maxSaying, Subs: maxHearing, Data: jwt.NoLimit}
+	if role == fleet.RoleCoordinator {
+		most.Payload, most.Subs = jwt.NoLimit, jwt.NoLimit
+	}
+	return k.sign(public, id, fleet.Rights(role, id), most, lasts)
+}
+
+func (k *keys) sign(public, name string, p jwt.Permissions, most jwt.NatsLimits, lasts time.Duration) (string, error) {
 	claims := jwt.NewUserClaims(public)
 	claims.Name = name
-	claims.Permissions = p
+	claims.Permissions, claims.NatsLimits = p, most
 	claims.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess)
 	if lasts > 0 {
 		claims.Expires = time.Now().Add(lasts).Unix()
@@ -178,11 +197,18 @@ func (k *keys) right(public, name string, p jwt.Permissions, lasts time.Duration
 // memberRights are the right of a member, and the one to renew it, which lasts for
 // as long as a member may stay away.
 func (k *keys) memberRights(m fleet.MemberRecord) (token, renewal string, err error) {
-	if token, err = k.right(m.Key, m.ID, fleet.Rights(m.Role, m.ID), k.lasts); err != nil {
+	if token, err = k.right(m.Role, m.Key, m.ID, k.lasts); err != nil {
 		return "", "", err
 	}
-	renewal, err = k.right(m.Key, m.ID, fleet.RenewalRights(m.ID), awayAtMost)
+	renewal, err = k.askRight(m.Key, m.ID, fleet.RenewalRights(m.ID), awayAtMost)
 	return token, renewal, err
+}
+
+// signed reports whether this fleet has given a right. Anybody can sign one with a
+// key of their own, and any name in it.
+func (k *keys) signed(claims *jwt.UserClaims) bool {
+	signer, err := k.signer.PublicKey()
+	return err == nil && claims.Issuer == signer
 }
 
 // revoked reports whether a right was taken back.

@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
+	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/fleettest"
 )
@@ -59,6 +61,33 @@ func TestPutObject(t *testing.T) {
 		t.Error(err)
 	}
 	fleettest.Wait(t, "the parts to go", func() bool { return stored() == was })
+}
+
+// A bucket that is full says so, and what to do; nothing stays of what it did not take.
+func TestFullBucket(t *testing.T) {
+	f := fleettest.Up(t)
+	w := f.Worker(t, "worker")
+	bucket := fleet.WorkerBucket(w.Member.ID)
+	stream, err := f.Coordinator.JS.Stream(t.Context(), "OBJ_"+bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.MaxMsgs = 8
+	if _, err := f.Coordinator.JS.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []*fleet.Conn{w, f.Coordinator} {
+		err := fleet.Persist(t.Context(), fleettest.Timeout, func(ctx context.Context) error {
+			return fleet.PutObject(ctx, who.JS, bucket, "result", bytes.NewReader(make([]byte, 2<<20)))
+		})
+		if e := bridge.AsError(err); e == nil || e.Code != bridge.CodeBudget || !strings.Contains(e.Message, "8 GiB") || !strings.Contains(e.Remedy, "fleet remove") {
+			t.Errorf("%v", err)
+		}
+	}
+	if i, err := stream.Info(t.Context()); err != nil || i.State.Msgs != 0 {
+		t.Errorf("%d chunks stay: %v", i.State.Msgs, err)
+	}
 }
 
 type readerFunc func([]byte) (int, error)

@@ -17,14 +17,11 @@ const (
 	settleTimeout = time.Minute
 	// maxPayload bounds a message: a chunk of a bundle, an event, a task.
 	maxPayload = 8 << 20
+	// maxResult bounds a result's message.
+	maxResult = 1 << 20
 	// keepResults is how long a result waits for its coordinator to come back.
 	keepResults = 7 * 24 * time.Hour
 	keepBundles = 2 * 24 * time.Hour
-	// A worker's bucket holds so many chunks (the client makes 128 KiB of them), so
-	// that a stolen worker cannot fill the disk. A limit in bytes would not do: the
-	// server sets that much aside for each worker.
-	maxChunk  = 256 << 10
-	maxChunks = 64 << 10
 )
 
 // Prepare makes the fleet's streams, buckets and tables, or brings them up to
@@ -36,7 +33,7 @@ func Prepare(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	}
 	for _, stream := range []jetstream.StreamConfig{
 		hidden(names, "fleet.task.>", jetstream.StreamConfig{Name: fleet.StreamTasks, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 64 << 10}),
-		{Name: fleet.StreamResults, Subjects: []string{"fleet.result.>"}, MaxAge: keepResults, MaxMsgSize: 1 << 20},
+		{Name: fleet.StreamResults, Subjects: []string{"fleet.result.>"}, MaxAge: keepResults, MaxMsgSize: maxResult},
 		hidden(names, "fleet.journal.>", jetstream.StreamConfig{Name: fleet.StreamJournal, MaxMsgSize: maxPayload}),
 	} {
 		stream.Storage, stream.Replicas = jetstream.FileStorage, replicas
@@ -95,7 +92,9 @@ func makeBucket(ctx context.Context, js jetstream.JetStream, worker string, repl
 	config := jetstream.StreamConfig{
 		Name: "OBJ_" + bucket, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"},
 		Storage: jetstream.FileStorage, Replicas: replicas, MaxAge: keepBundles, Discard: jetstream.DiscardNew, AllowRollup: true,
-		MaxMsgs: maxChunks, MaxMsgSize: maxChunk,
+		// So that a stolen worker cannot fill the disk. A limit in bytes would not do: the
+		// server sets that much aside for each worker.
+		MaxMsgs: fleet.BucketChunks, MaxMsgSize: fleet.ChunkMessage,
 	}
 	_, err := js.CreateOrUpdateStream(ctx, config)
 	if says(err, noPeers) { // one is away just now; bundles can be sent again

@@ -94,7 +94,11 @@ func (l *serverLog) Tracef(string, ...any) {}
 func (h *Hub) refuse(r refusal) {
 	select {
 	case h.record <- r:
+		return
 	default:
+	}
+	now := time.Now().Unix()
+	if last := h.lost.Load(); now != last && h.lost.CompareAndSwap(last, now) { // a flood must not fill the log either
 		h.log.Warn("fleet.refusal_not_recorded", "kind", r.kind, "text", r.text)
 	}
 }
@@ -133,7 +137,7 @@ func (h *Hub) identify(ctx context.Context, r *refusal) {
 		list, err := h.server.Connz(&server.ConnzOptions{CID: r.cid, Username: true, State: server.ConnAll})
 		if err == nil && len(list.Conns) == 1 && list.Conns[0] != nil {
 			c := list.Conns[0]
-			if claims, err := jwt.DecodeUserClaims(c.JWT); err == nil {
+			if claims, err := jwt.DecodeUserClaims(c.JWT); err == nil && h.keys.signed(claims) {
 				r.member = claims.Name
 				if h.keys.revoked(claims) {
 					r.text = "removed from the fleet: " + r.text

@@ -12,12 +12,13 @@ import (
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
 )
 
-// What a worker may deliver in an hour, which is far more than one does. Beyond it
+// What a worker may deliver in a day, which is far more than one does. Beyond it
 // its results are removed, which are refused or done again by another: a limit of
-// the stream would have one worker take the room of all.
+// the stream would have one worker take the room of all. What it can fill is so
+// much for each day that results are kept.
 const (
-	resultsWindow   = time.Hour
-	resultsMessages = 16 << 10
+	resultsWindow   = 24 * time.Hour
+	resultsMessages = 64 << 10
 	resultsBytes    = 256 << 20
 )
 
@@ -63,7 +64,7 @@ func (k *keeper) removeFloods(ctx context.Context) {
 		case worker := <-k.floods:
 			err := k.purgeResults(ctx, worker)
 			k.hub.refuse(refusal{kind: RefusedMessage, member: worker,
-				text: fmt.Sprintf("it delivered more than %d results or %d MiB within an hour; they were removed", resultsMessages, resultsBytes>>20)})
+				text: fmt.Sprintf("it delivered more than %d results or %d MiB within a day; they were removed", resultsMessages, resultsBytes>>20)})
 			if err != nil && ctx.Err() == nil {
 				k.hub.log.Warn("fleet.results_not_removed", "worker", worker, "error", err)
 			}

@@ -228,7 +228,7 @@ func (h *Hub) connectEmbedded() error {
 	if err != nil {
 		return err
 	}
-	token, err := h.keys.right(public, hubName, fleet.Rights(fleet.RoleCoordinator, hubName), 0)
+	token, err := h.keys.right(fleet.RoleCoordinator, public, hubName, 0)
 	if err != nil {
 		return err
 	}

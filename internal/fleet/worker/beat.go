@@ -7,6 +7,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/fleet"
+	"github.com/copilot-bridge/copilot-bridge/internal/text"
 )
 
 // eventEvery is how often the progress of a claim is sent at most.
@@ -43,7 +44,7 @@ func (c *claim) report(e fleet.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.Text != "" {
-		c.event.Text = e.Text
+		c.event.Text = text.Clip(e.Text, maxText)
 	}
 	if e.Usage != (bridge.Usage{}) {
 		c.event.Usage = e.Usage

@@ -53,12 +53,14 @@ func (w *worker) ticket(data []byte, ack string) {
 	}
 	wait := w.patience(t.Run)
 	if wait == 0 {
+		w.giveBack(ack)
 		w.rest()
 		return
 	}
 	a, err := w.claim(t, ack, wait)
 	if err != nil {
 		w.log.Info("worker.not_claimed", "run", t.Run, "task", t.Task, "error", err)
+		w.giveBack(ack)
 		w.rest()
 		return
 	}
@@ -73,6 +75,18 @@ func (w *worker) ticket(data []byte, ack string) {
 	w.mu.Lock()
 	delete(w.claims, c.Claim)
 	w.mu.Unlock()
+}
+
+// giveBack tells the hub that this worker does not claim a ticket. If that gets
+// lost, the hub takes it back a little later.
+func (w *worker) giveBack(ack string) {
+	data, err := json.Marshal(fleet.NextRequest{Schema: fleet.Schema, Return: ack})
+	if err == nil {
+		err = w.conn.NC.PublishRequest(fleet.NextSubject(w.id, "any"), w.conn.NC.NewInbox(), data)
+	}
+	if err != nil {
+		w.log.Debug("worker.ticket_not_returned", "error", err)
+	}
 }
 
 // word says whether a name from outside is one word of a subject and a file name.
@@ -177,7 +191,7 @@ func plain(err error) *bridge.Error {
 	if e.Message == "" {
 		e.Message = e.Error()
 	}
-	e.Message, e.Cause = text.Clip(e.Message, maxText), nil
+	e.Message, e.Remedy, e.Cause = text.Clip(e.Message, maxText), text.Clip(e.Remedy, maxText), nil
 	return &e
 }
 

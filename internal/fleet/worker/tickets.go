@@ -19,8 +19,8 @@ const (
 )
 
 // tickets asks the queues. There are never more tickets asked for and taken than
-// there are slots, for a worker can give none back: one that it does not claim
-// is lost until its time is up. One goroutine uses it.
+// there are slots: one that is not claimed at once keeps others waiting. One
+// goroutine uses it.
 //
 // A look takes what a queue has, at once. When one look at each queue has found
 // nothing, the free slots are shared among the queues, to wait a while.
@@ -179,7 +179,7 @@ func (t *tickets) receive(m *nats.Msg) {
 		if a.left == 0 {
 			t.close(m.Sub)
 		}
-		t.w.tasks.Go(func() { t.w.ticket(m.Data, m.Reply) })
+		t.w.tasks.Go(func() { t.w.ticket(m.Data, m.Header.Get(fleet.AckHeader)) })
 	case status == "404", status == "408": // nothing there, or no longer
 		t.close(m.Sub)
 	default: // no such consumer yet, or too many ask it
