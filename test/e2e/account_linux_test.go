@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -204,7 +205,15 @@ func TestLoginFails(t *testing.T) {
 	h.env = usual
 	h.says("copilot-bridge: standard input has no token"+seeHelp, 2, "\n", token...)
 	h.says("copilot-bridge: standard input is more than a token"+seeHelp, 2, "gho_1\ngho_2\n", token...)
-	h.says("copilot-bridge: \"a b\" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", append(token, "--host", "a b")...)
+	h.says("copilot-bridge: standard input is not a token: it has characters that no token has"+seeHelp, 2, "gho_\x1b[31m", token...)
+	// What is no host, or would get the token unencrypted.
+	for _, host := range []string{"a b", "-x", "http://127.0.0.1:1", "ftp://127.0.0.1:1", "https://me@example.ghe.com", "github.com:99999", "example.ghe.com/o", "https://"} {
+		h.says("copilot-bridge: "+strconv.Quote(host)+" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", append(token, "--host", host)...)
+	}
+	h.env = append(slices.Clone(usual), "GH_HOST=a b")
+	h.says("copilot-bridge: \"a b\" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", token...)
+	h.env = usual
+	h.says("copilot-bridge: the login failed: Unsupported token type. Use a fine-grained personal access token with the \"Copilot Requests\" permission, or an OAuth token from the GitHub Copilot CLI or GitHub CLI app\n  → see that the token is whole and for this host, or log in without --with-token\n", 3, "junk", token...)
 	h.says("copilot-bridge: GitHub did not accept the token\n  → see that it has not expired, is for this host, and may use Copilot\n", 3, "gho_expired", token...)
 	h.says("copilot-bridge: GitHub Copilot accepts no classic personal access tokens (ghp_…)\n  → make a fine-grained one with the permission “Copilot Requests”, or log in without --with-token\n", 3, "ghp_classic", token...)
 	h.says("copilot-bridge: GitHub cannot be reached: request failed: error sending request for url (https://127.0.0.1:1/copilot_internal/user)"+reach, 3, "gho_1", append(token, "--host", "127.0.0.1:1")...)

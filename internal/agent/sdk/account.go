@@ -135,7 +135,8 @@ func loginRefused(err error, token string) error {
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "GitHub did not accept the token",
 			Remedy: "see that it has not expired, is for this host, and may use Copilot"}
 	}
-	return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the login failed: " + strings.TrimSuffix(text, ".")}
+	return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the login failed: " + strings.TrimSuffix(text, "."),
+		Remedy: "see that the token is whole and for this host, or log in without --with-token"}
 }
 
 // cliSuffix ends the name under which Copilot's CLI keeps a second copy of a
