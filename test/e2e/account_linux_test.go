@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/githubtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
@@ -374,4 +375,34 @@ func TestServeTakesUpALogin(t *testing.T) {
 			t.Errorf("a request with the wrong token: %d", c.Status)
 		}
 	}
+}
+
+// What keeps GitHub from saying who is logged in is seldom the login: status says
+// what it is, in time, as other commands do.
+func TestStatusWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	h := newAccountHome(t)
+	h.env = append(h.env, "COPILOT_GITHUB_TOKEN="+h.github.Token())
+	const (
+		later   = "\n  → try again later; https://www.githubstatus.com tells what is known\n"
+		network = "\n  → check the network, the firewall and the proxy (HTTPS_PROXY), and that GH_HOST is right: HOST\n"
+		between = "\n  → see that no proxy and no login page of the network answers in GitHub's place; otherwise try again later\n"
+	)
+	for _, tt := range []struct {
+		answer githubtest.Answer
+		want   string
+	}{
+		{githubtest.Answer{Status: 500, Body: "boom"}, "GitHub has a fault of its own (500 Internal Server Error: boom)" + later},
+		{githubtest.Answer{Status: 429, Body: "slow"}, "GitHub's rate limit is reached (429 Too Many Requests: slow)\n  → wait a little and try again\n"},
+		{githubtest.Answer{Status: 200, Body: "<html>"}, "the GitHub account could not be looked up (Failed to validate SDK token: response validation failed: Invalid Copilot user response: expected value at line 1 column 1)" + between},
+		{githubtest.Answer{Status: 200, Body: "{}", Delay: time.Hour}, "GitHub does not answer: HOST can be reached, but has not said whose account it is within 8 seconds" + network},
+	} {
+		h.github.Always(githubtest.UserPath, tt.answer)
+		h.says("copilot-bridge: "+tt.want, 3, "", "status")
+	}
+	h.says("copilot-bridge: GitHub does not answer: HOST can be reached, but has not said whose account it is within 8 seconds"+network,
+		3, h.github.Token(), "login", "--with-token", "--insecure-storage")
+	h.github.Always(githubtest.UserPath, githubtest.Answer{})
+	h.github.Always(githubtest.ModelsPath, githubtest.Answer{Status: 200, Body: "<html>"})
+	h.says("copilot-bridge: GitHub's answer cannot be read: its list of models is none"+between, 3, "", "models")
 }
