@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -25,7 +26,7 @@ func DashboardKey(ctx context.Context, c *config.Config) (string, error) {
 	key, err := httpserver.KeptToken(ctx, c.Path(dashboardKey))
 	if err != nil {
 		return "", &bridge.Error{Code: bridge.CodeUnavailable, Message: "the key of the dashboard cannot be read or made", Cause: err,
-			Remedy: "make sure that " + c.Path(dashboardKey) + " can be read and written"}
+			Remedy: cmp.Or(bridge.AsError(err).Remedy, "make sure that "+c.Path(dashboardKey)+" can be read and written")}
 	}
 	return key, nil
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -45,17 +47,26 @@ Requests”, or one of the GitHub CLI (gh auth token).`,
 }
 
 // loginHost is the address of a host that was given, or of the one that the
-// runtime's own variables name.
+// runtime's own variables name. It is https: the login goes there.
 func (p *program) loginHost(cmd *cobra.Command, given string) (string, error) {
 	host := cmp.Or(given, p.env.get("COPILOT_GH_HOST"), p.env.get("GH_HOST"), "github.com")
-	if !strings.Contains(host, "://") {
-		host = "https://" + host
+	at, err := url.Parse("https://" + strings.TrimPrefix(host, "https://"))
+	if err != nil || at.User != nil || !isHost(at) || at.RawQuery != "" || at.Fragment != "" || strings.Trim(at.Path, "/") != "" {
+		return "", usage(cmd, "%q is not a host; give it like --host example.ghe.com", host)
 	}
-	at, err := url.Parse(host)
-	if err != nil || at.Host == "" || strings.TrimSuffix(at.Path, "/") != "" {
-		return "", usage(cmd, "%q is not a host; give it like --host example.ghe.com", given)
+	return "https://" + at.Host, nil
+}
+
+// isHost reports whether an address names a host that can be asked. Labels are not
+// checked further: names of other languages are taken.
+func isHost(at *url.URL) bool {
+	if port := at.Port(); port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
 	}
-	return at.Scheme + "://" + at.Host, nil
+	name := at.Hostname()
+	return name != "" && !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, unicode.IsSpace)
 }
 
 // maxToken is more than any token has.
@@ -117,6 +128,8 @@ func (p *program) readToken(cmd *cobra.Command) (string, error) {
 		return "", usage(cmd, "standard input has no token")
 	case len(raw) > maxToken || strings.ContainsAny(token, " \t\r\n"):
 		return "", usage(cmd, "standard input is more than a token")
+	case strings.ContainsFunc(token, func(r rune) bool { return r < '!' || r > '~' }):
+		return "", usage(cmd, "standard input is not a token: it has characters that no token has")
 	}
 	return token, nil
 }

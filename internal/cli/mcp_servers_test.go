@@ -81,6 +81,12 @@ func TestMCPErrors(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
+	file := filepath.Join(w.home, ".claude.json")
+	write(t, file, `{"mcpServers":5}`)
+	if code := w.run("mcp", "import"); code != 2 || w.err.String() != "copilot-bridge: "+file+": has no list of MCP servers as its program writes it\n  → correct or move that file, and try again\n" {
+		t.Errorf("exit %d, %s", code, w.err)
+	}
+	w = newWorld(t)
 	w.Environ = append(w.Environ, `COPILOT_BRIDGE_MCP_SERVERS={"x":{"command":"c"}}`)
 	if code := w.run("mcp", "remove", "x"); code != 2 || w.err.String() != "copilot-bridge: x comes from COPILOT_BRIDGE_MCP_SERVERS, not from config.yaml\n  → change it there\n" {
 		t.Errorf("exit %d, %s", code, w.err)

@@ -93,7 +93,11 @@ func (p *program) awaitServe(ctx context.Context, cfg *config.Config, d *program
 			return list[i], nil
 		}
 		if code, ended := d.Exit(); ended {
-			told, _, _ := lastLines(log, 20) // without them the log is named
+			told, _, _ := lastLines(log, 20)   // without them the log is named
+			if strings.TrimSpace(told) == "" { // it could not be written, perhaps
+				return serves.Serve{}, &exitError{code: max(code, exitFailed), err: &bridge.Error{Code: bridge.CodeUnavailable,
+					Message: "the server has ended before it was ready, and its log " + p.short(log) + " is empty", Remedy: "run it without --detach to see why"}}
+			}
 			return serves.Serve{}, &exitError{code: max(code, exitFailed), err: &bridge.Error{Code: bridge.CodeUnavailable,
 				Message: "the server has ended before it was ready:\n" + strings.TrimSpace(told), Remedy: "mend what it says and start it again; its log is " + p.short(log)}}
 		}

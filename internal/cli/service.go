@@ -175,6 +175,11 @@ func (p *program) serviceInstall(ctx context.Context, cfg *config.Config, o *ser
 	if o.dryRun {
 		return p.print("# " + s.file + "\n" + text)
 	}
+	if _, err := programs.New(programs.Place{Env: p.env.Environ}, s.start[0][0]); err != nil {
+		return &exitError{code: exitFailed, err: &bridge.Error{Code: bridge.CodeUnsupported,
+			Message: fmt.Sprintf("nothing was installed: a service needs the program %s, which this system does not have", s.start[0][0]),
+			Remedy:  "have `copilot-bridge serve --detach` started when you log in, such as by your shell's profile"}}
+	}
 	if s.system == "darwin" && s.installed() {
 		_ = p.runAll(ctx, s.stop) // launchd refuses to load it twice; it may not be loaded
 	}

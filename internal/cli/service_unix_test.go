@@ -86,6 +86,22 @@ func TestPlist(t *testing.T) {
 	}
 }
 
+// Where there is no systemd at all nothing is written.
+func TestServiceWithoutSystemd(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // a test must not load an agent of launchd
+	}
+	w := newWorld(t)
+	w.Environ = append(w.Environ, "PATH="+t.TempDir())
+	const want = "copilot-bridge: nothing was installed: a service needs the program systemctl, which this system does not have\n  → have `copilot-bridge serve --detach` started when you log in, such as by your shell's profile\n"
+	if code := w.run("service", "install"); code != exitFailed || w.err.String() != want {
+		t.Errorf("install: %d, %s", code, w.err)
+	}
+	if _, err := os.Stat(filepath.Join(w.home, ".config")); err == nil {
+		t.Error("the unit was written")
+	}
+}
+
 // Without a systemd to start it the unit is there, and the error says how to go on.
 func TestServiceCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -69,7 +69,10 @@ func (p *program) status(ctx context.Context, cfg *config.Config) (err error) {
 func (p *program) notLoggedIn(s app.AccountStatus) error {
 	err := &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "nobody is logged in to GitHub Copilot",
 		Remedy: "run `copilot-bridge login` in a terminal, or set COPILOT_GITHUB_TOKEN"}
-	if len(s.Refused) > 0 {
+	switch {
+	case s.Why != nil && s.Why.Problem() != bridge.ProblemLogin:
+		err = s.Why // a login would not help
+	case len(s.Refused) > 0:
 		err.Message = "no login is accepted: " + strings.Join(s.Refused, "; ")
 		err.Remedy = "run `copilot-bridge login` in a terminal, or set COPILOT_GITHUB_TOKEN to a token that may use Copilot"
 	}

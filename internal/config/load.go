@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 )
 
 // Options is everything that Load looks at.
@@ -169,7 +170,10 @@ var errTooLarge = fmt.Errorf("is larger than %d KiB", maxFile>>10)
 // readLimited returns nothing for a file that does not exist. Its errors do
 // not name the file.
 func readLimited(file string) (data []byte, err error) {
-	f, err := os.Open(file)
+	var f *os.File
+	if err = durable.RefusePipe(file); err == nil {
+		f, err = os.Open(file)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -73,10 +73,21 @@ func fault(verb, path string, err error) error {
 func ReadFile(path string) ([]byte, error) {
 	var data []byte
 	err := retryWhileReplaced(func() (err error) {
-		data, err = os.ReadFile(path)
+		if err = RefusePipe(path); err == nil {
+			data, err = os.ReadFile(path)
+		}
 		return err
 	})
 	return data, err
+}
+
+// RefusePipe is an error if path is a named pipe: to open one that nobody writes to
+// waits for ever, and no signal ends that.
+func RefusePipe(path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a named pipe, not a file")}
+	}
+	return nil
 }
 
 func replaceContents(path string, data []byte, perm fs.FileMode, flush bool) error {

@@ -115,3 +115,14 @@ func mode(t *testing.T, path string) fs.FileMode {
 	}
 	return info.Mode().Perm()
 }
+
+// A pipe that nobody writes to is refused, and not waited for.
+func TestReadPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); err == nil || err.Error() != "read "+path+": it is a named pipe, not a file" {
+		t.Errorf("%v", err)
+	}
+}

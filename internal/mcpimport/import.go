@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
+	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
@@ -90,6 +91,9 @@ func Find(p Place) ([]Found, error) {
 
 // read reads JSON, with comments as VS Code allows them.
 func read(file string, to any) (err error) {
+	if err := durable.RefusePipe(file); err != nil {
+		return errors.Unwrap(err) // the caller names the file
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -106,6 +110,9 @@ func read(file string, to any) (err error) {
 	}
 	if data, err = json5.Standardize(data); err == nil {
 		err = json.Unmarshal(data, to)
+	}
+	if shape := (*json.UnmarshalTypeError)(nil); errors.As(err, &shape) {
+		return errors.New("has no list of MCP servers as its program writes it")
 	}
 	if err != nil {
 		return errors.New("is not valid JSON") // the parser's text may quote a secret

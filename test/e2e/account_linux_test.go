@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/githubtest"
 	"github.com/copilot-bridge/copilot-bridge/internal/testing/runtimetest"
@@ -204,7 +206,15 @@ func TestLoginFails(t *testing.T) {
 	h.env = usual
 	h.says("copilot-bridge: standard input has no token"+seeHelp, 2, "\n", token...)
 	h.says("copilot-bridge: standard input is more than a token"+seeHelp, 2, "gho_1\ngho_2\n", token...)
-	h.says("copilot-bridge: \"a b\" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", append(token, "--host", "a b")...)
+	h.says("copilot-bridge: standard input is not a token: it has characters that no token has"+seeHelp, 2, "gho_\x1b[31m", token...)
+	// What is no host, or would get the token unencrypted.
+	for _, host := range []string{"a b", "-x", "http://127.0.0.1:1", "ftp://127.0.0.1:1", "https://me@example.ghe.com", "github.com:99999", "example.ghe.com/o", "https://"} {
+		h.says("copilot-bridge: "+strconv.Quote(host)+" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", append(token, "--host", host)...)
+	}
+	h.env = append(slices.Clone(usual), "GH_HOST=a b")
+	h.says("copilot-bridge: \"a b\" is not a host; give it like --host example.ghe.com"+seeHelp, 2, "gho_1", token...)
+	h.env = usual
+	h.says("copilot-bridge: the login failed: Unsupported token type. Use a fine-grained personal access token with the \"Copilot Requests\" permission, or an OAuth token from the GitHub Copilot CLI or GitHub CLI app\n  → see that the token is whole and for this host, or log in without --with-token\n", 3, "junk", token...)
 	h.says("copilot-bridge: GitHub did not accept the token\n  → see that it has not expired, is for this host, and may use Copilot\n", 3, "gho_expired", token...)
 	h.says("copilot-bridge: GitHub Copilot accepts no classic personal access tokens (ghp_…)\n  → make a fine-grained one with the permission “Copilot Requests”, or log in without --with-token\n", 3, "ghp_classic", token...)
 	h.says("copilot-bridge: GitHub cannot be reached: request failed: error sending request for url (https://127.0.0.1:1/copilot_internal/user)"+reach, 3, "gho_1", append(token, "--host", "127.0.0.1:1")...)
@@ -365,4 +375,34 @@ func TestServeTakesUpALogin(t *testing.T) {
 			t.Errorf("a request with the wrong token: %d", c.Status)
 		}
 	}
+}
+
+// What keeps GitHub from saying who is logged in is seldom the login: status says
+// what it is, in time, as other commands do.
+func TestStatusWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	h := newAccountHome(t)
+	h.env = append(h.env, "COPILOT_GITHUB_TOKEN="+h.github.Token())
+	const (
+		later   = "\n  → try again later; https://www.githubstatus.com tells what is known\n"
+		network = "\n  → check the network, the firewall and the proxy (HTTPS_PROXY), and that GH_HOST is right: HOST\n"
+		between = "\n  → see that no proxy and no login page of the network answers in GitHub's place; otherwise try again later\n"
+	)
+	for _, tt := range []struct {
+		answer githubtest.Answer
+		want   string
+	}{
+		{githubtest.Answer{Status: 500, Body: "boom"}, "GitHub has a fault of its own (500 Internal Server Error: boom)" + later},
+		{githubtest.Answer{Status: 429, Body: "slow"}, "GitHub's rate limit is reached (429 Too Many Requests: slow)\n  → wait a little and try again\n"},
+		{githubtest.Answer{Status: 200, Body: "<html>"}, "the GitHub account could not be looked up (Failed to validate SDK token: response validation failed: Invalid Copilot user response: expected value at line 1 column 1)" + between},
+		{githubtest.Answer{Status: 200, Body: "{}", Delay: time.Hour}, "GitHub does not answer: HOST can be reached, but has not said whose account it is within 8 seconds" + network},
+	} {
+		h.github.Always(githubtest.UserPath, tt.answer)
+		h.says("copilot-bridge: "+tt.want, 3, "", "status")
+	}
+	h.says("copilot-bridge: GitHub does not answer: HOST can be reached, but has not said whose account it is within 8 seconds"+network,
+		3, h.github.Token(), "login", "--with-token", "--insecure-storage")
+	h.github.Always(githubtest.UserPath, githubtest.Answer{})
+	h.github.Always(githubtest.ModelsPath, githubtest.Answer{Status: 200, Body: "<html>"})
+	h.says("copilot-bridge: GitHub's answer cannot be read: its list of models is none"+between, 3, "", "models")
 }

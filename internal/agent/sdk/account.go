@@ -25,6 +25,8 @@ type Account struct {
 	Resets   string  `json:"quota_reset_date,omitempty"` // 2006-01-02
 	// Refused are the logins that GitHub did not accept, in the runtime's words.
 	Refused []string `json:"refused,omitempty"`
+	// Why names the problem if no login was accepted: not each is the login's.
+	Why *bridge.Error `json:"-"`
 }
 
 // Quota is one limit of the plan, and how much of it is left.
@@ -47,7 +49,7 @@ type authInfo struct {
 
 // Account returns the account that is logged in. Its Kind is empty if there is none.
 func (a *Agent) Account(ctx context.Context) (Account, error) {
-	current, err := ask(ctx, a, bridge.ProfileAgent, "ask for the account", func(c *copilot.Client) (*rpc.AccountGetCurrentAuthResult, error) {
+	current, err := askGitHub(ctx, a, "", "ask for the account", func(ctx context.Context, c *copilot.Client) (*rpc.AccountGetCurrentAuthResult, error) {
 		return c.RPC.Account.GetCurrentAuth(ctx)
 	})
 	if err != nil {
@@ -58,6 +60,9 @@ func (a *Agent) Account(ctx context.Context) (Account, error) {
 		out.Refused = append(out.Refused, common.Scrub(refused, nil, a.opts.Token))
 	}
 	if current.AuthInfo == nil {
+		if len(out.Refused) > 0 {
+			out.Why = bridge.AsError(a.refusal(ctx, strings.Join(out.Refused, "; ")))
+		}
 		return out, nil
 	}
 	raw, err := json.Marshal(current.AuthInfo)
@@ -74,6 +79,39 @@ func (a *Agent) Account(ctx context.Context) (Account, error) {
 		out.Quotas, err = quotas(u.QuotaSnapshots)
 	}
 	return out, err
+}
+
+// askGitHub asks the runtime what it has to ask GitHub at an address for, "" for the
+// usual one. The runtime itself would wait for ever.
+func askGitHub[R any](ctx context.Context, a *Agent, address, what string, f func(context.Context, *copilot.Client) (R, error)) (R, error) {
+	late := false
+	r, err := ask(ctx, a, bridge.ProfileAgent, what, func(c *copilot.Client) (R, error) {
+		bounded, cancel := context.WithTimeout(ctx, lookupWithin)
+		defer cancel()
+		r, err := f(bounded, c)
+		late = err != nil && bounded.Err() != nil && ctx.Err() == nil
+		return r, err
+	})
+	if !late {
+		return r, err
+	}
+	hosts, err := a.pool(bridge.ProfileAgent)
+	if err != nil {
+		return r, err
+	}
+	if _, address, _ = strings.Cut(address, "://"); address != "" {
+		address = apiHost(address)
+	}
+	return r, hosts[0].unreachable(ctx, address)
+}
+
+// refusal names the problem of logins that were not accepted.
+func (a *Agent) refusal(ctx context.Context, words string) error {
+	hosts, err := a.pool(bridge.ProfileAgent)
+	if err != nil {
+		return err
+	}
+	return hosts[0].refusal(ctx, words)
 }
 
 // quotas are those that the account has, the one that is paid for first.
@@ -108,7 +146,7 @@ func (a *Agent) LogIn(ctx context.Context, host, token string, plainText bool) (
 		}
 		defer restore()
 	}
-	r, err := ask(ctx, a, bridge.ProfileAgent, "log in", func(c *copilot.Client) (*rpc.AccountLoginResult, error) {
+	r, err := askGitHub(ctx, a, host, "log in", func(ctx context.Context, c *copilot.Client) (*rpc.AccountLoginResult, error) {
 		return c.RPC.Account.Login(ctx, &rpc.AccountLoginRequest{Host: host, Token: token})
 	})
 	if err != nil {
@@ -135,7 +173,8 @@ func loginRefused(err error, token string) error {
 		return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "GitHub did not accept the token",
 			Remedy: "see that it has not expired, is for this host, and may use Copilot"}
 	}
-	return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the login failed: " + strings.TrimSuffix(text, ".")}
+	return &bridge.Error{Code: bridge.CodeUnauthenticated, Message: "the login failed: " + strings.TrimSuffix(text, "."),
+		Remedy: "see that the token is whole and for this host, or log in without --with-token"}
 }
 
 // cliSuffix ends the name under which Copilot's CLI keeps a second copy of a

@@ -81,6 +81,10 @@ func (h *host) explainStart(err error) error {
 	if noSpace(err.Error()) {
 		return h.diskFull(err)
 	}
+	if found := notWritable.FindString(err.Error()); found != "" {
+		return &bridge.Error{Code: bridge.CodeUnavailable, Message: "the Copilot runtime did not start: " + found,
+			Remedy: "make its directory writable, or choose another with COPILOT_BRIDGE_HOME"}
+	}
 	out := &bridge.Error{Code: bridge.CodeUnavailable, Message: "the Copilot runtime did not start", Cause: h.scrub(err),
 		Remedy: "run `copilot-bridge validate` to see why, or `copilot-bridge setup` to install the pinned runtime"}
 	if strings.Contains(strings.ToLower(err.Error()), "protocol") {
@@ -89,6 +93,9 @@ func (h *host) explainStart(err error) error {
 	}
 	return out
 }
+
+// notWritable finds the supervisor's words for a home that cannot be written to.
+var notWritable = regexp.MustCompile(`\bopen \S+: (?:read-only file system|permission denied)`)
 
 // scrub removes the credentials that the runtime was given from an error.
 func (h *host) scrub(err error) error {

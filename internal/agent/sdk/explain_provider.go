@@ -59,6 +59,6 @@ func withStatus(status int, words string) string {
 }
 
 var (
-	noAnswer     = regexp.MustCompile(`request ended without sending any chunks|^No response was returned`)
+	noAnswer     = regexp.MustCompile(`request ended without sending any chunks|response body was not valid JSON|^No response was returned`)
 	noConnection = regexp.MustCompile(`client error \(Connect\): (?:tcp connect error: |dns error: )?(.*?)(?: \(os error \d+\))?(?: \[E[A-Z_]+\])?$`)
 )

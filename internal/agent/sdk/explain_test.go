@@ -1,11 +1,23 @@
 package sdk
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 )
+
+// The record of a runtime's process is the first file that is written: a home that
+// cannot be written to is told, not what came of it.
+func TestStartInAReadOnlyHome(t *testing.T) {
+	h := newHost(New(Options{}), bridge.ProfileChat)
+	err := h.explainStart(errors.New("CLI process exited: exit status 1\nstderr: supervise: process record: open /h/run/a.json.tmp: read-only file system\nfailed to kill CLI process: os: process already finished"))
+	e := bridge.AsError(err)
+	if e.Error() != "the Copilot runtime did not start: open /h/run/a.json.tmp: read-only file system" || e.Remedy != "make its directory writable, or choose another with COPILOT_BRIDGE_HOME" {
+		t.Errorf("%v, %s", e, e.Remedy)
+	}
+}
 
 // How long to wait is in the words of a provider, if anywhere.
 func TestRetryAfter(t *testing.T) {

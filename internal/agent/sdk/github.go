@@ -128,13 +128,26 @@ func (h *host) providerProblem(e *bridge.Error) {
 	switch at := badURL.FindStringSubmatch(e.Message); {
 	case e.Status >= http.StatusInternalServerError:
 		h.asProblem(e, bridge.ProblemFault, "GitHub has a fault of its own (%s)", said(e.Status, e.Message))
-	case e.Status != 0 || at == nil:
+	case noAnswer.MatchString(e.Message), e.Status/100 == 3:
+		h.asProblem(e, bridge.ProblemFault, notGitHub+" (%s)", said(e.Status, e.Message))
+		e.Remedy = inBetween
+	case e.Status == http.StatusRequestEntityTooLarge:
+		e.Message, e.Remedy = "the request is too large for GitHub ("+said(e.Status, e.Message)+")", "begin a new session, or leave out large files and pictures"
+	case e.Status != 0:
+		e.Message, e.Remedy = "GitHub did not take the request ("+said(e.Status, e.Message)+")", "begin a new session, or choose another model: "+listModels
+	case at == nil:
 	case strings.Contains(e.Message, "certificate"):
 		h.asProblem(e, bridge.ProblemCertificate, "the certificate of %s is not trusted", at[1])
 	default:
 		h.asProblem(e, bridge.ProblemUnreachable, "GitHub cannot be reached: %s: %s", at[1], cause(at[2]))
 	}
 }
+
+// notGitHub and inBetween are for answers that GitHub would not give.
+const (
+	notGitHub = "GitHub's answer cannot be read"
+	inBetween = "see that no proxy and no login page of the network answers in GitHub's place; otherwise try again later"
+)
 
 // badURL finds the host and the cause in what the runtime says of a request that
 // could not be sent.
@@ -216,6 +229,10 @@ func (h *host) listProblem(ctx context.Context, words string, known *account) *b
 		return e
 	case "network":
 		return h.unreachable(ctx, "")
+	case "parse":
+		e := h.problem(bridge.ProblemFault, notGitHub+": its list of models is none")
+		e.Remedy = inBetween
+		return e
 	}
 	return nil
 }

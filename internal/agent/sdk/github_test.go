@@ -33,6 +33,30 @@ func TestConnectionsThatFailInATurn(t *testing.T) {
 	}
 }
 
+// A request that GitHub does not take is no fault of GitHub's, and something else may
+// have answered it.
+func TestRequestsThatAreNotTaken(t *testing.T) {
+	h := newHost(New(Options{}), bridge.ProfileChat)
+	for _, tt := range []struct {
+		status                int32
+		said, message, remedy string
+		problem               bridge.Problem
+	}{
+		{400, "odd", "GitHub did not take the request (400 odd)", "begin a new session, or choose another model: " + listModels, ""},
+		{413, "413 Request Entity Too Large", "the request is too large for GitHub (413 Request Entity Too Large)", "begin a new session, or leave out large files and pictures", ""},
+		{302, "302 Found", "GitHub's answer cannot be read (302 Found)", inBetween, bridge.ProblemFault},
+		{0, "non-streaming response body was not valid JSON: EOF", "GitHub's answer cannot be read (non-streaming response body was not valid JSON: EOF)", inBetween, bridge.ProblemFault},
+	} {
+		d := &rpc.ModelCallFailureData{ErrorMessage: &tt.said}
+		if tt.status != 0 {
+			d.StatusCode = &tt.status
+		}
+		if e := h.modelFailure(d, nil); e.Code != bridge.CodeProvider || e.Problem() != tt.problem || e.Message != tt.message || e.Remedy != tt.remedy {
+			t.Errorf("%d %s: %+v", tt.status, tt.said, e)
+		}
+	}
+}
+
 func TestWordsForTimes(t *testing.T) {
 	for wait, want := range map[time.Duration]string{0: "", -time.Second: "", 300 * time.Millisecond: "1 second", 90 * time.Second: "90 seconds",
 		15 * time.Minute: "15 minutes", 3*time.Hour - time.Second: "3 hours", 72 * time.Hour: "3 days", 400 * 24 * time.Hour: ""} {

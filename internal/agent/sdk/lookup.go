@@ -189,7 +189,11 @@ func (h *host) refusal(ctx context.Context, words string) error {
 	if at := badURL.FindStringSubmatch(words); at != nil {
 		return h.unreachable(ctx, at[1])
 	}
-	return h.problem(bridge.ProblemFault, "the GitHub account could not be looked up (%s)", words)
+	e := h.problem(bridge.ProblemFault, "the GitHub account could not be looked up (%s)", words)
+	if strings.Contains(words, "validation failed") {
+		e.Remedy = inBetween
+	}
+	return e
 }
 
 // accountOf reads what the runtime knows of the login; nil without one.

@@ -7,6 +7,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -237,8 +238,19 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 
 // decode reads the body of a request.
 func decode[T any](w http.ResponseWriter, r *http.Request) (v T, err error) {
-	err = wire.Decode(w, r, maxBody, &v)
-	return v, err
+	if err = wire.Decode(w, r, maxBody, &v); err == nil {
+		return v, nil
+	}
+	status, message, remedy := describe(err)
+	switch e := bridge.AsError(err); {
+	case status == http.StatusRequestEntityTooLarge:
+		remedy = "Send less at a time." // the other APIs' is about conversations
+	case status == http.StatusBadRequest:
+		message, remedy = e.Message, cmp.Or(remedy, "docs/reference/dashboard-api.md says what a body has.") // the cause is for programs
+	default:
+		return v, err
+	}
+	return v, refuse(status, "invalid", message, remedy)
 }
 
 // About is what the connect view tells of the bridge.

@@ -237,3 +237,21 @@ func TestSteering(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
+
+// A body that is no use is told in words for people, with what to do.
+func TestBodies(t *testing.T) {
+	s := start(t, t.TempDir(), 0, nil)
+	for _, tt := range []struct {
+		name, body, want string
+		status           int
+	}{
+		{"none", "", `{"error":{"code":"invalid","message":"the body is empty: expected JSON","remedy":"docs/reference/dashboard-api.md says what a body has."}}`, 400},
+		{"of another type", `{"text":5}`, `{"error":{"code":"invalid","message":"text: expected a string, got a number","remedy":"docs/reference/dashboard-api.md says what a body has."}}`, 400},
+		{"too large", `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, `{"error":{"code":"invalid","message":"the body is larger than 1 MiB","remedy":"Send less at a time."}}`, 413},
+	} {
+		got := s.post(t, "/sessions/x/messages", tt.body)
+		if got.status != tt.status || strings.TrimSpace(got.body) != tt.want {
+			t.Errorf("%s: %d %s", tt.name, got.status, got.body)
+		}
+	}
+}

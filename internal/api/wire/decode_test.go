@@ -273,6 +273,17 @@ func TestDecodeBrokenBody(t *testing.T) {
 	}
 }
 
+// net/http ends the context of a request whose body is late.
+func TestLateBodyIsNoClientThatLeft(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	r := httptest.NewRequestWithContext(ended, http.MethodPost, "/", broken{os.ErrDeadlineExceeded})
+	e := bridge.AsError(EndedBy(ended, Decode(httptest.NewRecorder(), r, 1<<20, &request{})))
+	if e == nil || Status(e) != http.StatusRequestTimeout || e.Message != "the body did not arrive in time" {
+		t.Errorf("%#v", e)
+	}
+}
+
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }

@@ -216,9 +216,12 @@ func LogFailure(log *slog.Logger, err error) {
 	log.Log(context.Background(), level, "request.failed", "code", e.Code, "error", e.Error())
 }
 
-// EndedBy returns why ctx ended, if it did, or else err.
+// EndedBy returns why ctx ended, if it did, or else err. A body that did not arrive in
+// time stays that: net/http ends the context then, as if the client had left.
 func EndedBy(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	var e *bridge.Error
+	late := errors.As(err, &e) && e.Status == http.StatusRequestTimeout
+	if ctx.Err() != nil && !late {
 		return context.Cause(ctx)
 	}
 	return err

@@ -97,8 +97,12 @@ func unwritten(file string, cause error, additions []Addition) error {
 	for _, a := range additions {
 		lines = append(lines, a.String())
 	}
-	return &bridge.Error{Code: bridge.CodeInvalid, Message: "no rule was written into " + file, Cause: cause,
+	e := &bridge.Error{Code: bridge.CodeInvalid, Message: "no rule was written into " + file, Cause: cause,
 		Remedy: "To have it always, add there yourself: " + strings.Join(lines, ", ")}
+	if why := bridge.AsError(cause); why.Code == bridge.CodeUnavailable && why.Remedy != "" { // a full disk, which a person cannot write to either
+		e.Code, e.Remedy = why.Code, why.Remedy
+	}
+	return e
 }
 
 // insert returns a policy file with one more rule. It looks for a place in the

@@ -96,6 +96,14 @@ func TestRememberRefuses(t *testing.T) {
 	}
 }
 
+// Nobody can add a rule by hand to a disk that is full either.
+func TestRememberOnAFullDisk(t *testing.T) {
+	e := bridge.AsError(unwritten("/h/policy.yaml", bridge.DiskFull("/h", errors.New("no space left on device")), []Addition{{"sandbox.read", "/data"}}))
+	if e.Code != bridge.CodeUnavailable || e.Remedy != "Free some space on it, then try again." {
+		t.Errorf("%v, %s", e, e.Remedy)
+	}
+}
+
 func TestRememberConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	const writers = 8
