@@ -14,6 +14,7 @@ import (
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/app"
+	"github.com/copilot-bridge/copilot-bridge/internal/guard/approval"
 )
 
 // loginOptions are the flags of login.
@@ -167,8 +168,9 @@ func (p *program) loginWithCode(ctx context.Context, a *app.Account, host string
 	defer func() { stop() }()
 	return a.LogInWithCode(ctx, host, plain, func(code, address string) {
 		stop()
-		p.console.Line("Open " + address + " in a browser and enter the code:")
-		p.console.Line("  " + code)
+		// They are the host's words, whichever it is.
+		p.console.Line("Open " + approval.Visible(address) + " in a browser and enter the code:")
+		p.console.Line("  " + approval.Visible(code))
 		stop = p.progress().Begin("waiting until the code is entered (Ctrl-C stops)")
 	})
 }

@@ -365,3 +365,16 @@ func TestLogLevelSlog(t *testing.T) {
 		t.Errorf("none: %v, %v; want nothing logged", level, enabled)
 	}
 }
+
+// The error says what to do, as that of Load does.
+func TestFilePathWithoutADirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if os.Remove(dir) != nil {
+		return // Windows keeps a directory in use
+	}
+	_, err := FilePath(Options{Dir: "."})
+	if e := bridge.AsError(err); e == nil || e.Message != "the current directory does not exist any more" || e.Remedy != "change into a directory that exists" {
+		t.Errorf("%v", err)
+	}
+}

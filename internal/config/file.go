@@ -15,7 +15,8 @@ import (
 func FilePath(o Options) (string, error) {
 	var err error
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
-		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the working directory cannot be found", Cause: err}
+		return "", &bridge.Error{Code: bridge.CodeInvalid, Message: "the current directory does not exist any more", Cause: err,
+			Remedy: "change into a directory that exists"}
 	}
 	l := &loader{opts: o, bad: map[string]bool{}, cfg: &Config{origins: map[string]Origin{}}}
 	l.table = settings(l.cfg)

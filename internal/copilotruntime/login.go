@@ -2,10 +2,13 @@ package copilotruntime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/program"
@@ -21,7 +24,17 @@ type Login struct {
 	// Code is called with the code and the address where to enter it. A browser
 	// is opened there where there is one.
 	Code func(code, address string)
+	// Within bounds the wait for the code; 0 means codeWithin.
+	Within time.Duration
 }
+
+// codeWithin bounds the wait for a code, which the CLI does not. The CLI may have to
+// unpack itself first.
+const codeWithin = time.Minute
+
+var errNoCode = errors.New("no code came in time")
+
+const checkHost = "see that the host is right and can be reached; HTTPS_PROXY names a proxy, SSL_CERT_FILE a certificate authority of your own"
 
 // codeLine is how the CLI tells where to enter which code.
 var codeLine = regexp.MustCompile(`^To authenticate, visit (\S+) and enter code (\S+)$`)
@@ -35,8 +48,15 @@ func (l Login) Run(ctx context.Context) (kept bool, err error) {
 		return false, err
 	}
 	said := &program.Tail{Limit: 4 << 10}
-	exit, err := c.Run(ctx, program.RunOptions{Stdout: &codeReader{tell: l.Code}, Stderr: said})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(cmp.Or(l.Within, codeWithin), func() { cancel(errNoCode) })
+	defer late.Stop()
+	tell := func(code, address string) { late.Stop(); l.Code(code, address) }
+	exit, err := c.Run(ctx, program.RunOptions{Stdout: &codeReader{tell: tell}, Stderr: said})
 	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errNoCode):
+		return false, &bridge.Error{Code: bridge.CodeUnavailable, Message: l.Host + " has given no code within " + cmp.Or(l.Within, codeWithin).String(), Remedy: checkHost}
 	case err != nil:
 		return false, fmt.Errorf("log in with Copilot's CLI: %w", err)
 	case exit.Code == 0:
@@ -62,7 +82,7 @@ func (l Login) failed(said string) error {
 		out.Message, out.Remedy = "the login was denied, or the code expired before it was entered", "run `copilot-bridge login` again"
 	case strings.Contains(text, "request failed"):
 		out.Code, out.Message = bridge.CodeUnavailable, l.Host+" cannot be reached: "+text
-		out.Remedy = "see that the host is right and can be reached; HTTPS_PROXY names a proxy, SSL_CERT_FILE a certificate authority of your own"
+		out.Remedy = checkHost
 	case text == "":
 		out.Message = "Copilot's CLI ended without a login"
 	}

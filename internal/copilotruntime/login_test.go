@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
 	"github.com/copilot-bridge/copilot-bridge/internal/copilotruntime"
@@ -41,5 +42,18 @@ func TestLoginWords(t *testing.T) {
 				t.Errorf("%s %q %q", e.Code, e.Message, e.Remedy)
 			}
 		})
+	}
+}
+
+// A host that gives no code is not waited for.
+func TestLoginWithoutACode(t *testing.T) {
+	t.Parallel()
+	_, err := copilotruntime.Login{
+		CLI: writeScript(t, filepath.Join(t.TempDir(), "copilot"), "exec sleep 1000\n"), Home: "/home/x/.copilot", Host: "https://g",
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Within: 50 * time.Millisecond,
+		Code: func(string, string) { t.Error("there is a code") },
+	}.Run(t.Context())
+	if e := bridge.AsError(err); e == nil || e.Code != bridge.CodeUnavailable || e.Message != "https://g has given no code within 50ms" || e.Remedy == "" {
+		t.Errorf("%v", err)
 	}
 }

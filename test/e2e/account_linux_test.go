@@ -222,6 +222,10 @@ func TestLoginFails(t *testing.T) {
 	// Copilot's CLI takes no notice of a refusal, but the code's time ends.
 	h.github.SetDevice(githubtest.Device{Errors: []string{githubtest.Pending, githubtest.Denied, githubtest.Expired}, Never: true, Expires: 1})
 	h.says(open+"copilot-bridge: the login was denied, or the code expired before it was entered\n  → run `copilot-bridge login` again\n", 3, "", "login", "--insecure-storage")
+	// What a host says reaches the terminal without what could control it.
+	h.github.Always(githubtest.CodePath, githubtest.Answer{Status: 200, Body: `{"device_code":"d","user_code":"AB\u001b[31mCD","verification_uri":"https://x/\u202ey","expires_in":1,"interval":1}`})
+	h.says("Open https://x/\\u202ey in a browser and enter the code:\n  AB\\x1b[31mCD\ncopilot-bridge: the login was denied, or the code expired before it was entered\n  → run `copilot-bridge login` again\n", 3, "", "login", "--insecure-storage")
+	h.github.Always(githubtest.CodePath, githubtest.Answer{})
 	x := h.at("login", "--with-token")
 	x.waitFor("--with-token reads the token from standard input, and a terminal would show it; use: copilot-bridge login --with-token < FILE")
 	x.checkExit(2)
