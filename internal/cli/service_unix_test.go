@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/copilot-bridge/copilot-bridge/bridge"
@@ -160,5 +161,17 @@ func TestServiceElsewhere(t *testing.T) {
 	_, err = p.serviceOn("windows", cfg)
 	if e := bridge.AsError(err); e == nil || e.Message != "there are services for Linux (systemd) and macOS (launchd) only" || e.Remedy != "have the Task Scheduler start `copilot-bridge serve` when you log on" {
 		t.Errorf("on Windows: %v", err)
+	}
+}
+
+// A pipe in place of another program's settings is told, and not waited for.
+func TestMCPImportOfAPipe(t *testing.T) {
+	w := newWorld(t)
+	file := filepath.Join(w.home, ".claude.json")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.run("mcp", "import"); code != 2 || w.err.String() != "copilot-bridge: "+file+": is a named pipe, not a file\n  → correct or move that file, and try again\n" {
+		t.Errorf("%d, %s", code, w.err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/copilot-bridge/copilot-bridge/internal/config"
-	"github.com/copilot-bridge/copilot-bridge/internal/durable"
 	"github.com/copilot-bridge/copilot-bridge/internal/openclaw/json5"
 )
 
@@ -91,8 +90,8 @@ func Find(p Place) ([]Found, error) {
 
 // read reads JSON, with comments as VS Code allows them.
 func read(file string, to any) (err error) {
-	if err := durable.RefusePipe(file); err != nil {
-		return errors.Unwrap(err) // the caller names the file
+	if info, err := os.Stat(file); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return errors.New("is a named pipe, not a file") // it could block for ever
 	}
 	f, err := os.Open(file)
 	if err != nil {
