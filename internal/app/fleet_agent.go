@@ -125,8 +125,8 @@ func (s *fleetSession) Send(ctx context.Context, p bridge.Prompt) iter.Seq2[brid
 	}
 }
 
-// elsewhere marks an outage of the fleet or of a worker, so that nobody looks for
-// the cause in the Copilot of this machine.
+// elsewhere marks an outage of the fleet or of a worker, so that the error does not
+// blame the Copilot of this machine.
 func elsewhere(err error) error {
 	if !bridge.Outage(bridge.AsError(err)) {
 		return err

@@ -13,7 +13,7 @@ import (
 
 // How long a single task that no worker has waits while none is ready for it, and
 // how often that is looked at. A worker that was cut off is back within seconds, one
-// that is started anew too; nobody may ever start one again.
+// that is started again too. It may also be gone for good.
 const (
 	lostBound = time.Minute
 	lostEvery = 5 * time.Second
@@ -52,8 +52,8 @@ func (f *FleetRun) withWorker(ctx context.Context, h *holder, every, bound time.
 	}
 }
 
-// noWorker returns why a task is given up, or nil when ctx ends. While the hub does
-// not answer nobody knows of any worker, so that does not count.
+// noWorker returns why a task is given up, or nil when ctx ends. The time
+// in which the hub does not answer is not counted: it says nothing about workers.
 func (f *FleetRun) noWorker(ctx context.Context, h *holder, every, bound time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

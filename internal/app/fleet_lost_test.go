@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,7 @@ func TestTaskWithoutAWorkerIsGivenUp(t *testing.T) {
 		hello(broken)
 		return len(said) > 0
 	})
-	if stop(); context.Cause(ctx) != context.Canceled {
+	if stop(); !errors.Is(context.Cause(ctx), context.Canceled) {
 		t.Error(context.Cause(ctx))
 	}
 

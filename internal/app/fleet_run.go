@@ -228,8 +228,8 @@ func wanted(labels []string, demo bool) string {
 	return "worker with " + strings.Join(labels, " and ")
 }
 
-// Close lets go of a run that was taken and did not begin, such as one that was
-// done, and ends the connection.
+// Close gives up a run that was taken over but not begun, for example because it was
+// finished already, and ends the connection.
 func (f *FleetRun) Close() (err error) {
 	if f.coordinator != nil {
 		err = f.coordinator.End(context.Background(), false)

@@ -81,8 +81,8 @@ func ReadFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// RefusePipe is an error if path is a named pipe: to open one that nobody writes to
-// waits for ever, and no signal ends that.
+// RefusePipe returns an error if path is a named pipe: opening one without a writer
+// blocks for ever, and no signal ends it.
 func RefusePipe(path string) error {
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		return &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a named pipe, not a file")}

@@ -242,11 +242,11 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (v T, err error) {
 		return v, nil
 	}
 	status, message, remedy := describe(err)
-	switch e := bridge.AsError(err); {
-	case status == http.StatusRequestEntityTooLarge:
+	switch status {
+	case http.StatusRequestEntityTooLarge:
 		remedy = "Send less at a time." // the other APIs' is about conversations
-	case status == http.StatusBadRequest:
-		message, remedy = e.Message, cmp.Or(remedy, "docs/reference/dashboard-api.md says what a body has.") // the cause is for programs
+	case http.StatusBadRequest:
+		message, remedy = bridge.AsError(err).Message, cmp.Or(remedy, "docs/reference/dashboard-api.md says what a body has.") // the cause is for programs
 	default:
 		return v, err
 	}

@@ -107,7 +107,8 @@ func (k *keeper) boundConnections(most int) {
 	}
 }
 
-// tooMany notes that somebody has too many connections.
+// tooMany records a member with too many connections, and ends an invitation with
+// too many.
 func (k *keeper) tooMany(name string, most int) {
 	invite, is := strings.CutPrefix(name, "invitation-")
 	if _, member := k.member(name); member || !is {

@@ -184,7 +184,9 @@ func TestManyConnections(t *testing.T) {
 	}
 	f.Hub.BoundConnections(most)
 	for _, cut := range cuts {
-		fleettest.Receive(t, "the end of an invitation's connection", cut)
+		if err := fleettest.Receive(t, "the end of an invitation's connection", cut); err == nil {
+			t.Error("a connection was closed without a reason")
+		}
 	}
 	f.WaitRecorded(t, hub.RefusedConnection, "invitation-", "was ended")
 	f.WaitRecorded(t, hub.RefusedConnection, "worker-", "more than 5 connections")

@@ -109,8 +109,8 @@ func (k *keeper) loadMembers(ctx context.Context) error {
 
 func (k *keeper) listen() error {
 	for _, subject := range []string{"fleet.join.*", "fleet.hello.*", "fleet.renew.*", "fleet.next.*.*", "fleet.admin.*"} {
-		// One of several hubs answers. Each subscription has a goroutine of its own, so
-		// that a flood on one of them keeps the others from nothing.
+		// One of several hubs answers. Each subscription has its own goroutine, so that
+		// a flood on one does not delay the others.
 		sub, err := k.hub.nc.QueueSubscribe(subject, hubName, k.receive)
 		if err != nil {
 			return err
@@ -182,8 +182,8 @@ func (k *keeper) upkeep(ctx context.Context) {
 	}
 }
 
-// request is one of a member, or of who wants to become one. what is the queue of a
-// request for tickets, and the verb of a coordinator's.
+// request comes from a member, or from a machine that wants to become one. what is
+// the queue for a request for tickets, and the verb for a coordinator's request.
 type request struct {
 	msg             *nats.Msg
 	verb, who, what string
@@ -206,8 +206,8 @@ func parse(msg *nats.Msg) request {
 	return r
 }
 
-// receive has a request answered. It does not wait, and drops what a member has too
-// many of: a flood must keep the hub from nobody else.
+// receive passes a request to those who answer it. It does not wait, and drops the
+// requests of a member that has too many waiting, so that others are still answered.
 func (k *keeper) receive(msg *nats.Msg) {
 	r := parse(msg)
 	if err := fleet.CheckReply(msg, r.who); err != nil {

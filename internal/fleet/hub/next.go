@@ -29,9 +29,10 @@ const (
 	passBy = time.Second
 )
 
-// tickets passes on what workers ask of the queues. It knows which ticket it gave
-// to whom until a coordinator has said something of it. So a worker has no more of
-// them than its capacity, and what it leaves lying goes back to the queue.
+// tickets passes on what workers ask of the queues. It remembers who has
+// which ticket until a coordinator accepts or refuses the claim. So a worker never
+// has more tickets than its capacity, and tickets that it does not claim go back to
+// the queue.
 type tickets struct {
 	hub  *Hub
 	msgs chan *nats.Msg // answers of the queues, and what coordinators say of tickets
@@ -279,7 +280,8 @@ func (t *tickets) toOthers(ack string, g given) {
 	t.putBack(ack, 0)
 }
 
-// expire ends what has taken too long.
+// expire ends asks that the queue did not answer in time, and takes back tickets
+// that were not claimed in time.
 func (t *tickets) expire(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
