@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -31,8 +32,7 @@ func (p *program) joinFleet(ctx context.Context, b *app.Bridge, o *orchestrateOp
 	}
 	if o.taken != "" {
 		if err := f.Take(ctx, o.taken, *opts); err != nil {
-			_ = f.Close() // the first error is the one to show
-			return nil, err
+			return nil, errors.Join(err, f.Close())
 		}
 	}
 	switch missing, err := f.Missing(ctx); {

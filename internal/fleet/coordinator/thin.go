@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,7 +73,7 @@ func (c *Coordinator) send(ctx context.Context, cl *claim, commit string, have [
 	b, err := c.makeOnce(ctx, t, name, commit, have)
 	c.mu.Lock()
 	if c.bundles[name] != t { // the claim was over before
-		_ = os.Remove(t.file)
+		c.discard(t)
 	}
 	c.mu.Unlock()
 	if err == nil && b.Size > fleet.MaxBucket {
@@ -100,6 +101,13 @@ func (c *Coordinator) makeOnce(ctx context.Context, t *thin, name, commit string
 	b, err := c.make(ctx, t.file, name, commit, have)
 	t.bundle, t.made = b, err == nil
 	return b, err
+}
+
+// discard removes the file of a bundle. There is none if the worker had everything.
+func (c *Coordinator) discard(t *thin) {
+	if err := os.Remove(t.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.opts.Logger.Warn("fleet.bundle_not_removed", "error", err)
+	}
 }
 
 // make writes a bundle. Few are made at a time: each is a git that works hard.
@@ -169,7 +177,7 @@ func (c *Coordinator) tidy(cl *claim, result string) {
 		t := c.bundles[name]
 		if t.refs--; t.refs == 0 {
 			delete(c.bundles, name)
-			_ = os.Remove(t.file) // where it is none, the worker had everything
+			c.discard(t)
 		}
 		c.mu.Unlock()
 		if last && s.there {
