@@ -356,21 +356,11 @@ func TestLongMessages(t *testing.T) {
 	c := start(t, f.Coordinator, Options{})
 	done := try(t.Context(), c, "a")
 	long := make([]byte, 7<<20)
-	stop, flooding := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(flooding)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				for _, n := range []int{len(long), 1 << 20} { // the first is refused
-					_ = thief.conn.NC.Publish(fleet.WorkSubject("event", thief.id, testRun, "a", "claim"), long[:n])
-				}
-			}
+	fleettest.Flood(t, func() {
+		for _, n := range []int{len(long), 1 << 20} { // the first is refused
+			_ = thief.conn.NC.Publish(fleet.WorkSubject("event", thief.id, testRun, "a", "claim"), long[:n]) // the hub may cut it off
 		}
-	}()
-	defer func() { close(stop); <-flooding }()
+	})
 	for i := range 10 {
 		a := other.mustClaim()
 		other.mustDeliver(a, result(a))

@@ -584,20 +584,8 @@ func TestUsedInvitation(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
-	i, err := fleet.ParseInvitation(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := fleet.TLS(f.Coordinator.Member.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
 	refused := make(chan error, 10)
-	nc, err := nats.Connect(f.Hub.URLs()[0], nats.Secure(config), nats.UserJWTAndSeed(i.JWT, i.Seed), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	_, nc, _ := guest(t, f, line, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	for _, subject := range []string{fleet.HelloSubject(m.ID), fleet.RenewSubject(m.ID), fleet.AdminSubject("invite"), "$JS.API.STREAM.NAMES", fleet.JoinSubject("other")} {
 		if err := nc.Publish(subject, []byte(`{"schema":1}`)); err != nil {
 			t.Fatal(err)

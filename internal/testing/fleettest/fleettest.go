@@ -124,6 +124,23 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
+// Flood calls f without end, until the test is over.
+func Flood(t testing.TB, f func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				f()
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-ended })
+}
+
 // Names are those of the fleet's tables.
 func (f *Fleet) Names(t testing.TB) fleet.Names {
 	t.Helper()
