@@ -36,8 +36,8 @@ func (i Invitation) Line() (string, error) {
 	return invitationPrefix + base64.RawURLEncoding.EncodeToString(data), err
 }
 
-// InvitationLine finds the line in what was pasted, which may also have line breaks,
-// quotes around it, and other output of `fleet invite` before it.
+// InvitationLine returns the invitation in a pasted text. The text may have line breaks
+// and quotes, and begin with other output of `fleet invite`.
 func InvitationLine(pasted string) string {
 	line := strings.Join(strings.Fields(pasted), "")
 	if i := strings.Index(line, invitationPrefix); i > 0 {

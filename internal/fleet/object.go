@@ -74,7 +74,7 @@ func PutObject(ctx context.Context, js jetstream.JetStream, bucket, name string,
 	return err
 }
 
-// explainFull says what to do about a bucket that takes no more.
+// explainFull adds a remedy to the error of a full bucket.
 func explainFull(err error, bucket string) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && strings.Contains(api.Description, "maximum messages") {

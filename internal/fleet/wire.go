@@ -25,8 +25,8 @@ type Ticket struct {
 	Repo    string   `json:"repo"` // names the mirror that would help
 }
 
-// AckHeader is where the hub puts the reply subject of a ticket's message. Nobody but
-// the server may send one with it as such.
+// AckHeader has the subject on which a ticket is acknowledged. It is a header because
+// only the server may send a message whose reply subject begins with $JS.ACK.
 const AckHeader = "Fleet-Ack"
 
 // NextRequest asks for tickets of a queue, a request on NextSubject. The hub

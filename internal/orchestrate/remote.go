@@ -35,10 +35,9 @@ type Remote interface {
 	// to Options.Concurrency times, and returns soon after ctx ends. What it
 	// reports after it has returned is not heard.
 	Attempt(ctx context.Context, w RemoteWork, report func(Progress)) (Outcome, error)
-	// End is called once if Begin succeeded, when no attempt is under way any more, and
-	// without Begin for a run that is done already. ended says that the run was carried
-	// out to its end: its last event is PlanCompleted. Otherwise it was interrupted and
-	// is to be resumed.
+	// End is called once. If Begin succeeded, it comes after the last attempt; for a run
+	// that was already finished it comes without Begin. ended means that the run is
+	// complete: its last event is PlanCompleted. Otherwise it can be resumed.
 	End(ctx context.Context, ended bool) error
 }
 

@@ -16,8 +16,8 @@ import (
 // world makes a copy-on-write root of this machine, without anything of the
 // user's and of Go, and starts a shell in it. What is written goes to upper/.
 // All ends with the shell, because it is process 1 of its namespace. The root is
-// volatile: without that, its end would write the whole disk's unwritten data out,
-// which takes over a minute after two builds.
+// volatile: without that, the kernel writes the whole disk's unwritten data out at its
+// end, and two builds have just left much of it.
 const world = `set -e
 mount -t overlay overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/work",volatile "$1/root"
 cd "$1/root"

@@ -369,7 +369,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	case again:
 		return holder, nil
 	case holder != nil:
-		_ = c.nc.Publish(req.Ack, []byte("+WPI")) // nobody else needs to see it now
+		_ = c.nc.Publish(req.Ack, []byte("+WPI")) // the task has a worker; if this is lost, the ticket only comes up too early
 		return nil, refusal(bridge.CodeConflict, "%s has the task already", holder.name)
 	}
 	if barred > 0 {
@@ -385,7 +385,7 @@ func (c *Coordinator) assign(ctx context.Context, a *attempt, member fleet.Membe
 	c.mu.Lock()
 	a.claim, c.claims[cl.id] = cl, cl
 	c.mu.Unlock()
-	_ = c.nc.Publish(req.Ack, []byte("+WPI")) // the hub takes the ticket from a worker that does not claim it
+	_ = c.nc.Publish(req.Ack, []byte("+WPI")) // tells the hub of the claim; if this is lost, another worker is told that the task is taken
 	c.spawn(nil, func() { c.prepare(a, cl, req.Have) })
 	return cl, nil
 }

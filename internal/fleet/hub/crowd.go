@@ -103,7 +103,7 @@ func (k *keeper) boundConnections(most int) {
 		if counts[name] == most+1 {
 			k.tooMany(name, most)
 		}
-		_ = k.hub.server.DisconnectClientByID(c.Cid) // it may have gone
+		_ = k.hub.server.DisconnectClientByID(c.Cid) // fails only if it is closed already
 	}
 }
 

@@ -234,7 +234,7 @@ func (t *tickets) send(a *ask, m *nats.Msg) {
 // close ends an ask; the caller holds mu.
 func (t *tickets) close(sub *nats.Subscription, a *ask) {
 	delete(t.asks, sub)
-	_ = sub.Unsubscribe() // the connection may be closed
+	_ = sub.Unsubscribe() // fails only if the connection is closed
 	t.less(a.worker, a.left)
 }
 
