@@ -65,13 +65,14 @@ func (l *Looker) List(limit int) ([]Looked, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// The ids begin with the second of their beginning.
+	// Ids begin with the second in which the run began, and those of one second are in
+	// no order: all of it are looked at before the list is cut.
 	slices.Reverse(entries)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out, present := []Looked{}, map[string]bool{}
 	for _, e := range entries {
-		if len(out) == limit {
+		if n := len(out); limit >= 0 && n >= limit && (n == 0 || secondOf(e.Name()) != secondOf(out[n-1].ID)) {
 			break
 		}
 		r, err := l.look(e.Name())
@@ -83,8 +84,14 @@ func (l *Looker) List(limit int) ([]Looked, error) {
 	}
 	maps.DeleteFunc(l.runs, func(id string, _ *looking) bool { return !present[id] })
 	slices.SortStableFunc(out, func(a, b Looked) int { return b.Created.Compare(a.Created) })
+	if limit >= 0 {
+		out = out[:min(limit, len(out))]
+	}
 	return out, nil
 }
+
+// secondOf is an id without what is random in it.
+func secondOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
 
 // Look returns one run.
 func (l *Looker) Look(id string) (Looked, error) {
